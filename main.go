@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/tools/command"
 )
 
-type cli struct {
+type commandLine struct {
 	Init   command.Init   `cmd:"" help:"Write a first configuration, with a key, for the engines at the URLs or those found on this machine."`
 	Serve  command.Serve  `cmd:"" default:"withargs" help:"Run the edge. Without --config: find engines on loopback, or start the simulator, and serve them."`
 	Check  command.Check  `cmd:"" help:"Validate configuration files and print every problem with its line."`
@@ -43,7 +43,7 @@ type cli struct {
 
 func main() {
 	quietlog.RestoreOutput()
-	c := cli{
+	c := commandLine{
 		Serve:      command.Serve{Simulator: startSimulator},
 		Completion: command.Completion{Scenarios: bench.Scenarios()},
 	}
@@ -65,7 +65,7 @@ func main() {
 	parser.FatalIfErrorf(err)
 	k, err := parser.Parse(args)
 	parser.FatalIfErrorf(command.RewriteUsageError(err))
-	if err := command.Run(k); err != nil {
+	if err := command.RunSelected(k); err != nil {
 		os.Exit(command.ReportError(os.Stderr, err))
 	}
 }

@@ -60,7 +60,7 @@ type RunCmd struct {
 	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; other flags override it."`
 	Format   string `enum:"text,json" default:"text" group:"Result and checks" help:"Form of the output: ${enum}. json is the result, as --output FILE.json writes it; bench/README.md has its members."`
 	load.Options
-	compare.Checks
+	compare.CheckFlags
 }
 
 // Run measures, and then prints and saves the result. On the first interrupt, the run stops and Run
@@ -84,7 +84,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if _, err := c.Validate(); err != nil {
 		return err
 	}
-	judge, err := c.NewJudge()
+	judge, err := c.NewResultChecker()
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	var show func(load.Progress)
 	end := func() {}
 	if !c.Quiet {
-		show, end = load.Display(progress, isTerminal(progress))
+		show, end = load.NewProgressDisplay(progress, isTerminal(progress))
 	}
 	r, records, err := load.Run(ctx, c.Options, show)
 	end()
@@ -132,7 +132,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	// must be last, because the saved result includes the outcome of the checks
 	for _, name := range c.Output {
-		if err := save(name, r, records); err != nil {
+		if err := saveResult(name, r, records); err != nil {
 			return exit.NewError(exit.Failed, err.Error())
 		}
 		fmt.Fprintf(said, "Written: %s\n", name)

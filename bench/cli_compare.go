@@ -25,9 +25,9 @@ const confidence = 0.999
 func (c *CompareCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *CompareCmd) run(out io.Writer) error {
-	var bounds []compare.Regress
+	var bounds []compare.RegressionLimit
 	for _, s := range c.MaxRegress {
-		b, err := compare.ParseRegress(s)
+		b, err := compare.ParseRegressionLimit(s)
 		if err != nil {
 			return exit.Usagef("--max-regress: %s", err)
 		}
@@ -41,7 +41,7 @@ func (c *CompareCmd) run(out io.Writer) error {
 	if err != nil {
 		return exit.Usagef("%s", err)
 	}
-	report := compare.Results(base, next, confidence)
+	report := compare.CompareResults(base, next, confidence)
 	write := report.WriteText
 	if c.Format == "json" {
 		write = report.WriteJSON

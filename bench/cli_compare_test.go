@@ -15,11 +15,11 @@ import (
 )
 
 func TestCompareCommand(t *testing.T) {
-	a := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}.Result(t))
-	b := benchtest.SaveResult(t, benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}.Result(t))
-	bad := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Invalid: "clock"}.Result(t))
-	one := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"a", "b"}}.Result(t))
-	two := benchtest.SaveResult(t, benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"c", "d"}}.Result(t))
+	a := benchtest.SaveResult(t, benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}.Build(t))
+	b := benchtest.SaveResult(t, benchtest.SyntheticResult{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}.Build(t))
+	bad := benchtest.SaveResult(t, benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Invalid: "clock"}.Build(t))
+	one := benchtest.SaveResult(t, benchtest.SyntheticResult{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"a", "b"}}.Build(t))
+	two := benchtest.SaveResult(t, benchtest.SyntheticResult{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"c", "d"}}.Build(t))
 	out := filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct {
 		c    CompareCmd

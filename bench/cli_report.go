@@ -14,14 +14,14 @@ import (
 type ReportCmd struct {
 	File   string `arg:"" values:"files" help:"Result file of a run."`
 	Output string `short:"o" placeholder:"FILE" help:"Where to write the page (default: the screen)."`
-	compare.Checks
+	compare.CheckFlags
 }
 
 // Run writes the report of a saved result and applies the requested checks.
 func (c *ReportCmd) Run() error { return c.run(os.Stdout, os.Stderr) }
 
 func (c *ReportCmd) run(out, notes io.Writer) error {
-	judge, err := c.NewJudge()
+	judge, err := c.NewResultChecker()
 	if err != nil {
 		return err
 	}

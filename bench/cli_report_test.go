@@ -24,9 +24,9 @@ func TestReportCommand(t *testing.T) {
 		code int
 	}{
 		{ReportCmd{File: good, Output: out}, 0},
-		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed==24"}}}, 0},
-		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed==0"}}}, exit.CheckFailed},
-		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed"}}}, exit.Usage},
+		{ReportCmd{File: good, CheckFlags: compare.CheckFlags{Assert: []string{"failed==24"}}}, 0},
+		{ReportCmd{File: good, CheckFlags: compare.CheckFlags{Assert: []string{"failed==0"}}}, exit.CheckFailed},
+		{ReportCmd{File: good, CheckFlags: compare.CheckFlags{Assert: []string{"failed"}}}, exit.Usage},
 		{ReportCmd{File: bad}, exit.Usage},
 		{ReportCmd{File: bad + "x"}, exit.Usage},
 	} {

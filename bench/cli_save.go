@@ -9,8 +9,8 @@ import (
 	"penstock/bench/result"
 )
 
-// save writes a result in the format selected by the file name extension.
-func save(name string, r *result.Result, records []*result.Record) error {
+// saveResult writes a result in the format selected by the file name extension.
+func saveResult(name string, r *result.Result, records []*result.Record) error {
 	switch filepath.Ext(name) {
 	case ".html":
 		return result.WriteFile(name, func(w io.Writer) error { return report.WriteHTML(w, r) })

@@ -34,9 +34,9 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoneFlags checks that commands reject flags that only earlier versions had, and name the
+// TestRemovedFlags checks that commands reject flags that only earlier versions had, and name the
 // replacements.
-func TestGoneFlags(t *testing.T) {
+func TestRemovedFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"bench --backend messages http://h:1": "--mix messages",
 		"bench run --warmup=2s":               "--request-rate 20,20",
@@ -94,7 +94,8 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
 	c := RunCmd{Options: load.Options{BaseURL: first.URL(), CompareURL: second.URL(), APIKey: "the-first-key", NumPrompts: 4, InputLen: "10", OutputLen: "2", NoFloor: true}}
-	if err := c.run(t.Context(), io.Discard, io.Discard); benchtest.ExitCode(err) != exit.Invalid { // four requests are too few
+	// Four requests are too few.
+	if err := c.run(t.Context(), io.Discard, io.Discard); benchtest.ExitCode(err) != exit.Invalid {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
@@ -122,7 +123,8 @@ func TestFiles(t *testing.T) {
 		Output: []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
 	}}
 	var out bytes.Buffer
-	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid { // invalid on a busy machine
+	// Invalid on a busy machine.
+	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Serving Benchmark Result", "Successful requests:                     30", "Median TTFT (ms):", "P99 ITL (ms):", "Verdict:", "Written: "} {
@@ -152,7 +154,8 @@ func TestFormat(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
 	var out bytes.Buffer
-	if err := c.run(t.Context(), &out, io.Discard); benchtest.ExitCode(err) != exit.Invalid { // two requests are too few
+	// Two requests are too few.
+	if err := c.run(t.Context(), &out, io.Discard); benchtest.ExitCode(err) != exit.Invalid {
 		t.Fatal(err)
 	}
 	if r := new(result.Result); json.Unmarshal(out.Bytes(), r) != nil || r.Completed != 2 {

@@ -37,9 +37,9 @@ func forgeStrings(v any) any {
 // TestForgedResult checks that neither an engine's model names nor a foreign result file can
 // control the terminal.
 func TestForgedResult(t *testing.T) {
-	engine := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 30, Stages: []string{"rate 10", "rate 20"}, Invalid: "it was"}
+	engine := benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 30, Stages: []string{"rate 10", "rate 20"}, Invalid: "it was"}
 	var tree any
-	b, err := json.Marshal(engine.Result(t))
+	b, err := json.Marshal(engine.Build(t))
 	if err == nil {
 		err = json.Unmarshal(b, &tree)
 	}
@@ -53,7 +53,7 @@ func TestForgedResult(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	c := compare.Results(&r, &r, 0.999)
+	c := compare.CompareResults(&r, &r, 0.999)
 	c.Notes, c.Verdict = append(c.Notes, forgeStrings("note").(string)), forgeStrings("verdict").(string)
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"text": func(w *bytes.Buffer) error {

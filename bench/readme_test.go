@@ -54,7 +54,8 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("line %s: %v, want no error", line, err)
 			continue
 		}
-		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.CheckFailed { // the test machine is busy
+		// The test machine is busy.
+		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.CheckFailed {
 			t.Errorf("%s: exit code %d", line, code)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // addresses and Unix sockets are. A host name other than localhost counts as reachable from
 // outside.
 func OnLoopback(listen string) bool {
-	if unixsocket.Is(listen) {
+	if unixsocket.IsAddress(listen) {
 		return true
 	}
 	host, _, err := net.SplitHostPort(listen)
@@ -44,7 +44,7 @@ func mayBeReachable(listen string) bool {
 }
 
 func checkListen(listen string) error {
-	if unixsocket.Is(listen) {
+	if unixsocket.IsAddress(listen) {
 		_, _, err := unixsocket.ParseListen(listen)
 		return err
 	}
@@ -65,7 +65,7 @@ func checkListen(listen string) error {
 // equal, and their hosts are equal or one host is a wildcard. Host names are not resolved. Unix
 // sockets conflict if their paths are equal.
 func listensConflict(one, other string) bool {
-	if unixsocket.Is(one) && unixsocket.Is(other) {
+	if unixsocket.IsAddress(one) && unixsocket.IsAddress(other) {
 		a, _, _ := unixsocket.ParseListen(one)
 		b, _, _ := unixsocket.ParseListen(other)
 		return a == b
@@ -102,7 +102,7 @@ func isHostName(host string) bool {
 	return true
 }
 
-// parseHTTPURL parses the URL of a server that the edge calls. Its errors never contain the URL,
+// parseHTTPURL parses the KeySetURL of a server that the edge calls. Its errors never contain the KeySetURL,
 // because it may contain a password.
 func parseHTTPURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
@@ -138,14 +138,14 @@ func parseHTTPURL(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckBaseURL returns an error if an upstream's URL is invalid.
+// CheckBaseURL returns an error if an upstream's KeySetURL is invalid.
 func CheckBaseURL(address string) error {
-	if unixsocket.Is(address) {
+	if unixsocket.IsAddress(address) {
 		file, base, err := unixsocket.ParseURL(address)
 		if err != nil {
 			return err
 		}
-		return checkBasePath(strings.TrimRight(base, "/"), unixsocket.Address(file)+":")
+		return checkBasePath(strings.TrimRight(base, "/"), unixsocket.FormatAddress(file)+":")
 	}
 	for _, elsewhere := range []string{"http+unix:", "http://unix:", "https://unix:", "unix@", "unix//", "/"} {
 		if strings.HasPrefix(address, elsewhere) {
@@ -159,8 +159,8 @@ func CheckBaseURL(address string) error {
 	return checkBasePath(u.EscapedPath(), u.Scheme+"://"+u.Host)
 }
 
-// checkBasePath returns an error if the path of an upstream's URL is invalid. before is the part of
-// the URL that precedes path.
+// checkBasePath returns an error if the path of an upstream's KeySetURL is invalid. before is the part of
+// the KeySetURL that precedes path.
 func checkBasePath(path, before string) error {
 	if kept, _, found := strings.Cut(path+"/", "/v1/"); found {
 		return fmt.Errorf("write the base URL without /v1 and what follows it: %s", strings.TrimSuffix(before+kept, ":"))
@@ -172,10 +172,10 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// pointsToListener reports whether a URL certainly leads to the listener at listen on this machine.
+// pointsToListener reports whether a KeySetURL certainly leads to the listener at listen on this machine.
 // It does not know the machine's other names and addresses.
 func pointsToListener(address, listen string) bool {
-	if unixsocket.Is(address) && unixsocket.Is(listen) {
+	if unixsocket.IsAddress(address) && unixsocket.IsAddress(listen) {
 		a, _, err := unixsocket.ParseURL(address)
 		b, _, err2 := unixsocket.ParseListen(listen)
 		return err == nil && err2 == nil && a == b
@@ -218,7 +218,7 @@ func canonicalHost(host string) string {
 // enough. A file that moves every listener to loopback may disable keys while an open port remains
 // reachable.
 func (f *File) CheckOpenPorts(public, admin string) Problems {
-	c := f.checks().check
+	c := f.newChecks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
 		if f.Auth == AuthNone && port.at != "" && !OnLoopback(port.at) {
 			c.fail("auth", "none is allowed on loopback only, and the port of %s is open at %s %s", port.setting, port.at,
@@ -276,7 +276,7 @@ func checkSAN(name string) error {
 		"such as agent.example.com or spiffe://TRUST-DOMAIN/PATH")
 }
 
-// isPublicHost reports whether a URL has a public address, or a host name outside the private
+// isPublicHost reports whether a KeySetURL has a public address, or a host name outside the private
 // domains.
 func isPublicHost(address string) bool {
 	u, err := parseHTTPURL(address)
@@ -285,15 +285,15 @@ func isPublicHost(address string) bool {
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
 		ip = ip.Unmap()
-		return ip.IsGlobalUnicast() && !ip.IsPrivate() && !sharedAddresses.Contains(ip)
+		return ip.IsGlobalUnicast() && !ip.IsPrivate() && !carrierNATAddresses.Contains(ip)
 	}
 	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	i := strings.LastIndexByte(name, '.')
 	return i > 0 && !slices.Contains(privateDomains, name[i+1:])
 }
 
-// sharedAddresses is the range of carrier-grade NAT and overlay networks (RFC 6598).
-var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
+// carrierNATAddresses is the range of carrier-grade NAT and overlay networks (RFC 6598).
+var carrierNATAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
 // privateDomains are top-level domains for private names, which no public server resolves (RFC 6761,
 // 6762, 8375, and common practice).

@@ -45,7 +45,7 @@ func TestCheckBaseURL(t *testing.T) {
 	}
 }
 
-func TestLeadsTo(t *testing.T) {
+func TestPointsToListener(t *testing.T) {
 	for _, c := range []struct {
 		url, listen string
 		want        bool
@@ -72,7 +72,7 @@ func TestLeadsTo(t *testing.T) {
 	}
 }
 
-func TestSamePort(t *testing.T) {
+func TestListensConflict(t *testing.T) {
 	for _, c := range []struct {
 		one, other string
 		want       bool

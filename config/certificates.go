@@ -29,25 +29,25 @@ import (
 // Call it before a start or a reload, because Validate does not open files. f must have been read
 // from a file.
 func (f *File) CheckCertificates() Problems {
-	c := f.checks().check
-	if !f.TLS.Enabled() && f.positions().Has("tls.cert") {
+	c := f.newChecks().check
+	if !f.TLS.Enabled() && f.positions().HasValue("tls.cert") {
 		c.warn("tls", "cert and key are empty, so the API is plain HTTP: set both, or remove tls")
 	}
-	c.pair("tls", f.TLS.Cert, f.TLS.Key)
-	c.pair("admin.tls", f.Admin.TLS.Cert, f.Admin.TLS.Key)
-	c.folder(&f.TLS.ACME)
+	c.checkCertificatePair("tls", f.TLS.Cert, f.TLS.Key)
+	c.checkCertificatePair("admin.tls", f.Admin.TLS.Cert, f.Admin.TLS.Key)
+	c.checkACMEFolder(&f.TLS.ACME)
 	for i := range f.Upstreams {
-		c.clientTLSFiles(entryPath("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
-		c.account(entryPath("upstreams", i)+".kubernetes", &f.Upstreams[i].Kubernetes)
+		c.checkClientTLSFiles(entryPath("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
+		c.warnUnusableServiceAccount(entryPath("upstreams", i)+".kubernetes", &f.Upstreams[i].Kubernetes)
 	}
-	c.clientTLSFiles("fleet.store.tls", &f.Fleet.Store.TLS, "store")
+	c.checkClientTLSFiles("fleet.store.tls", &f.Fleet.Store.TLS, "store")
 	return c.Problems()
 }
 
 // CheckLedger calls check with the path of the ledger and reports the error that check returns.
 // Call CheckLedger before a start.
 func CheckLedger(f *File, check func(path string) error) Problems {
-	c := f.checks().check
+	c := f.newChecks().check
 	if f.Ledger.Path != "" {
 		if err := check(f.Ledger.Path); err != nil {
 			c.fail("ledger", "%s", err)
@@ -59,7 +59,7 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 // CheckMadeKeys calls check with the path of the file that contains keys made at run time, and
 // reports the error that check returns.
 func CheckMadeKeys(f *File, check func(path string) error) Problems {
-	c := f.checks().check
+	c := f.newChecks().check
 	if f.Admin.Keys.File != "" {
 		if err := check(f.Admin.Keys.File); err != nil {
 			c.fail("admin.keys.file", "%s", err)
@@ -68,9 +68,9 @@ func CheckMadeKeys(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// clientTLSFiles checks the TLS files for connections to a server.
-func (c *checker) clientTLSFiles(path string, t *UpstreamTLS, server string) {
-	c.pair(path, t.Cert, t.Key)
+// checkClientTLSFiles checks the TLS files for connections to a server.
+func (c *checker) checkClientTLSFiles(path string, t *UpstreamTLS, server string) {
+	c.checkCertificatePair(path, t.Cert, t.Key)
 	if t.CA == "" {
 		return
 	}
@@ -83,9 +83,9 @@ func (c *checker) clientTLSFiles(path string, t *UpstreamTLS, server string) {
 	}
 }
 
-// account warns about a Kubernetes service account that cannot be used here. Outside a cluster, the
+// warnUnusableServiceAccount warns about a Kubernetes service account that cannot be used here. Outside a cluster, the
 // default account is ignored, because it is mounted only in pods.
-func (c *checker) account(path string, k *Kubernetes) {
+func (c *checker) warnUnusableServiceAccount(path string, k *Kubernetes) {
 	if !k.IsSet() || strings.HasPrefix(k.Server, "http://") {
 		return
 	}
@@ -113,9 +113,9 @@ func (c *checker) account(path string, k *Kubernetes) {
 	}
 }
 
-// pair reports a certificate and a key that do not match, or that should not be used.
-func (c *checker) pair(path, cert, key string) {
-	if cert == "" || key == "" || c.positions.BrokenWithin(path) {
+// checkCertificatePair reports a certificate and a key that do not match, or that should not be used.
+func (c *checker) checkCertificatePair(path, cert, key string) {
+	if cert == "" || key == "" || c.positions.IsOrContainsBroken(path) {
 		return
 	}
 	loaded, err := tls.LoadX509KeyPair(cert, key)
@@ -137,16 +137,16 @@ func (c *checker) pair(path, cert, key string) {
 			leaf.NotBefore.UTC().Format(time.RFC3339))
 	case leaf.NotAfter.Sub(now) < ExpiryNotice(leaf.NotBefore, leaf.NotAfter):
 		c.warn(path+".cert", "%s ends on %s, %s: replace it in time; no restart is needed", cert,
-			leaf.NotAfter.UTC().Format(time.RFC3339), inDays(leaf.NotAfter.Sub(now)))
+			leaf.NotAfter.UTC().Format(time.RFC3339), daysText(leaf.NotAfter.Sub(now)))
 	}
 	if info, err := os.Stat(key); err == nil && strictyaml.ReadableByOthers(info) {
 		c.warn(path+".key", "%s has mode %04o: chmod 640 keeps other users out", key, info.Mode().Perm())
 	}
 }
 
-// expiryWarning is the remaining lifetime at which the edge warns the operator that a certificate
+// expiryWarningTime is the remaining lifetime at which the edge warns the operator that a certificate
 // or a key expires. The alert PenstockCertificateExpires uses the same time.
-const expiryWarning = 7 * 24 * time.Hour
+const expiryWarningTime = 7 * 24 * time.Hour
 
 // autoRenewedLifetime is the maximum lifetime of a certificate that is certainly renewed by a
 // program. Workload identities are valid for an hour to three days.
@@ -160,7 +160,7 @@ func ExpiryNotice(from, until time.Time) time.Duration {
 		overdue, _ := RenewalThresholds(from, until)
 		return overdue
 	}
-	return expiryWarning
+	return expiryWarningTime
 }
 
 // RenewalThresholds returns the remaining lifetimes at which the renewal of a certificate in a file
@@ -170,10 +170,10 @@ func ExpiryNotice(from, until time.Time) time.Duration {
 // limited to a week and urgent to a day. The alert PenstockCertificateExpires uses overdue.
 func RenewalThresholds(from, until time.Time) (overdue, urgent time.Duration) {
 	life := until.Sub(from)
-	return min(expiryWarning, life/4), min(expiryWarning/7, life/10)
+	return min(expiryWarningTime, life/4), min(expiryWarningTime/7, life/10)
 }
 
-func inDays(left time.Duration) string {
+func daysText(left time.Duration) string {
 	if days := int(left / (24 * time.Hour)); days != 1 {
 		return fmt.Sprintf("in %d days", days)
 	}
@@ -186,11 +186,11 @@ const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 // maxDomains is the maximum number of ACME domains, because each domain is a separate order.
 const maxDomains = 100
 
-func (c processChecks) acme() {
+func (c processChecks) checkACME() {
 	a, t := &c.file.TLS.ACME, &c.file.TLS
 	const path = "tls.acme"
 	if !a.Enabled() {
-		if c.positions.Has(path) {
+		if c.positions.HasValue(path) {
 			c.check.fail(path, "domains is empty: list the names by which clients reach this edge, "+
 				"as domains: [api.example.com]")
 		}
@@ -199,7 +199,7 @@ func (c processChecks) acme() {
 	if t.Cert != "" || t.Key != "" {
 		c.check.fail(path, "cert and key are set, too: remove either them or acme")
 	}
-	c.domains(path+".domains", a.Domains)
+	c.checkDomains(path+".domains", a.Domains)
 	if !a.AcceptTerms {
 		c.check.fail(path, "the authority requires that you agree to its terms of service: read them, then write accept_terms: true")
 	}
@@ -224,11 +224,11 @@ func (c processChecks) acme() {
 	} else if (a.EAB.KID == "") != (len(key) == 0) {
 		c.check.fail(path+".eab", "kid and key go together: give both or none")
 	}
-	c.challenges(path, a)
-	c.sharedCertificates(path)
+	c.checkChallenges(path, a)
+	c.checkSharedCertificates(path)
 }
 
-func (c processChecks) domains(path string, domains []string) {
+func (c processChecks) checkDomains(path string, domains []string) {
 	if len(domains) > maxDomains {
 		c.check.fail(path, "%d domains are more than %d: divide them among several edges", len(domains), maxDomains)
 		return
@@ -251,7 +251,7 @@ func (c processChecks) domains(path string, domains []string) {
 			c.check.fail(at, "%s is not a domain: write it without scheme, port and path", c.positions.QuoteValue(at, name))
 		case seen[name]:
 			c.check.fail(at, "%s is listed twice", c.positions.QuoteValue(at, name))
-		case privateName(name) && c.file.TLS.ACME.CA == "":
+		case isPrivateName(name) && c.file.TLS.ACME.CA == "":
 			c.check.warn(at, "%s is not a public name, so a public authority refuses it: "+
 				"use a private authority (directory, ca), or cert and key", c.positions.QuoteValue(at, name))
 		}
@@ -262,8 +262,8 @@ func (c processChecks) domains(path string, domains []string) {
 // privateSuffixes are suffixes of names for which no public authority issues certificates.
 var privateSuffixes = []string{".internal", ".local", ".lan", ".home.arpa"}
 
-// privateName reports whether a domain is meaningful only in a private network.
-func privateName(name string) bool {
+// isPrivateName reports whether a domain is meaningful only in a private network.
+func isPrivateName(name string) bool {
 	return !strings.Contains(name, ".") ||
 		slices.ContainsFunc(privateSuffixes, func(end string) bool { return strings.HasSuffix(name, end) })
 }
@@ -271,7 +271,7 @@ func privateName(name string) bool {
 // anyPort lets the system choose a port. Tests use it.
 const anyPort = "0"
 
-func (c processChecks) challenges(path string, a *ACME) {
+func (c processChecks) checkChallenges(path string, a *ACME) {
 	const behind = "the authority connects to port %s of each domain, not to %s: forward that port to this address"
 	if a.HTTP == "" {
 		if _, port, err := net.SplitHostPort(c.file.Listen); err == nil && port != "443" && port != anyPort {
@@ -296,8 +296,8 @@ func (c processChecks) challenges(path string, a *ACME) {
 	}
 }
 
-// sharedCertificates checks how the edges of a fleet share certificates.
-func (c processChecks) sharedCertificates(path string) {
+// checkSharedCertificates checks how the edges of a fleet share certificates.
+func (c processChecks) checkSharedCertificates(path string) {
 	f := c.file
 	switch {
 	case f.Fleet.HasStore() && len(f.Seal.Keys) == 0:
@@ -310,7 +310,7 @@ func (c processChecks) sharedCertificates(path string) {
 	}
 }
 
-func (c *checker) folder(a *ACME) {
+func (c *checker) checkACMEFolder(a *ACME) {
 	if !a.Enabled() || a.Folder == "" {
 		return
 	}
@@ -345,7 +345,8 @@ func (c *checker) folder(a *ACME) {
 // read its private keys. Other users may list the file names, because the edge writes the files
 // with mode 0600.
 func (c *checker) warnIfExposed(path, folder string) {
-	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // other users cannot open an entry that is unreadable here
+	// Other users cannot open an entry that is unreadable here.
+	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo
 		if err == nil {
 			info, err = d.Info()

@@ -18,7 +18,7 @@ type checks struct {
 	check     *checker
 }
 
-func (f *File) checks() checks {
+func (f *File) newChecks() checks {
 	return checks{f, f.positions(), &checker{positions: f.positions()}}
 }
 
@@ -36,7 +36,7 @@ func (c *checker) fail(path, format string, args ...any) { c.report(false, path,
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
 
 func (c *checker) report(warning bool, path, format string, args []any) {
-	if c.positions.Broken(path) {
+	if c.positions.IsBroken(path) {
 		return
 	}
 	p := Problem{Warning: warning}
@@ -47,18 +47,18 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// oneOf checks that a value belongs to the closed set that allowedValues contains for the schema
+// checkOneOf checks that a value belongs to the closed set that allowedValues contains for the schema
 // path set.
-func (c *checker) oneOf(path, set, what, value string) {
+func (c *checker) checkOneOf(path, set, what, value string) {
 	if allowed := allowedValues[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.positions.QuoteValue(path, value), what, suggest.ChoiceHint(value, allowed))
 	}
 }
 
-// eachOneOf checks that all values in a list belong to a closed set and that none occurs twice.
-func (c *checker) eachOneOf(path, set, what string, values []string) {
+// checkEachOneOf checks that all values in a list belong to a closed set and that none occurs twice.
+func (c *checker) checkEachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
-		if c.Full() {
+		if c.IsFull() {
 			return
 		}
 		allowed, again := slices.Contains(allowedValues[set], v), slices.Contains(values[:i], v)
@@ -66,7 +66,7 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 			continue
 		}
 		at := entryPath(path, i)
-		c.oneOf(at, set, what, v)
+		c.checkOneOf(at, set, what, v)
 		if again {
 			c.fail(at, "%s is listed twice", c.positions.QuoteValue(at, v))
 		}
@@ -82,7 +82,7 @@ func (c *checker) didYouMean(name string, candidates func() []string) string {
 	return suggest.DidYouMean(name, candidates())
 }
 
-func (c *checker) number(path string, n, least, most int) {
+func (c *checker) checkRange(path string, n, least, most int) {
 	if n < least || n > most {
 		c.fail(path, "%d is out of range: %d to %d", n, least, most)
 	}
@@ -94,50 +94,50 @@ type numericMember struct {
 	n   int
 }
 
-// atLeast0 checks that numbers without an upper bound are not negative.
-func (c *checker) atLeast0(path string, members ...numericMember) {
+// checkNotNegative checks that numbers without an upper bound are not negative.
+func (c *checker) checkNotNegative(path string, members ...numericMember) {
 	for _, m := range members {
 		if m.n < 0 {
-			c.fail(strictyaml.Join(path, m.key), "%d is negative", m.n)
+			c.fail(strictyaml.JoinPath(path, m.key), "%d is negative", m.n)
 		}
 	}
 }
 
-// above0 checks that a duration is positive.
-func (c *checker) above0(path string, d Duration) {
+// requirePositive checks that a duration is positive.
+func (c *checker) requirePositive(path string, d Duration) {
 	if d <= 0 {
 		c.fail(path, "must be longer than 0")
 	}
 }
 
-// name checks a name that the operator chooses. It must be present, unique, and readable in logs,
+// checkName checks a name that the operator chooses. It must be present, unique, and readable in logs,
 // metric labels and a shell.
-func (c *checker) name(path, missing, what, name string, seen map[string]string) {
-	c.visibleName(path, name)
-	c.unique(path, missing, what, name, seen)
+func (c *checker) checkName(path, missing, what, name string, seen map[string]string) {
+	c.checkVisibleName(path, name)
+	c.checkUnique(path, missing, what, name, seen)
 }
 
-func (c *checker) visibleName(path, name string) {
-	if strings.ContainsFunc(name, func(r rune) bool { return !visible(r) || r == ' ' || r == '"' || r == '\\' }) {
+func (c *checker) checkVisibleName(path, name string) {
+	if strings.ContainsFunc(name, func(r rune) bool { return !isVisibleRune(r) || r == ' ' || r == '"' || r == '\\' }) {
 		c.fail(path, "%s must have no blanks, quotes, backslashes or control characters", c.positions.QuoteValue(path, name))
 	}
 }
 
-// modelName checks a name that clients send. It may contain spaces and quotes, because some engines
+// checkModelName checks a name that clients send. It may contain spaces and quotes, because some engines
 // use file names as model names.
-func (c *checker) modelName(path, missing, what, name string, seen map[string]string) {
-	if !presentable(name) {
+func (c *checker) checkModelName(path, missing, what, name string, seen map[string]string) {
+	if !isPresentableName(name) {
 		c.fail(path, "%s must have no control characters, and no blanks around it", c.positions.QuoteValue(path, name))
 	}
-	c.unique(path, missing, what, name, seen)
+	c.checkUnique(path, missing, what, name, seen)
 }
 
-func visible(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
+func isVisibleRune(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
-// presentable reports whether a model id contains only printable characters and neither starts nor
+// isPresentableName reports whether a model id contains only printable characters and neither starts nor
 // ends with a space.
-func presentable(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
+func isPresentableName(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return !isVisibleRune(r) }) && strings.TrimSpace(name) == name
 }
 
 // CanBeModelID reports whether name is a valid id of a configured model. A name with a star is not
@@ -148,15 +148,15 @@ func CanBeModelID(name string) bool {
 
 // CanBeAlias reports whether name is a valid alias. An alias may end with a star.
 func CanBeAlias(name string) bool {
-	return name != "" && len(name) <= maxNameBytes && presentable(name) &&
+	return name != "" && len(name) <= maxNameBytes && isPresentableName(name) &&
 		!strings.Contains(strings.TrimSuffix(name, "*"), "*")
 }
 
 // maxNameBytes is the maximum length of a name in bytes.
 const maxNameBytes = 256
 
-// unique checks that a name is present and not in seen, which maps names to paths.
-func (c *checker) unique(path, missing, what, name string, seen map[string]string) {
+// checkUnique checks that a name is present and not in seen, which maps names to paths.
+func (c *checker) checkUnique(path, missing, what, name string, seen map[string]string) {
 	first, twice := seen[name]
 	switch {
 	case name == "":
@@ -171,8 +171,8 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	seen[name] = path
 }
 
-// checkBodies compares a key's body limits with those of the file.
-func checkBodies(c checks, path string, l BodyLimits) {
+// checkBodyLimits compares a key's body limits with those of the file.
+func checkBodyLimits(c checks, path string, l BodyLimits) {
 	for _, r := range []struct {
 		name   string
 		n, all Bytes
@@ -192,7 +192,7 @@ func checkBodies(c checks, path string, l BodyLimits) {
 
 func entryPath(list string, i int) string { return strictyaml.EntryPath(list, i) }
 
-func matches(pattern, name string) bool {
+func matchesPattern(pattern, name string) bool {
 	prefix, open := strings.CutSuffix(pattern, "*")
 	return name == pattern || open && strings.HasPrefix(strings.TrimSuffix(name, "*"), prefix)
 }

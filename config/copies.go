@@ -24,7 +24,7 @@ func (h *Hook) Sink() Sink {
 	return Sink{File: h.After}
 }
 
-// String describes the sink. It omits the path of a URL, which may be secret.
+// String describes the sink. It omits the path of a KeySetURL, which may be secret.
 func (s Sink) String() string {
 	switch u, err := url.Parse(s.URL); {
 	case s.Socket != "":
@@ -57,7 +57,7 @@ func (h *Hook) DescribeCopies() string {
 // other calls, template is "".
 func (f *File) IsCopied(model, key, template string) bool {
 	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
-		return h.After != "" && h.HasModel(model) && (key == "" || h.HasKey(key) || template != "" && h.HasKey(template))
+		return h.After != "" && h.MatchesModel(model) && (key == "" || h.MatchesKey(key) || template != "" && h.MatchesKey(template))
 	})
 }
 
@@ -79,20 +79,20 @@ var (
 // reportCopySettings reports settings for copies in a hook with before.
 func (c copyChecks) reportCopySettings(at string) {
 	for _, name := range copyOnlySettings {
-		if path := at + "." + name; c.positions.Has(path) {
+		if path := at + "." + name; c.positions.HasValue(path) {
 			c.check.fail(path, "it is for copies of calls (after): remove it")
 		}
 	}
 }
 
-func (c copyChecks) all(at string, i int) {
+func (c copyChecks) checkAll(at string, i int) {
 	h := &c.file.Hooks[i]
 	if h.Before != "" {
 		c.check.fail(at+".after", "a hook has either before or after: write two hooks")
 		return
 	}
 	for _, name := range decisionOnlySettings {
-		if path := at + "." + name; c.positions.Has(path) {
+		if path := at + "." + name; c.positions.HasValue(path) {
 			c.check.fail(path, "it is for hooks that decide (before): remove it")
 		}
 	}
@@ -110,13 +110,13 @@ func (c copyChecks) all(at string, i int) {
 	case h.Memory < 2*h.Bytes || h.Memory > maxCopyMemory:
 		c.check.fail(at+".memory", "%s is out of range: from %s, twice the bytes, to %s", h.Memory, 2*h.Bytes, Bytes(maxCopyMemory))
 	}
-	c.sink(at, i)
+	c.checkSink(at, i)
 }
 
 // checkSelected checks that a hook specifies which calls to copy. By default, no call is copied.
 func (c copyChecks) checkSelected(path, name string, n int, more string) bool {
 	// a null list also has a position, but its value is the default, which selects all calls
-	if n > 0 && c.positions.Has(entryPath(path, 0)) {
+	if n > 0 && c.positions.HasValue(entryPath(path, 0)) {
 		return true
 	}
 	if more == "" {
@@ -126,7 +126,7 @@ func (c copyChecks) checkSelected(path, name string, n int, more string) bool {
 	return false
 }
 
-func (c copyChecks) sink(at string, i int) {
+func (c copyChecks) checkSink(at string, i int) {
 	h, path := &c.file.Hooks[i], at+".after"
 	to := h.Sink()
 	if to.URL == "" && h.Token != "" {
@@ -134,17 +134,17 @@ func (c copyChecks) sink(at string, i int) {
 	}
 	switch {
 	case to.URL != "":
-		c.sinkURL(at, to.URL)
+		c.checkSinkURL(at, to.URL)
 	case h.After == "":
 		c.check.fail(path, "copies need a place: a URL, a file, or unix:PATH")
 	case to.Socket == "" && to.File == "":
 		c.check.fail(path, "the path of the socket is missing: write unix:PATH")
 	case to.File != "":
-		c.sinkFile(path, to.File)
+		c.checkSinkFile(path, to.File)
 	}
 }
 
-func (c copyChecks) sinkURL(at, text string) {
+func (c copyChecks) checkSinkURL(at, text string) {
 	path := at + ".after"
 	u, err := url.Parse(text)
 	switch {
@@ -159,7 +159,7 @@ func (c copyChecks) sinkURL(at, text string) {
 	}
 }
 
-func (c copyChecks) sinkFile(path, name string) {
+func (c copyChecks) checkSinkFile(path, name string) {
 	exported := func(s LedgerSink) bool { return s.File == name }
 	switch info, err := os.Stat(filepath.Dir(name)); {
 	case slices.ContainsFunc(c.file.origin.files, func(own string) bool { return sameFile(own, name) }):

@@ -16,7 +16,7 @@ import (
 // files of the archive. If an archive contains five or two mistakes, its comment starts with "Five
 // mistakes" or "Two mistakes". If the configuration is usable, the comment starts with "Warning".
 func TestBadCorpus(t *testing.T) {
-	golden.Archives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {
+	golden.RunArchives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {
 		unpack(t, a)
 		for line := range strings.Lines(string(a.Section("env"))) {
 			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
@@ -37,7 +37,7 @@ func TestBadCorpus(t *testing.T) {
 		if strings.Contains(problems.Error(), "CANARY") {
 			t.Errorf("the output shows a secret:\n%s", problems)
 		}
-		a.Set("want", []byte(problems.Error()+"\n"))
+		a.SetSection("want", []byte(problems.Error()+"\n"))
 	})
 }
 

@@ -23,24 +23,24 @@ func Defaults() *File {
 			Header:      16 << 10,
 		},
 		Timeouts: Timeouts{
-			Connect:      seconds(2),
-			Answer:       seconds(600),
+			Connect:      secondsDuration(2),
+			Answer:       secondsDuration(600),
 			Total:        0,
-			ClientHeader: seconds(10),
-			ClientBody:   seconds(30),
+			ClientHeader: secondsDuration(10),
+			ClientBody:   secondsDuration(30),
 			// longer than the usual idle timeout of load balancers (60 s), because the client or
 			// balancer should close the connection first
-			ClientIdle: seconds(75),
-			Write:      seconds(30),
-			Linger:     seconds(5),
-			Drain:      seconds(60),
+			ClientIdle: secondsDuration(75),
+			Write:      secondsDuration(30),
+			Linger:     secondsDuration(5),
+			Drain:      secondsDuration(60),
 		},
-		Stream: Stream{CommitAfter: seconds(10), Keepalive: seconds(15)},
+		Stream: Stream{CommitAfter: secondsDuration(10), Keepalive: secondsDuration(15)},
 		Retry:  Retry{Attempts: 2, Budget: 20},
 		Fleet: Fleet{
-			Lost:  LostDivide,
+			Lost:  StoreLostDivide,
 			Store: FleetStore{Prefix: "ps", Timeout: Duration(25 * time.Millisecond)},
-			Keys:  FleetKeys{Store: KeysRequired},
+			Keys:  FleetKeys{Store: FleetKeysRequired},
 		},
 		Catalog:  Catalog{Public: true},
 		Watch:    true,
@@ -50,14 +50,14 @@ func Defaults() *File {
 
 // These timeouts apply if first_event or idle is 0 and the engine does not report its progress.
 const (
-	FirstEventWithoutProgress = Duration(120 * time.Second)
-	IdleWithoutProgress       = Duration(60 * time.Second)
+	FirstEventTimeoutWithoutProgress = Duration(120 * time.Second)
+	IdleTimeoutWithoutProgress       = Duration(60 * time.Second)
 )
 
 // SetDefaults sets the defaults of an entry in keys before it is read.
 func (k *Key) SetDefaults() {
 	active := true
-	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Weight: 1, Limits: KeyLimits{Per: PerCaller}}
+	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Weight: 1, Limits: KeyLimits{Per: LimitPerCaller}}
 }
 
 // SetDefaults sets the default of an entry in admin.tokens before it is read: the role with the
@@ -69,13 +69,13 @@ func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
 // because the engine may report it.
 func (u *Upstream) SetDefaults() {
 	*u = Upstream{
-		Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}, Wake: Wake{Method: "POST"},
+		Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: secondsDuration(2), Fall: 3, Rise: 2}, Wake: Wake{Method: "POST"},
 	}
 }
 
 // SetDefaults sets the defaults of an entry in models before it is read.
 func (m *Model) SetDefaults() {
-	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
+	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: PromptCacheShared}
 }
 
 // SetDefaults sets the defaults of an entry in discover before it is read.
@@ -103,7 +103,7 @@ func (f *File) deriveSettings() {
 				d.Served = m.ID
 			}
 			if d.Tier > 0 && d.When == "" {
-				d.When = WhenFull
+				d.When = DeployWhenFull
 			}
 			if d.Traffic != nil {
 				d.Arm = armName(m.Deployments, d)
@@ -149,4 +149,4 @@ func (m *Model) Endpoints() []string {
 	return nil
 }
 
-func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
+func secondsDuration(n int) Duration { return Duration(time.Duration(n) * time.Second) }

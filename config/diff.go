@@ -19,21 +19,21 @@ type ChangeKind string
 
 // Kinds of a Change.
 const (
-	Added   ChangeKind = "added"
-	Removed ChangeKind = "removed"
-	Changed ChangeKind = "changed"
+	SettingAdded   ChangeKind = "added"
+	SettingRemoved ChangeKind = "removed"
+	SettingChanged ChangeKind = "changed"
 )
 
-// Change is a difference between two files. It does not contain the values of settings, so it can
+// SettingChange is a difference between two files. It does not contain the values of settings, so it can
 // be logged.
-type Change struct {
+type SettingChange struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
 	RestartOnly bool // a reload keeps the old value and logs a warning
 }
 
 // IsKeyChange reports whether the change is one that WithKeys applies.
-func (c Change) IsKeyChange() bool {
+func (c SettingChange) IsKeyChange() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
@@ -43,7 +43,7 @@ func (c Change) IsKeyChange() bool {
 }
 
 // String describes the change.
-func (c Change) String() string {
+func (c SettingChange) String() string {
 	s := string(c.Kind) + " " + c.Path
 	if c.RestartOnly {
 		s += " (takes effect after a restart)"
@@ -54,21 +54,21 @@ func (c Change) String() string {
 // Diff returns the changes from old to next, ordered by path. Defaults are filled in, so setting a
 // value to its default is not a change. The order of keys, upstreams, models and engines does not
 // matter. A certificate file with the same name but different contents is a change.
-func Diff(old, next *File) []Change {
-	d := &differ{}
+func Diff(old, next *File) []SettingChange {
+	d := &fileDiffer{}
 	old, next = withoutDiscovered(old), withoutDiscovered(next)
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	was := old.certificates()
 	for path, content := range next.certificates() {
-		listed := slices.ContainsFunc(d.changes, func(c Change) bool { return c.Path == path })
+		listed := slices.ContainsFunc(d.changes, func(c SettingChange) bool { return c.Path == path })
 		if before, ok := was[path]; ok && before != content && !listed {
-			d.changes = append(d.changes, Change{Path: path, Kind: Changed})
+			d.changes = append(d.changes, SettingChange{Path: path, Kind: SettingChanged})
 		}
 	}
 	for i := range d.changes {
 		d.changes[i].RestartOnly = needsRestart(d.changes[i].Path, old, next)
 	}
-	slices.SortFunc(d.changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(d.changes, func(a, b SettingChange) int { return cmp.Compare(a.Path, b.Path) })
 	return d.changes
 }
 
@@ -91,7 +91,7 @@ func (f *File) WithKeys(next *File) *File {
 	if f.origin != nil {
 		from := *f.origin
 		from.files = slices.Clone(from.files)
-		for _, path := range next.Paths() {
+		for _, path := range next.ReferencedFiles() {
 			if !slices.Contains(from.files, path) {
 				from.files = append(from.files, path)
 			}
@@ -147,10 +147,10 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 	return f.origin.certificates
 }
 
-// differ collects changes. It builds paths only for the values that differ, because most values are
+// fileDiffer collects changes. It builds paths only for the values that differ, because most values are
 // equal.
-type differ struct {
-	changes []Change
+type fileDiffer struct {
+	changes []SettingChange
 	path    []pathStep // path of the values being compared
 }
 
@@ -160,26 +160,26 @@ type pathStep struct {
 	isEntry bool
 }
 
-func (d *differ) add(kind ChangeKind) {
+func (d *fileDiffer) addChange(kind ChangeKind) {
 	path := ""
 	for _, s := range d.path {
 		if s.isEntry {
 			path += "[" + s.name + "]"
 		} else {
-			path = strictyaml.Join(path, s.name)
+			path = strictyaml.JoinPath(path, s.name)
 		}
 	}
-	d.changes = append(d.changes, Change{Path: path, Kind: kind})
+	d.changes = append(d.changes, SettingChange{Path: path, Kind: kind})
 }
 
 // withStep calls f with a step appended to the path.
-func (d *differ) withStep(s pathStep, f func()) {
+func (d *fileDiffer) withStep(s pathStep, f func()) {
 	d.path = append(d.path, s)
 	f()
 	d.path = d.path[:len(d.path)-1]
 }
 
-func (d *differ) compare(old, next reflect.Value) {
+func (d *fileDiffer) compare(old, next reflect.Value) {
 	t := old.Type()
 	switch {
 	case t.Kind() == reflect.Struct && !isAtomic(t):
@@ -188,19 +188,19 @@ func (d *differ) compare(old, next reflect.Value) {
 		}
 	case t.Kind() == reflect.Slice && identityField(t.Elem()) >= 0:
 		d.compareNamed(old, next)
-	case equal(old, next):
-	case empty(old):
-		d.add(Added)
-	case empty(next):
-		d.add(Removed)
+	case deepEqual(old, next):
+	case isEmptyValue(old):
+		d.addChange(SettingAdded)
+	case isEmptyValue(next):
+		d.addChange(SettingRemoved)
 	default:
-		d.add(Changed)
+		d.addChange(SettingChanged)
 	}
 }
 
-// equal reports whether two values of the same type are deeply equal. It compares scalars and
+// deepEqual reports whether two values of the same type are deeply equal. It compares scalars and
 // absent values, which are the most frequent, without copying them.
-func equal(a, b reflect.Value) bool {
+func deepEqual(a, b reflect.Value) bool {
 	switch kind := a.Kind(); {
 	case kind == reflect.String || kind == reflect.Bool || a.CanInt() || a.CanFloat():
 		return a.Equal(b)
@@ -216,7 +216,7 @@ func equal(a, b reflect.Value) bool {
 }
 
 // compareNamed compares two lists whose entries have names.
-func (d *differ) compareNamed(old, next reflect.Value) {
+func (d *fileDiffer) compareNamed(old, next reflect.Value) {
 	name := identityField(old.Type().Elem())
 	before, after := entriesByName(old, name), entriesByName(next, name)
 	for id, v := range before {
@@ -224,13 +224,13 @@ func (d *differ) compareNamed(old, next reflect.Value) {
 			if w, stays := after[id]; stays {
 				d.compare(v, w)
 			} else {
-				d.add(Removed)
+				d.addChange(SettingRemoved)
 			}
 		})
 	}
 	for id := range after {
 		if _, was := before[id]; !was {
-			d.withStep(pathStep{id, true}, func() { d.add(Added) })
+			d.withStep(pathStep{id, true}, func() { d.addChange(SettingAdded) })
 		}
 	}
 }
@@ -265,7 +265,7 @@ func isAtomic(t reflect.Type) bool {
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
 }
 
-func empty(v reflect.Value) bool {
+func isEmptyValue(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String:
 		return v.Len() == 0

@@ -163,7 +163,7 @@ ledger: usage.ledger
 	}
 }
 
-func formatChanges(cs []Change) string {
+func formatChanges(cs []SettingChange) string {
 	texts := make([]string, len(cs))
 	for i, c := range cs {
 		texts[i] = fmt.Sprint(c)
@@ -195,7 +195,7 @@ log: { level: debug }
 `+strings.Replace(rest, "http://h:1", "http://h:2", 1))
 	mixed := old.WithKeys(next)
 	for _, c := range Diff(old, next) {
-		in := slices.ContainsFunc(Diff(old, mixed), func(d Change) bool { return d == c })
+		in := slices.ContainsFunc(Diff(old, mixed), func(d SettingChange) bool { return d == c })
 		if in != c.IsKeyChange() {
 			t.Errorf("%s: of keys %v, taken over %v", c, c.IsKeyChange(), in)
 		}
@@ -210,8 +210,8 @@ log: { level: debug }
 	if m := old.WithKeys(open); m.Auth != AuthNone || len(m.Keys) != 0 || formatChanges(Diff(m, open)) != "" {
 		t.Errorf("without keys: %+v", m)
 	}
-	for _, path := range append(old.Paths(), next.Paths()...) {
-		if !slices.Contains(mixed.Paths(), path) {
+	for _, path := range append(old.ReferencedFiles(), next.ReferencedFiles()...) {
+		if !slices.Contains(mixed.ReferencedFiles(), path) {
 			t.Errorf("%s is not watched", path)
 		}
 	}

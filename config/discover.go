@@ -14,7 +14,7 @@ type ListedModel struct {
 	Aliases    []string
 }
 
-const maxDiscovered = 256
+const maxDiscoveredModels = 256
 
 // WithDiscovered returns f with the models published by its discover entries. listed contains the
 // engines' model lists by upstream. The result omits models that were discovered earlier and are in
@@ -26,7 +26,7 @@ func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
 	}
 	out := *withoutDiscovered(f)
 	out.Models, out.LeftOut = slices.Clone(out.Models), map[string]int{}
-	p := publisher{out: &out, writtenCount: len(out.Models), byEngineModel: map[engineModel]int{}, byID: map[string]int{}}
+	p := modelPublisher{out: &out, writtenCount: len(out.Models), byEngineModel: map[engineModel]int{}, byID: map[string]int{}}
 	for i := range out.Models {
 		p.byID[out.Models[i].ID] = i
 		for _, d := range out.Models[i].Deployments {
@@ -43,8 +43,9 @@ func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
 		})
 		for _, l := range all {
 			_, known := p.byEngineModel[engineModel{d.Upstream, l.Name}]
-			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matches(d.Match, l.Name) && !p.publish(d, l) {
-				p.byEngineModel[engineModel{d.Upstream, l.Name}] = notPublished // other entries then skip the model
+			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matchesPattern(d.Match, l.Name) && !p.publishListedModel(d, l) {
+				// Other entries then skip the model.
+				p.byEngineModel[engineModel{d.Upstream, l.Name}] = notPublished
 				out.LeftOut[d.Upstream]++
 			}
 		}
@@ -109,16 +110,16 @@ const notPublished = -1
 
 type engineModel struct{ upstream, served string }
 
-type publisher struct {
+type modelPublisher struct {
 	out           *File
 	writtenCount  int                 // number of models from the file, which precede the discovered ones
 	byEngineModel map[engineModel]int // indices of models
 	byID          map[string]int      // indices of models
 }
 
-// publish adds a model that an upstream lists. If a discovered model already has that name, publish
+// publishListedModel adds a model that an upstream lists. If a discovered model already has that name, publish
 // adds the upstream to it. It reports whether the model is published.
-func (p *publisher) publish(d *Discover, l ListedModel) bool {
+func (p *modelPublisher) publishListedModel(d *Discover, l ListedModel) bool {
 	id, at := d.Prefix+l.Name, engineModel{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
@@ -126,20 +127,20 @@ func (p *publisher) publish(d *Discover, l ListedModel) bool {
 	if base := WithoutVariant(id); base != id && p.isNameTaken(base) {
 		return false // the model without the suffix also serves the variant
 	}
-	m := p.model(d, &l)
+	m := p.publishedModel(d, &l)
 	if i, taken := p.byID[id]; taken {
 		same := func(x Deployment) bool { return x.Upstream == d.Upstream }
 		if i < p.writtenCount || p.out.Models[i].Kind != m.Kind || slices.ContainsFunc(p.out.Models[i].Deployments, same) {
 			return false
 		}
 		p.out.Models[i].Deployments = append(p.out.Models[i].Deployments, m.Deployments...)
-		if m.PromptCache == CachePerKey {
-			p.out.Models[i].PromptCache = CachePerKey
+		if m.PromptCache == PromptCachePerKey {
+			p.out.Models[i].PromptCache = PromptCachePerKey
 		}
 		p.byEngineModel[at] = i
 		return true
 	}
-	if len(p.out.Models)-p.writtenCount >= maxDiscovered || p.matchesAlias(id) {
+	if len(p.out.Models)-p.writtenCount >= maxDiscoveredModels || p.matchesAlias(id) {
 		return false
 	}
 	m.ID = id
@@ -148,7 +149,7 @@ func (p *publisher) publish(d *Discover, l ListedModel) bool {
 	return true
 }
 
-func (p *publisher) model(d *Discover, l *ListedModel) (m Model) {
+func (p *modelPublisher) publishedModel(d *Discover, l *ListedModel) (m Model) {
 	m.SetDefaults()
 	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, KindChat), d.Queue
 	at := Deployment{Upstream: d.Upstream, Served: l.Name}
@@ -156,27 +157,28 @@ func (p *publisher) model(d *Discover, l *ListedModel) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the tier and the consent come from the base model
+		// The tier and the consent come from the base model.
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 {
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
-	} else if m.Kind == KindChat && p.salted(d.Upstream) {
-		m.PromptCache = CachePerKey
+	} else if m.Kind == KindChat && p.isSalted(d.Upstream) {
+		m.PromptCache = PromptCachePerKey
 	}
 	m.Discovered, m.Parent, m.Deployments = true, l.Parent, []Deployment{at}
 	return m
 }
 
-// salted reports whether any model in the file separates the prompt caches of keys at an upstream.
-func (p *publisher) salted(upstream string) bool {
+// isSalted reports whether any model in the file separates the prompt caches of keys at an upstream.
+func (p *modelPublisher) isSalted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.writtenCount], func(m Model) bool {
-		return m.PromptCache == CachePerKey &&
+		return m.PromptCache == PromptCachePerKey &&
 			slices.ContainsFunc(m.Deployments, func(d Deployment) bool { return d.Upstream == upstream })
 	})
 }
 
 // aliasServed reports whether the file already serves the model at the upstream under one of the
 // engine's aliases.
-func (p *publisher) aliasServed(upstream string, aliases []string) bool {
+func (p *modelPublisher) aliasServed(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
 		i, known := p.byEngineModel[engineModel{upstream, alias}]
 		return known && i != notPublished && i < p.writtenCount
@@ -184,12 +186,12 @@ func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 }
 
 // isNameTaken reports whether any id or alias in the file matches.
-func (p *publisher) isNameTaken(id string) bool {
+func (p *modelPublisher) isNameTaken(id string) bool {
 	i, taken := p.byID[id]
 	return taken && i < p.writtenCount || p.matchesAlias(id)
 }
 
-const maxVariant = 8
+const maxVariantBytes = 8
 
 // WithoutVariant returns a model name without a trailing variant such as [1m]. Agents append a
 // variant to request a property such as a long context. It removes only one variant.
@@ -198,7 +200,7 @@ func WithoutVariant[T ~string | ~[]byte](model T) T {
 	if n == 0 || model[n-1] != ']' {
 		return model
 	}
-	for i := n - 2; i >= 0 && i >= n-2-maxVariant; i-- {
+	for i := n - 2; i >= 0 && i >= n-2-maxVariantBytes; i-- {
 		c := model[i]
 		if c == '[' && i < n-2 {
 			return model[:i]
@@ -211,10 +213,10 @@ func WithoutVariant[T ~string | ~[]byte](model T) T {
 }
 
 // matchesAlias reports whether any alias in the file matches.
-func (p *publisher) matchesAlias(id string) bool {
+func (p *modelPublisher) matchesAlias(id string) bool {
 	for i := range p.out.Models[:p.writtenCount] {
 		for _, alias := range p.out.Models[i].Aliases {
-			if matches(alias, id) {
+			if matchesPattern(alias, id) {
 				return true
 			}
 		}

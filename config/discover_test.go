@@ -136,7 +136,7 @@ func TestDiscoverBound(t *testing.T) {
 		many = append(many, ListedModel{Name: fmt.Sprintf("m%05d", i)})
 	}
 	out := WithDiscovered(f, map[string][]ListedModel{"box": many})
-	if n := len(out.Models) - 1; n != maxDiscovered || out.LeftOut["box"] != 5000-maxDiscovered {
+	if n := len(out.Models) - 1; n != maxDiscoveredModels || out.LeftOut["box"] != 5000-maxDiscoveredModels {
 		t.Errorf("%d models, %v left out", n, out.LeftOut)
 	}
 	slices.Reverse(many)
@@ -154,7 +154,7 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listedNames("other lora@Llama e=embedding"), "box": listedNames("a")})
-	for i, want := range map[string]string{"other": CachePerKey, "lora": CachePerKey, "e": CacheShared, "a": CacheShared} {
+	for i, want := range map[string]string{"other": PromptCachePerKey, "lora": PromptCachePerKey, "e": PromptCacheShared, "a": PromptCacheShared} {
 		at := slices.IndexFunc(out.Models, func(m Model) bool { return m.ID == i })
 		if at < 0 || out.Models[at].PromptCache != want {
 			t.Errorf("prompt_cache of %s: got %+v, want %q", i, out.Models, want)

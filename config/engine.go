@@ -399,93 +399,93 @@ func fillZeroFields(dst, src reflect.Value) {
 // profiles.
 func (e *Engine) Problems() []string {
 	c := engineCheck{}
-	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
+	c.require(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
 	for i, s := range e.Detect {
 		at := entryPath("detect", i)
-		c.path(at+".path", s.Path, true)
-		c.need(s.Field != "" || len(s.Contains) > 0, at+": say what the page must have: field or contains")
-		c.need(s.Equals == "" || s.Field != "", at+".equals: needs a field to compare")
+		c.checkPath(at+".path", s.Path, true)
+		c.require(s.Field != "" || len(s.Contains) > 0, at+": say what the page must have: field or contains")
+		c.require(s.Equals == "" || s.Field != "", at+".equals: needs a field to compare")
 	}
 	for i, p := range e.Ports {
-		c.need(p > 0 && p < 65536, fmt.Sprintf("ports[%d]: %d is not a port", i, p))
+		c.require(p > 0 && p < 65536, fmt.Sprintf("ports[%d]: %d is not a port", i, p))
 	}
-	c.value("version", e.Version)
-	c.path("health.path", e.Health.Path, false)
-	c.oneOf("health.alive", e.Health.Alive, AliveOK, AliveAny)
+	c.checkValue("version", e.Version)
+	c.checkPath("health.path", e.Health.Path, false)
+	c.checkOneOf("health.alive", e.Health.Alive, AliveOK, AliveAny)
 	for i, m := range e.Models {
 		at := entryPath("models", i)
-		c.path(at+".path", m.Path, true)
-		c.need(m.ID != "", at+".id: name the field that holds the model's id")
+		c.checkPath(at+".path", m.Path, true)
+		c.require(m.ID != "", at+".id: name the field that holds the model's id")
 	}
-	c.oneOf("names", e.Names, NamesListed, NamesIgnored, NamesOpen)
+	c.checkOneOf("names", e.Names, NamesListed, NamesIgnored, NamesOpen)
 	for i, l := range e.Load {
 		at := entryPath("load", i)
-		c.path(at+".path", l.Path, true)
-		c.need(len(l.Running)+len(l.Waiting)+len(l.Progress) > 0,
+		c.checkPath(at+".path", l.Path, true)
+		c.require(len(l.Running)+len(l.Waiting)+len(l.Progress) > 0,
 			at+": name the fields that report running or waiting requests, or progress")
 	}
 	for i, v := range e.Capacity {
-		c.value(entryPath("capacity", i), EngineValue{v.Path, v.Field})
-		c.need(v.Path != "", entryPath("capacity", i)+".path: missing")
+		c.checkValue(entryPath("capacity", i), EngineValue{v.Path, v.Field})
+		c.require(v.Path != "", entryPath("capacity", i)+".path: missing")
 	}
-	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
-	c.value("residents", e.Residents)
-	c.value("asleep", e.Asleep)
+	c.require(e.Concurrency >= 0, "concurrency: must not be negative")
+	c.checkValue("residents", e.Residents)
+	c.checkValue("asleep", e.Asleep)
 	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
-		c.need(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op,
+		c.require(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op,
 			strings.Join(EngineOperations, ", ")))
-		c.path("paths."+op, e.Paths[op], false)
+		c.checkPath("paths."+op, e.Paths[op], false)
 	}
-	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
-	c.oneOf("reasoning.history", e.Reasoning.History, HistoryReasoningContent, HistoryReasoning, HistoryUnread)
+	c.checkOneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
+	c.checkOneOf("reasoning.history", e.Reasoning.History, HistoryReasoningContent, HistoryReasoning, HistoryUnread)
 	for i, word := range e.Reasoning.Words {
-		c.oneOf(entryPath("reasoning.words", i), word, EngineEfforts...)
+		c.checkOneOf(entryPath("reasoning.words", i), word, EngineEfforts...)
 	}
-	c.oneOf("tool_choice", e.ToolChoice, ToolChoiceAsSent, ToolChoiceWords, ToolChoiceIgnored)
-	c.oneOf("response_format", e.ResponseFormat, ResponseFormatAsSent, ResponseFormatSchemas, ResponseFormatValue)
-	c.oneOf("null_content", e.NullContent, NullContentAsSent, NullContentEmpty, NullContentEmptyWithoutCalls)
-	c.oneOf("adjacent_turns", e.AdjacentTurns, TurnsAsSent, TurnsJoined)
-	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
-	c.oneOf("priority", e.Priority, PriorityLowerFirst, PriorityHigherFirst)
-	c.statuses("client_faults", e.ClientFaults)
-	c.statuses("overloads", e.Overloads)
-	c.statuses("not_now", e.NotNow)
+	c.checkOneOf("tool_choice", e.ToolChoice, ToolChoiceAsSent, ToolChoiceWords, ToolChoiceIgnored)
+	c.checkOneOf("response_format", e.ResponseFormat, ResponseFormatAsSent, ResponseFormatSchemas, ResponseFormatValue)
+	c.checkOneOf("null_content", e.NullContent, NullContentAsSent, NullContentEmpty, NullContentEmptyWithoutCalls)
+	c.checkOneOf("adjacent_turns", e.AdjacentTurns, AdjacentTurnsAsSent, AdjacentTurnsJoined)
+	c.require(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
+	c.checkOneOf("priority", e.Priority, PriorityLowerFirst, PriorityHigherFirst)
+	c.checkStatuses("client_faults", e.ClientFaults)
+	c.checkStatuses("overloads", e.Overloads)
+	c.checkStatuses("not_now", e.NotNow)
 	for i, q := range e.Quirks {
-		c.oneOf(entryPath("quirks", i), q, EngineQuirks...)
+		c.checkOneOf(entryPath("quirks", i), q, EngineQuirks...)
 	}
 	return c.found
 }
 
 type engineCheck struct{ found []string }
 
-func (c *engineCheck) need(ok bool, problem string) {
+func (c *engineCheck) require(ok bool, problem string) {
 	if !ok {
 		c.found = append(c.found, problem)
 	}
 }
 
-func (c *engineCheck) path(at, path string, required bool) {
+func (c *engineCheck) checkPath(at, path string, required bool) {
 	if path == "" {
-		c.need(!required, at+": missing")
+		c.require(!required, at+": missing")
 		return
 	}
-	c.need(path[0] == '/' && !strings.ContainsAny(path, " #\r\n\t"),
+	c.require(path[0] == '/' && !strings.ContainsAny(path, " #\r\n\t"),
 		fmt.Sprintf("%s: %q is not a path; it begins with / and holds no blanks", at, path))
 }
 
-func (c *engineCheck) statuses(list string, errors []EngineError) {
+func (c *engineCheck) checkStatuses(list string, errors []EngineError) {
 	for i, f := range errors {
-		c.need(f.Status >= 400 && f.Status < 600, entryPath(list, i)+".status: must be 400 to 599")
+		c.require(f.Status >= 400 && f.Status < 600, entryPath(list, i)+".status: must be 400 to 599")
 	}
 }
 
-func (c *engineCheck) value(at string, v EngineValue) {
-	c.path(at+".path", v.Path, v.Field != "")
+func (c *engineCheck) checkValue(at string, v EngineValue) {
+	c.checkPath(at+".path", v.Path, v.Field != "")
 }
 
-// oneOf checks that a value belongs to a closed set. An empty value is valid, because it means that
+// checkOneOf checks that a value belongs to a closed set. An empty value is valid, because it means that
 // the value is inherited.
-func (c *engineCheck) oneOf(at, word string, words ...string) {
-	c.need(word == "" || slices.Contains(words, word),
+func (c *engineCheck) checkOneOf(at, word string, words ...string) {
+	c.require(word == "" || slices.Contains(words, word),
 		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))
 }

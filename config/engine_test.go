@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEngineOver(t *testing.T) {
+func TestEngineInheritFrom(t *testing.T) {
 	base := Engine{
 		Name: "base", Ports: []int{1}, Health: EngineHealth{Path: "/health", Alive: AliveAny}, Quirks: []string{QuirkOwnHost},
 		Refused: []string{"a"}, Concurrency: 4, Paths: map[string]string{OpChat: "/chat", OpSpeech: "/speech"},

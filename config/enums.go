@@ -13,33 +13,33 @@ const EngineAuto = "auto"
 
 // Values of KeyLimits.Per.
 const (
-	PerCaller = "caller"
-	PerKey    = "key"
+	LimitPerCaller = "caller"
+	LimitPerKey    = "key"
 )
 
 // Values of Model.PromptCache.
 const (
-	CacheShared = "shared"
-	CachePerKey = "per_key"
+	PromptCacheShared = "shared"
+	PromptCachePerKey = "per_key"
 )
 
 // Values of Model.SystemMessages.
 const (
-	SystemFold    = "fold"
-	SystemInPlace = "in_place"
+	SystemMessagesFold    = "fold"
+	SystemMessagesInPlace = "in_place"
 )
 
 // Values of Engine.AdjacentTurns.
 const (
-	TurnsAsSent = "as_sent"
-	TurnsJoined = "joined"
+	AdjacentTurnsAsSent = "as_sent"
+	AdjacentTurnsJoined = "joined"
 )
 
 // Values of Model.ReasoningHistory.
 const (
-	ReasoningLoop = "loop"
-	ReasoningAll  = "all"
-	ReasoningNone = "none"
+	ReasoningHistoryLoop = "loop"
+	ReasoningHistoryAll  = "all"
+	ReasoningHistoryNone = "none"
 )
 
 var defaultClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
@@ -65,8 +65,8 @@ func ClassRank(f *File, class string) int {
 
 // Values of Deployment.When.
 const (
-	WhenFull = "full"
-	WhenDown = "down"
+	DeployWhenFull = "full"
+	DeployWhenDown = "down"
 )
 
 // MaxTier is the highest tier of a deployment.
@@ -96,26 +96,26 @@ var allowedValues = map[string][]string{
 	"log.level":         {"debug", "info", "warn", "error"},
 	"log.format":        {LogFormatJSON, LogFormatConsole},
 	"keys.operations":   Operations(),
-	"keys.limits.per":   {PerCaller, PerKey},
+	"keys.limits.per":   {LimitPerCaller, LimitPerKey},
 	"upstreams.prefill": {PrefillProven},
 	"admin.tokens.role": {RoleRead, RoleKeys, RoleAll},
-	"hooks.on_error":    {HookClosed, HookOpen},
-	"hooks.send":        {HookMeta, HookBody},
-	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
-	"fleet.keys.store":  {KeysRequired, KeysCached},
+	"hooks.on_error":    {HookFailClosed, HookFailOpen},
+	"hooks.send":        {HookSendMeta, HookSendBody},
+	"fleet.lost":        {StoreLostDivide, StoreLostOpen, StoreLostClosed},
+	"fleet.keys.store":  {FleetKeysRequired, FleetKeysCached},
 
 	"upstreams.concurrency.fleet": {FleetExact},
 
 	"upstreams.wake.method": {"GET", "POST", "PUT"},
 
-	"models.deployments.when": {WhenFull, WhenDown},
+	"models.deployments.when": {DeployWhenFull, DeployWhenDown},
 
 	"models.kind":              modelKinds,
 	"discover.kind":            modelKinds,
 	"models.policy":            {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
-	"models.prompt_cache":      {CacheShared, CachePerKey},
-	"models.system_messages":   {SystemFold, SystemInPlace},
-	"models.reasoning_history": {ReasoningLoop, ReasoningAll, ReasoningNone},
+	"models.prompt_cache":      {PromptCacheShared, PromptCachePerKey},
+	"models.system_messages":   {SystemMessagesFold, SystemMessagesInPlace},
+	"models.reasoning_history": {ReasoningHistoryLoop, ReasoningHistoryAll, ReasoningHistoryNone},
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
 		"/v1/responses/compact", "/v1/responses/input_tokens", "/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",

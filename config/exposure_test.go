@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestCheckOpen checks that CheckOpenPorts checks the addresses of the open ports rather than the
+// TestCheckOpenPorts checks that CheckOpenPorts checks the addresses of the open ports rather than the
 // addresses in the file.
-func TestCheckOpen(t *testing.T) {
+func TestCheckOpenPorts(t *testing.T) {
 	const open = "auth: none\n" // with loopback addresses, which Validate accepts
 	withToken := strings.Replace(minimalConfig, "keys:", "admin: { listen: 127.0.0.1:9090, token: ffffffffffffffff }\nkeys:", 1)
 	for _, row := range []struct{ name, file, public, admin, want string }{

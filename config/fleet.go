@@ -53,8 +53,8 @@ type FleetKeys struct {
 
 // Values of FleetKeys.Store.
 const (
-	KeysRequired = "required" // the store must be reachable
-	KeysCached   = "cached"   // a copy of the keys is enough
+	FleetKeysRequired = "required" // the store must be reachable
+	FleetKeysCached   = "cached"   // a copy of the keys is enough
 )
 
 // Enabled reports whether the store contains keys.
@@ -110,8 +110,8 @@ func ReadKey(entry string) (Key, error) {
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
 	alone.origin, alone.Keys = nil, []Key{k}
-	c := alone.checks()
-	keyChecks{c}.all()
+	c := alone.newChecks()
+	keyChecks{c}.checkAll()
 	problems := c.check.Problems()
 	for i := range problems {
 		problems[i].Path = strings.TrimPrefix(problems[i].Path, "keys[0].")
@@ -122,8 +122,8 @@ func (f *File) CheckKey(k Key) Problems {
 // FleetStore configures the Valkey, or Redis 7.0 or later, through which the edges share key
 // limits.
 type FleetStore struct {
-	// This is the URL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
-	// omit the URL, because they report the store's address. If all stores' certificates are valid
+	// This is the KeySetURL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
+	// omit the KeySetURL, because they report the store's address. If all stores' certificates are valid
 	// for the same host name, set rediss:// with that name.
 	URL string `yaml:"url"`
 	// The edge logs in as this user. If this is empty, the edge logs in as the default user.
@@ -131,12 +131,12 @@ type FleetStore struct {
 	// This is the password of the user.
 	Password Secret `yaml:"password"`
 	// These settings define how the edge verifies the store's certificate, and which certificate it
-	// presents. If there are sentinels and no URL, any of these settings enables TLS, and each
+	// presents. If there are sentinels and no KeySetURL, any of these settings enables TLS, and each
 	// certificate must be valid for the dialled name.
 	TLS UpstreamTLS `yaml:"tls"`
 	// Set this to true if the store is a cluster.
 	Cluster bool `yaml:"cluster"`
-	// These sentinels report the store's address and are used instead of the URL.
+	// These sentinels report the store's address and are used instead of the KeySetURL.
 	Sentinel FleetSentinel `yaml:"sentinel"`
 	// All Redis keys of the edges start with this prefix.
 	Prefix string `yaml:"prefix"`
@@ -159,16 +159,16 @@ type FleetSentinel struct {
 // HasStore reports whether the fleet has a store.
 func (f *Fleet) HasStore() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
 
-// Encrypted reports whether connections to the store and its sentinels use TLS.
-func (s *FleetStore) Encrypted() bool {
+// UsesTLS reports whether connections to the store and its sentinels use TLS.
+func (s *FleetStore) UsesTLS() bool {
 	return strings.HasPrefix(s.URL, "rediss://") || s.URL == "" && s.TLS != (UpstreamTLS{})
 }
 
 // Values of Fleet.Lost.
 const (
-	LostDivide = "divide"
-	LostOpen   = "open"
-	LostClosed = "closed"
+	StoreLostDivide = "divide"
+	StoreLostOpen   = "open"
+	StoreLostClosed = "closed"
 )
 
 // AssumedEdges is the number of edges assumed until it is known from the configuration or the
@@ -212,24 +212,24 @@ func (k *Key) EdgeLimits() KeyLimits {
 	}
 }
 
-// fleet checks the fleet settings, and warns about limits and numbers of slots that are too small
+// checkFleet checks the fleet settings, and warns about limits and numbers of slots that are too small
 // to be divided.
-func (c processChecks) fleet() {
+func (c processChecks) checkFleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
-	if c.positions.Has("fleet.edges") {
-		c.check.number("fleet.edges", edges, 1, maxEdges)
+	if c.positions.HasValue("fleet.edges") {
+		c.check.checkRange("fleet.edges", edges, 1, maxEdges)
 	} else if f.HasStore() {
 		c.check.warn("fleet", "without fleet.edges, an edge that starts while the store is unreachable takes half of each limit "+
 			"and of each engine's slots: write fleet.edges: N, the number of edges")
 	}
-	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
-	if (f.Lost == LostOpen || f.Lost == LostClosed) && !f.HasStore() {
+	c.check.checkOneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
+	if (f.Lost == StoreLostOpen || f.Lost == StoreLostClosed) && !f.HasStore() {
 		c.check.warn("fleet.lost", "lost has no effect without a store: set fleet.store.url, or remove lost")
 	}
-	c.store(&f.Store)
-	c.storeKeys(f)
-	c.secrets(f)
+	c.checkStore(&f.Store)
+	c.checkStoreKeys(f)
+	c.checkSecrets(f)
 	if edges > maxEdges {
 		return
 	}
@@ -237,48 +237,48 @@ func (c processChecks) fleet() {
 		if f.HasStore() {
 			break // the edges share the limits through the store
 		}
-		c.indivisibleLimits(entryPath("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
+		c.warnIndivisibleLimits(entryPath("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
 	}
 	for i := range c.file.Groups {
 		if f.HasStore() {
 			break // the edges share the limits through the store
 		}
 		its := c.file.Groups[i].AsKey()
-		c.indivisibleLimits(entryPath("groups", i)+".limits", edges, &its.Limits)
+		c.warnIndivisibleLimits(entryPath("groups", i)+".limits", edges, &its.Limits)
 	}
 	for i := range c.file.Upstreams {
 		p, at := c.file.Upstreams[i].Concurrency, entryPath("upstreams", i)
-		if p.Exact() {
+		if p.IsExact() {
 			continue
 		}
-		c.indivisible(at, edges, numericMember{"concurrency", p.Shared})
-		c.indivisible(at+".concurrency", edges, numericMember{"text", p.Text}, numericMember{"vision", p.Vision},
+		c.warnIndivisible(at, edges, numericMember{"concurrency", p.Shared})
+		c.warnIndivisible(at+".concurrency", edges, numericMember{"text", p.Text}, numericMember{"vision", p.Vision},
 			numericMember{"audio", p.Audio})
 	}
 }
 
-// indivisibleLimits warns about limits that are smaller than the number of edges.
-func (c processChecks) indivisibleLimits(at string, edges int, l *KeyLimits) {
-	c.indivisible(at, edges, numericMember{"requests_per_minute", l.RequestsPerMinute},
+// warnIndivisibleLimits warns about limits that are smaller than the number of edges.
+func (c processChecks) warnIndivisibleLimits(at string, edges int, l *KeyLimits) {
+	c.warnIndivisible(at, edges, numericMember{"requests_per_minute", l.RequestsPerMinute},
 		numericMember{"tokens_per_minute", l.TokensPerMinute}, numericMember{"concurrency", l.Concurrency},
 		numericMember{"tokens_per_day", l.TokensPerDay}, numericMember{"tokens_per_month", l.TokensPerMonth})
 }
 
-func (c processChecks) store(s *FleetStore) {
+func (c processChecks) checkStore(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := parseHTTPURL("http://" + rest)
-	switch { // messages never show the URL, because it may contain a password
+	switch { // messages never show the KeySetURL, because it may contain a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")
 	case !found || err != nil || strings.Trim(u.Path, "/") != "":
 		c.check.fail(path+".url", "this is not a store's address: write redis://HOST:PORT, or rediss:// for TLS")
 	}
-	c.clientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
+	c.checkClientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
 	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
 		c.check.fail(path+".sentinel", "master and addresses go together: give both or none")
-	} else if s.Sentinel.Master == "" && c.positions.Has(path+".sentinel") {
+	} else if s.Sentinel.Master == "" && c.positions.HasValue(path+".sentinel") {
 		c.check.fail(path+".sentinel", "it names no sentinels: set master and addresses, or remove it")
 	}
 	if s.Sentinel.Master == "" && (s.Sentinel.User != "" || s.Sentinel.Password != "") {
@@ -296,16 +296,16 @@ func (c processChecks) store(s *FleetStore) {
 	if s.Timeout < Duration(time.Millisecond) || s.Timeout > Duration(time.Second) {
 		c.check.fail(path+".timeout", "%s is out of range: 1ms to 1s; calls wait up to this long", s.Timeout)
 	}
-	c.check.visibleName(path+".prefix", s.Prefix)
+	c.check.checkVisibleName(path+".prefix", s.Prefix)
 	if n := len(s.Prefix); n == 0 || n > 64 || strings.ContainsAny(s.Prefix, "{}") {
 		c.check.fail(path+".prefix", "it must have 1 to 64 characters and no braces, which a cluster reads as hash tags")
 	}
 }
 
-// secrets checks the secrets with which edges sign their messages to each other.
-func (c processChecks) secrets(f *Fleet) {
+// checkSecrets checks the secrets with which edges sign their messages to each other.
+func (c processChecks) checkSecrets(f *Fleet) {
 	const path = "fleet.secrets"
-	c.secretLengths(path, f.Secrets)
+	c.checkSecretLengths(path, f.Secrets)
 	switch {
 	case len(f.Secrets) > 0 && !f.HasStore():
 		c.check.fail(path, "secrets sign what edges write to a store: set fleet.store.url, or remove secrets")
@@ -315,7 +315,7 @@ func (c processChecks) secrets(f *Fleet) {
 	}
 }
 
-func (c processChecks) secretLengths(path string, secrets []Secret) {
+func (c processChecks) checkSecretLengths(path string, secrets []Secret) {
 	for i, secret := range secrets {
 		if len(secret) < minSealKeyLen {
 			c.check.fail(entryPath(path, i),
@@ -324,19 +324,19 @@ func (c processChecks) secretLengths(path string, secrets []Secret) {
 	}
 }
 
-func (c processChecks) storeKeys(f *Fleet) {
+func (c processChecks) checkStoreKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys
-	c.secretLengths(path+".secrets", k.Secrets)
-	c.check.oneOf(path+".store", "fleet.keys.store", "a choice", k.Store)
+	c.checkSecretLengths(path+".secrets", k.Secrets)
+	c.check.checkOneOf(path+".store", "fleet.keys.store", "a choice", k.Store)
 	switch {
 	case k.Enabled() && !f.HasStore():
 		c.check.fail(path, "keys in the store need a store: set fleet.store.url, or remove keys")
-	case !k.Enabled() && (k.Store != KeysRequired || k.Cache != ""):
+	case !k.Enabled() && (k.Store != FleetKeysRequired || k.Cache != ""):
 		c.check.fail(path+".secrets", "keys in the store are signed: set secrets, or remove keys")
-	case (k.Store == KeysCached) != (k.Cache != ""):
+	case (k.Store == FleetKeysCached) != (k.Cache != ""):
 		c.check.fail(path+".cache", "store: cached and the file of the copy go together: give both or none")
-	case !k.Enabled() && c.positions.Has(path+".store"):
+	case !k.Enabled() && c.positions.HasValue(path+".store"):
 		c.check.warn(path+".store", "without keys in the store this has no effect: set fleet.keys.secrets, or remove it")
 	case k.Enabled() && c.file.Auth == AuthNone && len(c.file.Keys) == 0:
 		c.check.warn(path, "auth: none disables the store's keys: remove one of the two")
@@ -346,7 +346,7 @@ func (c processChecks) storeKeys(f *Fleet) {
 // maxEdges is far above the size of any real fleet. A larger number is probably a typing error.
 const maxEdges = 1000
 
-func (c processChecks) indivisible(path string, edges int, numbers ...numericMember) {
+func (c processChecks) warnIndivisible(path string, edges int, numbers ...numericMember) {
 	for _, m := range numbers {
 		if m.n > 0 && m.n < edges {
 			c.check.warn(path+"."+m.key, "%d is less than the %d edges of the fleet, and each of them allows at least 1: "+

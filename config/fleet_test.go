@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestShareOf checks that the sum of the parts never exceeds the number, unless a part would be
+// TestEdgeShare checks that the sum of the parts never exceeds the number, unless a part would be
 // less than one.
-func TestShareOf(t *testing.T) {
+func TestEdgeShare(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{
 		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},
 	} {
@@ -79,8 +79,8 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		f, problems := ParseValid("edge.yaml", []byte(src("fleet: { edges: 4, store: { "+store+" } }")), KnownProfiles{})
 		if f == nil || !f.Fleet.HasStore() {
 			t.Errorf("%s: there is no store, %v", store, problems)
-		} else if warned := strings.Contains(fmt.Sprint(problems), "fleet.store.url"); warned != want.warned || f.Fleet.Store.Encrypted() != want.encrypted {
-			t.Errorf("store %q: encrypted = %v, want %v; problems %v, want a warning: %v", store, f.Fleet.Store.Encrypted(), want.encrypted, problems, want.warned)
+		} else if warned := strings.Contains(fmt.Sprint(problems), "fleet.store.url"); warned != want.warned || f.Fleet.Store.UsesTLS() != want.encrypted {
+			t.Errorf("store %q: encrypted = %v, want %v; problems %v, want a warning: %v", store, f.Fleet.Store.UsesTLS(), want.encrypted, problems, want.warned)
 		}
 	}
 	f, err := Parse("edge.yaml", []byte(src("fleet: { edges: 4 }")))

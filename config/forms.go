@@ -10,7 +10,7 @@ import (
 func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	hashes := make([]KeyHash, 1)
 	if n.IsList() {
-		b.List(n, &hashes)
+		b.BindList(n, &hashes)
 	} else {
 		hashes[0].BindNode(b, n)
 	}
@@ -21,12 +21,12 @@ func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 // like a hash may be the key itself, so excerpts do not show it.
 func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
-		b.Fields(n, h)
+		b.BindFields(n, h)
 	} else {
-		b.Scalar(n, &h.Hash)
+		b.BindScalar(n, &h.Hash)
 	}
 	if !strings.HasPrefix(h.Hash, HashPrefix) && !n.IsReference() {
-		b.Hide(n)
+		b.HideFromExcerpts(n)
 	}
 	h.Hash = strings.ToLower(h.Hash)
 }
@@ -36,10 +36,10 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	var read Concurrency
 	switch {
 	case n.IsMapping():
-		b.Fields(n, &read)
+		b.BindFields(n, &read)
 		pools := read.Text > 0 || read.Vision > 0 || read.Audio > 0
 		switch {
-		case b.BrokenBelow(n):
+		case b.ContainsBroken(n):
 		case read.Shared < 0 || !pools && read.Shared == 0:
 			b.Fail(n, "no pool has a slot: set text, vision or audio to a number above 0")
 		case pools && read.Shared > 0:
@@ -49,8 +49,8 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 		b.Fail(n, "want one number, or text, vision and audio with a number each, not a list")
 		return
 	default:
-		b.Scalar(n, &read.Shared)
-		if read.Shared <= 0 && !b.Broken(n) {
+		b.BindScalar(n, &read.Shared)
+		if read.Shared <= 0 && !b.IsBroken(n) {
 			b.Fail(n, "must be at least 1; leave it out to use what the engine reports")
 			return
 		}
@@ -80,7 +80,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // BindNode reads the secret from its variable or file.
 func (s *Secret) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
-	if value, ok := b.Secret(n); ok {
+	if value, ok := b.ReadSecret(n); ok {
 		*s = Secret(value)
 	}
 }

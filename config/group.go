@@ -68,20 +68,20 @@ func expandGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	return append(all, more...)
 }
 
-// Tagged is a tag and the upstreams with that tag.
-type Tagged struct {
+// TaggedUpstreams is a tag and the upstreams with that tag.
+type TaggedUpstreams struct {
 	Tag       string
 	Upstreams []string
 }
 
-// Tags returns all tags of a file's upstreams in the order in which they first occur.
-func Tags(f *File) (all []Tagged) {
+// UpstreamTags returns all tags of a file's upstreams in the order in which they first occur.
+func UpstreamTags(f *File) (all []TaggedUpstreams) {
 	for i := range f.Upstreams {
 		for _, tag := range f.Upstreams[i].Tags {
-			at := slices.IndexFunc(all, func(t Tagged) bool { return t.Tag == tag })
+			at := slices.IndexFunc(all, func(t TaggedUpstreams) bool { return t.Tag == tag })
 			if at < 0 {
 				at = len(all)
-				all = append(all, Tagged{Tag: tag})
+				all = append(all, TaggedUpstreams{Tag: tag})
 			}
 			all[at].Upstreams = append(all[at].Upstreams, f.Upstreams[i].Name)
 		}

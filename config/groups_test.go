@@ -46,7 +46,7 @@ func TestGroups(t *testing.T) {
 	f, problems := tagged(`{ upstream: "tag:eu", served: s }, { upstream: c, tier: 1 }`)
 	if f == nil || len(f.Models[0].Deployments) != 3 || f.Models[0].Deployments[0].Upstream != "a" || f.Models[0].Deployments[2].Upstream != "b" || f.Models[0].Deployments[2].Served != "s" {
 		t.Errorf("a tag: got %+v and %v, want the deployments a, s and b", f, problems)
-	} else if got := fmt.Sprint(Tags(f)); got != "[{h100 [a]} {eu [a b]}]" {
+	} else if got := fmt.Sprint(UpstreamTags(f)); got != "[{h100 [a]} {eu [a b]}]" {
 		t.Errorf("Tags = %s, want [{h100 [a]} {eu [a b]}]", got)
 	}
 	for list, want := range map[string]string{

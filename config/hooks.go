@@ -17,12 +17,12 @@ import (
 type Hook struct {
 	// The hook has this name in metrics and the log.
 	Name string `yaml:"name"`
-	// The edge sends a POST to this URL before a call waits for an engine, and the hook decides
-	// about the call. The value is an http or https URL. For a service on a Unix socket, use
+	// The edge sends a POST to this KeySetURL before a call waits for an engine, and the hook decides
+	// about the call. The value is an http or https KeySetURL. For a service on a Unix socket, use
 	// unix:/PATH, or unix:/PATH:/BASE, where /BASE is the request path.
 	Before string `yaml:"before"`
 	// Use this instead of before. Once a call has ended, the edge sends a copy of it here. The
-	// value is an http or https URL, a file path, or unix:PATH for a stream socket. Each copy is a
+	// value is an http or https KeySetURL, a file path, or unix:PATH for a stream socket. Each copy is a
 	// line of JSON with the request and the answer. The hook must also set models and keys, because
 	// by default no call is copied.
 	After string `yaml:"after"`
@@ -54,14 +54,14 @@ type Hook struct {
 
 // Values of Hook.OnError.
 const (
-	HookClosed = "closed"
-	HookOpen   = "open"
+	HookFailClosed = "closed"
+	HookFailOpen   = "open"
 )
 
 // Values of Hook.Send.
 const (
-	HookMeta = "meta"
-	HookBody = "body"
+	HookSendMeta = "meta"
+	HookSendBody = "body"
 )
 
 // MaxHooks is the maximum number of hooks. It is small because the hooks of a call run one after
@@ -75,33 +75,33 @@ const maxHookTimeout = 60 * time.Second
 // models and keys must be set explicitly (copyChecks).
 func (h *Hook) SetDefaults() {
 	*h = Hook{
-		Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"},
+		Timeout: secondsDuration(2), OnError: HookFailClosed, Send: HookSendMeta, Models: []string{"*"}, Keys: []string{"*"},
 		Bytes: 1 << 20, Memory: 64 << 20,
 	}
 }
 
-// HasModel reports whether the hook applies to calls for a model.
-func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
+// MatchesModel reports whether the hook applies to calls for a model.
+func (h *Hook) MatchesModel(id string) bool { return matchesAny(h.Models, id) }
 
-// HasKey reports whether the hook applies to calls of a key. An empty id stands for a call without
+// MatchesKey reports whether the hook applies to calls of a key. An empty id stands for a call without
 // a key, which is possible if the edge requires no keys.
-func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
+func (h *Hook) MatchesKey(id string) bool { return matchesAny(h.Keys, id) }
 
-// Concerns reports whether the hook applies to a key's calls for a model. For a call made with an
+// AppliesTo reports whether the hook applies to a key's calls for a model. For a call made with an
 // issuer's token, template is the id of the entry in keys that defines the token's rights. For all
 // other calls, template is empty.
-func (h *Hook) Concerns(model, key, template string) bool {
-	return h.HasModel(model) && (h.HasKey(key) || template != "" && h.HasKey(template))
+func (h *Hook) AppliesTo(model, key, template string) bool {
+	return h.MatchesModel(model) && (h.MatchesKey(key) || template != "" && h.MatchesKey(template))
 }
 
 func matchesAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchesPattern(pattern, name) })
 }
 
 // DescribePrompts describes which prompts the hook receives: "all prompts", or those of some keys and
 // models. It returns "" if the hook receives no prompts.
 func (h *Hook) DescribePrompts() string {
-	if h.Send != HookBody {
+	if h.Send != HookSendBody {
 		return ""
 	}
 	if whose := h.describeScope(); whose != "" {
@@ -124,7 +124,7 @@ func (h *Hook) describeScope() (of string) {
 
 type hookChecks struct{ keyChecks }
 
-func (c hookChecks) all() {
+func (c hookChecks) checkAll() {
 	list, names := c.file.Hooks, map[string]string{}
 	if len(list) > MaxHooks {
 		c.check.fail("hooks", "there are %d hooks, and their times add up: at most %d", len(list), MaxHooks)
@@ -134,26 +134,26 @@ func (c hookChecks) all() {
 	}
 	for i := range list {
 		h, at := &list[i], entryPath("hooks", i)
-		c.check.name(at+".name", "a hook needs a name, which appears in metrics and the log", "hook", h.Name, names)
-		if copies := (copyChecks{c}); h.After != "" || h.Before == "" && c.positions.Has(at+".after") {
-			copies.all(at, i)
+		c.check.checkName(at+".name", "a hook needs a name, which appears in metrics and the log", "hook", h.Name, names)
+		if copies := (copyChecks{c}); h.After != "" || h.Before == "" && c.positions.HasValue(at+".after") {
+			copies.checkAll(at, i)
 		} else {
-			c.url(at, h)
+			c.checkURL(at, h)
 			copies.reportCopySettings(at)
 		}
 		if h.Timeout <= 0 || h.Timeout.D() > maxHookTimeout {
 			c.check.fail(at+".timeout", "%s is out of range: more than 0s, and at most %s", h.Timeout, Duration(maxHookTimeout))
 		}
-		c.check.oneOf(at+".on_error", "hooks.on_error", "a choice", h.OnError)
-		c.check.oneOf(at+".send", "hooks.send", "a choice", h.Send)
-		c.models(at+".models", h)
-		c.keys(at+".keys", h)
+		c.check.checkOneOf(at+".on_error", "hooks.on_error", "a choice", h.OnError)
+		c.check.checkOneOf(at+".send", "hooks.send", "a choice", h.Send)
+		c.checkModels(at+".models", h)
+		c.checkKeys(at+".keys", h)
 	}
 }
 
-func (c hookChecks) url(at string, h *Hook) {
+func (c hookChecks) checkURL(at string, h *Hook) {
 	path := at + ".before"
-	if unixsocket.Is(h.Before) {
+	if unixsocket.IsAddress(h.Before) {
 		_, base, err := unixsocket.ParseURL(h.Before)
 		if err == nil {
 			_, err = url.ParseRequestURI(cmp.Or(base, "/"))
@@ -178,21 +178,21 @@ func (c hookChecks) url(at string, h *Hook) {
 		c.check.fail(path, "a fragment (#) is never sent: remove it")
 	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()) && h.Token != "":
 		c.check.warn(at+".token", "it is sent over http, where anyone on the network path can read it: write https")
-	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()) && h.Send == HookBody:
+	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()) && h.Send == HookSendBody:
 		c.check.warn(path, "prompts are sent over http, where anyone on the network path can read them: write https")
 	}
 }
 
-// models checks the models of a hook. It reports a name that does not match any model, because the
+// checkModels checks the models of a hook. It reports a name that does not match any model, because the
 // calls for which it was meant would skip the hook.
-func (c hookChecks) models(path string, h *Hook) {
+func (c hookChecks) checkModels(path string, h *Hook) {
 	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
 	}
 	unsure := c.positions.HasUnknownNames("models", "id", "aliases")
 	for i, pattern := range h.Models {
 		at := entryPath(path, i)
-		if !c.pattern(at, pattern) || unsure || c.anyModel(pattern) {
+		if !c.checkPattern(at, pattern) || unsure || c.mayMatchModel(pattern) {
 			continue
 		}
 		if n := c.aliasIndex(pattern); n >= 0 {
@@ -204,9 +204,9 @@ func (c hookChecks) models(path string, h *Hook) {
 	}
 }
 
-// keys checks the keys of a hook. A name may match no key in the file, because keys can be made at
+// checkKeys checks the keys of a hook. A name may match no key in the file, because keys can be made at
 // run time, and callers may use issuers' tokens.
-func (c hookChecks) keys(path string, h *Hook) {
+func (c hookChecks) checkKeys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0 && h.After == "":
 		c.check.fail(path, "the hook decides about no call: list keys, or leave keys out for all")
@@ -219,7 +219,7 @@ func (c hookChecks) keys(path string, h *Hook) {
 	unsure := c.positions.HasUnknownNames("keys", "id")
 	for i, pattern := range h.Keys {
 		at := entryPath(path, i)
-		if !c.pattern(at, pattern) || unsure || c.anyKey(pattern) {
+		if !c.checkPattern(at, pattern) || unsure || c.mayMatchKey(pattern) {
 			continue
 		}
 		if c.file.MakesKeys() {
@@ -231,9 +231,9 @@ func (c hookChecks) keys(path string, h *Hook) {
 	}
 }
 
-// pattern checks the format of a name in models or keys. It returns false if the pattern contains
+// checkPattern checks the format of a name in models or keys. It returns false if the pattern contains
 // no name to look up.
-func (c hookChecks) pattern(at, pattern string) bool {
+func (c hookChecks) checkPattern(at, pattern string) bool {
 	switch {
 	case pattern == "":
 		c.check.fail(at, "an empty name matches nothing")
@@ -245,11 +245,11 @@ func (c hookChecks) pattern(at, pattern string) bool {
 	return false
 }
 
-// anyKey reports whether a pattern matches the id of a key, or may match the id of a caller with an
+// mayMatchKey reports whether a pattern matches the id of a key, or may match the id of a caller with an
 // issuer's token.
-func (c hookChecks) anyKey(pattern string) bool {
+func (c hookChecks) mayMatchKey(pattern string) bool {
 	prefix := strings.TrimSuffix(pattern, "*")
-	return slices.ContainsFunc(c.file.Keys, func(k Key) bool { return matches(pattern, k.ID) }) ||
+	return slices.ContainsFunc(c.file.Keys, func(k Key) bool { return matchesPattern(pattern, k.ID) }) ||
 		slices.ContainsFunc(c.file.Issuers, func(is Issuer) bool {
 			callers := is.Name + "/"
 			return strings.HasPrefix(prefix, callers) || pattern != prefix && strings.HasPrefix(callers, prefix)

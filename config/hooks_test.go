@@ -35,7 +35,7 @@ models:
 		if got := h.DescribePrompts(); got != c.prompts {
 			t.Errorf("%s: %q, want %q", c.more, got, c.prompts)
 		}
-		if got := h.HasModel(c.model) && h.HasKey(c.key); got != c.decides {
+		if got := h.MatchesModel(c.model) && h.MatchesKey(c.key); got != c.decides {
 			t.Errorf("%s: %v for %s and %s", c.more, got, c.model, c.key)
 		}
 	}

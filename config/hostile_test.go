@@ -91,7 +91,7 @@ func TestHostileFiles(t *testing.T) {
 			if f != nil {
 				t.Fatal("it is taken")
 			}
-			if cost := after.TotalAlloc - before.TotalAlloc; !raced.On && cost > 16<<20+600*uint64(len(text)) {
+			if cost := after.TotalAlloc - before.TotalAlloc; !raced.Enabled && cost > 16<<20+600*uint64(len(text)) {
 				t.Errorf("%d MiB were allocated for %d KiB", cost>>20, len(text)>>10)
 			}
 			if len(said) > 256<<10 || len(problems) > 2*strictyaml.MaxProblems+10 {

@@ -18,7 +18,7 @@ type Issuer struct {
 	Name string `yaml:"name"`
 	// The aud claim in the issuer's tokens must contain this value, or one of these values.
 	Audience Audiences `yaml:"audience"`
-	// The issuer's public keys are in a file (file:PATH), or at this https URL.
+	// The issuer's public keys are in a file (file:PATH), or at this https KeySetURL.
 	JWKS string `yaml:"jwks"`
 	// These settings define the meaning of the claims in a token.
 	Claims IssuerClaims `yaml:"claims"`
@@ -59,9 +59,9 @@ type Audiences []string
 func (a *Audiences) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	all := make([]string, 1)
 	if n.IsList() {
-		b.List(n, &all)
+		b.BindList(n, &all)
 	} else {
-		b.Scalar(n, &all[0])
+		b.BindScalar(n, &all[0])
 	}
 	*a = all
 }
@@ -71,10 +71,12 @@ func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
-// URL returns the URL of the issuer's keys, or false if the keys are in a file.
-func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
+// KeySetURL returns the KeySetURL of the issuer's keys, or false if the keys are in a file.
+func (i *Issuer) KeySetURL() (string, bool) {
+	return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix)
+}
 
-// jwksFile returns the path of the issuer's keys, or "" if they are at a URL.
+// jwksFile returns the path of the issuer's keys, or "" if they are at a KeySetURL.
 func (i *Issuer) jwksFile() string {
 	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
 	if !ok {
@@ -89,7 +91,7 @@ func IssuerURLs(f *File) (all []string) {
 		return nil
 	}
 	for i := range f.Issuers {
-		if at, ok := f.Issuers[i].URL(); ok {
+		if at, ok := f.Issuers[i].KeySetURL(); ok {
 			all = append(all, at)
 		}
 	}
@@ -99,7 +101,7 @@ func IssuerURLs(f *File) (all []string) {
 // CheckIssuers calls check with each key set that was read from a file, and reports the errors that
 // check returns.
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
-	c := f.checks().check
+	c := f.newChecks().check
 	for i := range f.Issuers {
 		if is := &f.Issuers[i]; is.jwksFile() != "" {
 			if err := check(is.Set); err != nil {
@@ -118,35 +120,35 @@ func isTemplate(all []Issuer, id string) bool {
 
 type issuerChecks struct{ checks }
 
-func (c issuerChecks) all() {
+func (c issuerChecks) checkAll() {
 	issuers, names := map[string]string{}, map[string]string{}
 	for i := range c.file.Issuers {
 		is, at := &c.file.Issuers[i], entryPath("issuers", i)
-		c.check.unique(at+".issuer", "an issuer needs the iss of its tokens, such as https://login.example.com", "issuer", is.Issuer, issuers)
+		c.check.checkUnique(at+".issuer", "an issuer needs the iss of its tokens, such as https://login.example.com", "issuer", is.Issuer, issuers)
 		if is.Issuer != "" {
-			c.check.name(at+".name", "give the issuer a name, which begins the ids of its callers", "name", is.Name, names)
+			c.check.checkName(at+".name", "give the issuer a name, which begins the ids of its callers", "name", is.Name, names)
 			if strings.Contains(is.Name, "/") {
 				c.check.fail(at+".name", "%s: leave the / out: callers are called NAME/SUBJECT, so a caller of another issuer could have the same id", c.positions.QuoteValue(at+".name", is.Name))
 			}
 		}
-		c.source(at, is)
+		c.checkSource(at, is)
 		if len(is.Audience) == 0 || is.Audience[0] == "" {
 			c.check.fail(at+".audience", "without an audience, tokens meant for other services would be accepted: write the aud of this API's tokens")
 		}
 		if is.Claims.Key == "" {
 			c.check.fail(at+".claims.key", "name the claim that tells callers apart, or leave it out for sub")
 		}
-		c.templates(at+".claims.templates", is)
+		c.checkTemplates(at+".claims.templates", is)
 	}
 }
 
-func (c issuerChecks) source(at string, is *Issuer) {
+func (c issuerChecks) checkSource(at string, is *Issuer) {
 	path := at + ".jwks"
 	if is.JWKS == "" {
 		c.check.fail(path, "an issuer needs its public keys: write file:PATH, or the https URL at which it publishes them (jwks_uri)")
 		return
 	}
-	address, ok := is.URL()
+	address, ok := is.KeySetURL()
 	if !ok {
 		return
 	}
@@ -164,7 +166,7 @@ func isLoopbackHost(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-func (c issuerChecks) templates(path string, is *Issuer) {
+func (c issuerChecks) checkTemplates(path string, is *Issuer) {
 	if len(is.Claims.Templates) == 0 {
 		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, the id of an entry in keys, for all tokens or by a claim")
 	}

@@ -83,11 +83,11 @@ type KeyCertificate struct {
 // IsSet reports whether a certificate is configured.
 func (k KeyCertificate) IsSet() bool { return k != KeyCertificate{} }
 
-// canonical converts the name to the form in which names are compared: lower case, except for the
+// canonicalize converts the name to the form in which names are compared: lower case, except for the
 // part of a URI after the host. The format of a name determines its kind. A name that parses as an
 // IP address is one. Otherwise, a name with a colon is a URI, a name with an @ is a mail address,
 // and any other name is a DNS name.
-func (k *KeyCertificate) canonical() {
+func (k *KeyCertificate) canonicalize() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
 		k.SAN = strings.ToLower(k.SAN)
@@ -214,8 +214,8 @@ type BodyLimits struct{ RequestBody, UploadBody Bytes }
 // Bodies returns the limits on request bodies.
 func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
 
-// Budgeted reports whether a daily or monthly budget is set.
-func (l *KeyLimits) Budgeted() bool {
+// HasBudget reports whether a daily or monthly budget is set.
+func (l *KeyLimits) HasBudget() bool {
 	return l.TokensPerDay != 0 || l.TokensPerMonth != 0 ||
 		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
@@ -228,10 +228,10 @@ type keysFile struct {
 // BindNode accepts a list, or a mapping with `keys`.
 func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsList() {
-		b.List(n.WithPath("keys"), &k.Keys)
+		b.BindList(n.WithPath("keys"), &k.Keys)
 		return
 	}
-	b.Fields(n, k)
+	b.BindFields(n, k)
 }
 
 // readKeys appends the keys of the keys_file to f. The positions in its problems refer to the
@@ -239,7 +239,7 @@ func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 func (f *File) readKeys() Problems {
 	at := f.origin
 	at.files = append(at.files, f.KeysFile)
-	src, err := strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile)
+	src, err := strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFileBytes)
 	if err != nil {
 		p := at.positions.ProblemAt("keys_file", err.Error())
 		at.positions.MarkBroken("keys_file")
@@ -248,7 +248,7 @@ func (f *File) readKeys() Problems {
 	at.digest.Write(src)
 	var second keysFile
 	d := strictyaml.Read(f.KeysFile, src, &second, strictyaml.Options{
-		Least: "list the keys as in the main file, or write [] for none", Retired: retired,
+		Least: "list the keys as in the main file, or write [] for none", Retired: removedSettings,
 	})
 	at.files = append(at.files, d.Files...)
 	at.positions.AppendEntries("keys", d.Places, len(f.Keys))

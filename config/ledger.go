@@ -21,13 +21,13 @@ type Ledger struct {
 	Export []LedgerSink `yaml:"export"`
 }
 
-// LedgerSink is a file or URL that receives the ledger's rows.
+// LedgerSink is a file or KeySetURL that receives the ledger's rows.
 type LedgerSink struct {
 	// The edge appends rows to this file.
 	File string `yaml:"file"`
-	// The edge sends rows to this URL in POST requests.
+	// The edge sends rows to this KeySetURL in POST requests.
 	URL string `yaml:"url"`
-	// The edge sends this bearer token to the URL.
+	// The edge sends this bearer token to the KeySetURL.
 	Token Secret `yaml:"token"`
 }
 
@@ -45,26 +45,26 @@ type EndUsers struct {
 // BindNode accepts a path, or a mapping with the members of Ledger.
 func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
-		b.Fields(n, l)
+		b.BindFields(n, l)
 	} else {
-		b.Scalar(n, &l.Path)
+		b.BindScalar(n, &l.Path)
 	}
 	if _, err := strconv.ParseInt(l.Path, 10, 64); err == nil {
 		b.Fail(n, l.Path+" is a number, and the ledger is a file: write its path, such as usage.ledger")
 	}
 }
 
-// ledger checks where usage is stored and exported.
-func (c processChecks) ledger() {
+// checkLedger checks where usage is stored and exported.
+func (c processChecks) checkLedger() {
 	l := &c.file.Ledger
 	if l.Path == "" {
-		if c.positions.Has("ledger") {
+		if c.positions.HasValue("ledger") {
 			c.check.fail("ledger", "the ledger needs a path, such as usage.ledger; without one leave it out")
 		}
 		return
 	}
 	for i := range l.Export {
-		c.ledgerSink(entryPath("ledger.export", i), &l.Export[i])
+		c.checkLedgerSink(entryPath("ledger.export", i), &l.Export[i])
 		same := func(s LedgerSink) bool { return s.File == l.Export[i].File && s.URL == l.Export[i].URL }
 		if slices.ContainsFunc(l.Export[:i], same) {
 			c.check.fail(entryPath("ledger.export", i), "it gets the rows already: leave it out")
@@ -75,7 +75,7 @@ func (c processChecks) ledger() {
 	}
 }
 
-func (c processChecks) ledgerSink(path string, s *LedgerSink) {
+func (c processChecks) checkLedgerSink(path string, s *LedgerSink) {
 	switch u, err := url.Parse(s.URL); {
 	case (s.File == "") == (s.URL == ""):
 		c.check.fail(path, "give either a file or a url")
@@ -104,10 +104,10 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
-func endUsers(c processChecks) {
+func checkEndUsers(c processChecks) {
 	e := &c.file.EndUsers
 	switch n := len(e.Secret); {
-	case n == 0 && c.positions.Has("end_users"):
+	case n == 0 && c.positions.HasValue("end_users"):
 		c.check.fail("end_users.secret", "end users are counted by a keyed hash, which needs a secret: make one with head -c 32 /dev/urandom | base64; "+
 			"remove end_users to count none")
 	case n > 0 && n < minSealKeyLen:

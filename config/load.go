@@ -20,8 +20,8 @@ type Problem = strictyaml.Problem
 // Problems contains all mistakes found in one run.
 type Problems = strictyaml.Problems
 
-// origin describes where a File was read from.
-type origin struct {
+// fileOrigin describes where a File was read from.
+type fileOrigin struct {
 	positions    *strictyaml.Positions
 	readWarnings Problems // warnings from reading the file; Validate returns them too
 	files        []string // files that were read, or that the configuration names
@@ -73,11 +73,11 @@ func LoadForReload(path string, k KnownProfiles) (*File, Problems) {
 	return validateLoaded(f, problems, k, nil)
 }
 
-// MaxFile is the maximum size of a configuration in bytes.
-const MaxFile = strictyaml.MaxFile
+// MaxFileBytes is the maximum size of a configuration in bytes.
+const MaxFileBytes = strictyaml.MaxFileBytes
 
 // ReadText reads a configuration without parsing it.
-func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFile) }
+func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFileBytes) }
 
 // Check returns problems with a File. It must tolerate a File that has other mistakes.
 type Check func(*File) Problems
@@ -99,7 +99,7 @@ func Decode(name string, src []byte, into any) error {
 // ProblemAt returns a Problem for a mistake that the caller found in the value at path, such as
 // models[2].deployments. If f was read from a file, the Problem has a position and an excerpt.
 func (f *File) ProblemAt(path, message string) Problem {
-	if f.positions().Broken(path) { // already reported
+	if f.positions().IsBroken(path) { // already reported
 		return Problem{Path: path, Message: message}
 	}
 	return f.positions().ProblemAt(path, message)
@@ -116,9 +116,9 @@ func (f *File) positions() *strictyaml.Positions {
 	return f.origin.positions
 }
 
-// Paths returns all files that the configuration was read from or that it names: the file, the
+// ReferencedFiles returns all files that the configuration was read from or that it names: the file, the
 // keys_file, certificates, and files with secrets.
-func (f *File) Paths() []string {
+func (f *File) ReferencedFiles() []string {
 	if f.origin == nil {
 		return nil
 	}
@@ -148,7 +148,7 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	}
 	var src []byte
 	if err == nil {
-		src, err = read(path, strictyaml.MaxFile)
+		src, err = read(path, strictyaml.MaxFileBytes)
 	}
 	if err != nil {
 		return nil, Problems{{File: path, Message: strings.TrimPrefix(err.Error(), path+" ")}}
@@ -170,17 +170,17 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{
-		Least: "write at least keys, upstreams and models", Retired: retired,
+		Least: "write at least keys, upstreams and models", Retired: removedSettings,
 	})
 	if !d.HasContent {
 		return nil, d.Problems()
 	}
-	f.origin = &origin{positions: d.Places, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
+	f.origin = &fileOrigin{positions: d.Places, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
 	f.origin.digest.Write(src)
 	f.normalize(filepath.Dir(name))
 	f.readCertificates(d)
 	problems := d.Problems()
-	if f.KeysFile != "" && !d.Places.BrokenWithin("keys_file") {
+	if f.KeysFile != "" && !d.Places.IsOrContainsBroken("keys_file") {
 		problems = append(problems, f.readKeys()...)
 	}
 	problems.Sort()
@@ -224,7 +224,7 @@ func (f *File) normalize(dir string) {
 		to.File = strictyaml.ResolvePath(dir, to.File)
 	}
 	for i := range f.Keys {
-		f.Keys[i].Certificate.canonical()
+		f.Keys[i].Certificate.canonicalize()
 	}
 	for i := range f.Upstreams {
 		u := &f.Upstreams[i]

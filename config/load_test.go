@@ -155,7 +155,7 @@ models:
 	if got := f.Models[0].Name; got != "h: [x" {
 		t.Errorf("name: got %q, want %q", got, "h: [x")
 	}
-	if got, want := f.Paths(), []string{"etc/config.yaml", "etc/secrets/gpu", "etc/ca.pem"}; !slices.Equal(got, want) {
+	if got, want := f.ReferencedFiles(), []string{"etc/config.yaml", "etc/secrets/gpu", "etc/ca.pem"}; !slices.Equal(got, want) {
 		t.Errorf("paths %q, want %q", got, want)
 	}
 	if got := f.Upstreams[1].TLS.CA; got != "etc/ca.pem" {
@@ -178,8 +178,8 @@ func TestKeysFile(t *testing.T) {
 		if len(f.Keys) != 2 || f.Keys[1].ID != "b" || !slices.Equal(f.Keys[1].Models, []string{"*"}) {
 			t.Errorf("keys: got %+v, want two, the second one b with all models", f.Keys)
 		}
-		if want := []string{"etc/config.yaml", "etc/more/keys.yaml"}; !slices.Equal(f.Paths(), want) {
-			t.Errorf("paths %q, want %q", f.Paths(), want)
+		if want := []string{"etc/config.yaml", "etc/more/keys.yaml"}; !slices.Equal(f.ReferencedFiles(), want) {
+			t.Errorf("paths %q, want %q", f.ReferencedFiles(), want)
 		}
 	}
 	write(t, "etc/more/keys.yaml", []byte("# none yet\n"))

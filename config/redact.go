@@ -29,7 +29,7 @@ type Redacted struct {
 //
 // The file need not be valid.
 func Redact(path string) (Redacted, error) {
-	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
+	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFileBytes)
 	if err != nil {
 		return Redacted{}, err
 	}
@@ -42,7 +42,7 @@ func Redact(path string) (Redacted, error) {
 	r.Admin = f.Admin
 	r.Secrets = append(r.Secrets, secretsIn(reflect.ValueOf(*f))...)
 	if f.KeysFile != "" {
-		if src, err = strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile); err == nil {
+		if src, err = strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFileBytes); err == nil {
 			r.Keys = r.redactSource(src, reflect.TypeFor[keysFile]())
 		}
 	}
@@ -50,7 +50,7 @@ func Redact(path string) (Redacted, error) {
 }
 
 func (r *Redacted) redactSource(src []byte, to reflect.Type) []byte {
-	text, left, _ := strictyaml.Redact(src, to, strictyaml.Redaction{Secret: isSecret, Text: redactText})
+	text, left, _ := strictyaml.Redact(src, to, strictyaml.RedactionRules{Secret: isSecret, Text: redactText})
 	r.Secrets = append(r.Secrets, left...)
 	r.Secrets = append(r.Secrets, findCredentials(string(src))...)
 	return text
@@ -108,11 +108,11 @@ func findCredentials(text string) (words []string) {
 }
 
 // redactText returns a string without its secret parts. It removes the user, password and query from
-// a URL. It removes misplaced credentials from every string.
+// a KeySetURL. It removes misplaced credentials from every string.
 func redactText(path, text string) string {
 	text = redactSetting(path, text)
 	for _, w := range findCredentials(text) {
-		text = strings.ReplaceAll(text, w, strictyaml.Removed)
+		text = strings.ReplaceAll(text, w, strictyaml.RemovedText)
 	}
 	return text
 }
@@ -121,7 +121,7 @@ func redactText(path, text string) string {
 func redactSetting(path, text string) string {
 	if slices.Contains(hiddenSettings, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
-		return strictyaml.Removed
+		return strictyaml.RemovedText
 	}
 	scheme, rest, isURL := strings.Cut(text, "://")
 	if !isURL {
@@ -137,18 +137,18 @@ func redactSetting(path, text string) string {
 	}
 	address, more := rest[:end], ""
 	if end < len(rest) {
-		more = "?" + strictyaml.Removed
-		// a password may contain characters that usually end a URL
+		more = "?" + strictyaml.RemovedText
+		// a password may contain characters that usually end a KeySetURL
 		if strings.Contains(rest[end:], "@") {
-			return scheme + strictyaml.Removed
+			return scheme + strictyaml.RemovedText
 		}
 	}
 	if i := strings.LastIndexByte(address, '@'); i >= 0 {
-		address = strictyaml.Removed + address[i:]
+		address = strictyaml.RemovedText + address[i:]
 	}
 	if slices.Contains(secretURLPaths, path) {
 		if host, _, found := strings.Cut(address, "/"); found {
-			address = host + "/" + strictyaml.Removed
+			address = host + "/" + strictyaml.RemovedText
 		}
 	}
 	return scheme + address + more

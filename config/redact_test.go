@@ -99,8 +99,9 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	harmless := []string{
 		"tls.key", "admin.tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
 		"keys_file", "issuers.claims.key", "issuers.claims.templates.key", // ids and claims
-		"engines.token_limit",                                                              // a word
-		"limits.header", "timeouts.client_header", "log.debug_headers", "end_users.header", // sizes, times and names
+		"engines.token_limit", // a word
+		// Sizes, times and names.
+		"limits.header", "timeouts.client_header", "log.debug_headers", "end_users.header",
 	}
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -185,7 +186,7 @@ models:
 	}
 }
 
-// TestRedactMisplaced checks that a credential in a URL's path or in a name is removed, while model
+// TestRedactMisplaced checks that a credential in a KeySetURL's path or in a name is removed, while model
 // names and host names stay.
 func TestRedactMisplaced(t *testing.T) {
 	for text, want := range map[string]string{

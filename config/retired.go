@@ -2,10 +2,10 @@ package config
 
 import "penstock/config/strictyaml"
 
-// retired maps the paths of removed settings to their replacements. If you remove a setting, add a
+// removedSettings maps the paths of removed settings to their replacements. If you remove a setting, add a
 // line here. Old files then remain valid, and a warning explains what to do. Unsafe marks limits
 // and consents, because they must not be ignored.
-var retired = map[string]strictyaml.Retired{
+var removedSettings = map[string]strictyaml.Retired{
 	"upstreams[].native":         {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"engines[].native":           {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"issuers[].algorithms":       {Remedy: "the issuer's keys decide: each verifies tokens of its own algorithm only (ES256, RS256, EdDSA); delete it, and remove keys that must not sign from the issuer's set", Unsafe: true},

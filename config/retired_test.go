@@ -11,7 +11,7 @@ import (
 // TestRetired checks that no setting is both current and retired, that the parent of each retired
 // setting still exists, and that each retired setting has a remedy.
 func TestRetired(t *testing.T) {
-	for path, r := range retired {
+	for path, r := range removedSettings {
 		in, name := "", path
 		if i := strings.LastIndexByte(path, '.'); i >= 0 {
 			in, name = path[:i], path[i+1:]

@@ -84,7 +84,7 @@ func (g generator) structure(v reflect.Value, path string) map[string]any {
 		if !f.IsExported() || tag == "" || tag == "-" {
 			continue
 		}
-		p := g.value(v.FieldByIndex(f.Index), strictyaml.Join(path, tag))
+		p := g.value(v.FieldByIndex(f.Index), strictyaml.JoinPath(path, tag))
 		if doc := g.docs[v.Type().Name()+"."+f.Name]; doc != "" {
 			p["description"] = doc
 		}
@@ -272,7 +272,8 @@ func enabledExample(t *testing.T, without ...string) *File {
 		}
 		lines = append(lines, line)
 	}
-	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // enable the queue
+	// Enable the queue.
+	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1)
 	f, problems := ParseValid("all.yaml", []byte(text), bundledProfiles)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
@@ -302,7 +303,7 @@ func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 			return
 		}
 		for _, f := range strictyaml.Fields(t) {
-			at := strictyaml.Join(path, f.Key)
+			at := strictyaml.JoinPath(path, f.Key)
 			if !yield(at) {
 				return
 			}

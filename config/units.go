@@ -115,7 +115,7 @@ func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePer
 // Duration (default: 30 s).
 type Resolve struct {
 	Every Duration // 0 if the upstream's host name is not looked up at intervals
-	SRV   string   // name of the SRV records; if empty, the addresses of the URL's host are looked up
+	SRV   string   // name of the SRV records; if empty, the addresses of the KeySetURL's host are looked up
 }
 
 const defaultSRVInterval = Duration(30 * time.Second)
@@ -131,7 +131,7 @@ func ParseResolve(s string) (r Resolve, err error) {
 	}
 	name, every, given := strings.Cut(name, " ")
 	r = Resolve{Every: defaultSRVInterval, SRV: strings.TrimSuffix(strings.ToLower(name), ".")}
-	if r.SRV == "" || len(r.SRV) > maxName || strings.Trim(r.SRV, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+	if r.SRV == "" || len(r.SRV) > maxHostNameBytes || strings.Trim(r.SRV, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
 		return Resolve{}, fmt.Errorf("%q names no service: write srv:_http._tcp.vllm", s)
 	}
 	if given {
@@ -142,7 +142,7 @@ func ParseResolve(s string) (r Resolve, err error) {
 	return r, nil
 }
 
-const maxName = 253
+const maxHostNameBytes = 253
 
 // String returns r as written in a configuration.
 func (r Resolve) String() string {

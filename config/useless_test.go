@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestUselessAtEngine checks that a setting causes a warning if it has no effect according to the
+// TestUselessSettings checks that a setting causes a warning if it has no effect according to the
 // engine's profile.
-func TestUselessAtEngine(t *testing.T) {
+func TestUselessSettings(t *testing.T) {
 	const profiles = `
 engines:
   - { name: swapper, like: vllm, quirks: [loads_on_demand] }

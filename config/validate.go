@@ -27,17 +27,17 @@ type KnownProfiles struct {
 // addresses, ranges and contradictions. It returns all problems in order of position, including the
 // warnings from reading the file. It does not change f, and reads only f and the clock.
 func (f *File) Validate(k KnownProfiles) Problems {
-	c := f.checks()
+	c := f.newChecks()
 	profiles := engineChecks{c, k}
 	byName := f.upstreamsByName()
-	processChecks{c}.all()
-	keyChecks{c}.all()
-	keyChecks{c}.groups()
-	issuerChecks{c}.all()
-	hookChecks{keyChecks{c}}.all()
-	profiles.all()
-	upstreamChecks{c, byName, profiles}.all()
-	modelChecks{c, byName, modelsByID(f), profiles}.all()
+	processChecks{c}.checkAll()
+	keyChecks{c}.checkAll()
+	keyChecks{c}.checkGroups()
+	issuerChecks{c}.checkAll()
+	hookChecks{keyChecks{c}}.checkAll()
+	profiles.checkAll()
+	upstreamChecks{c, byName, profiles}.checkAll()
+	modelChecks{c, byName, modelsByID(f), profiles}.checkAll()
 	if f.origin != nil {
 		c.check.AddAll(f.origin.readWarnings)
 	}
@@ -47,18 +47,18 @@ func (f *File) Validate(k KnownProfiles) Problems {
 // processChecks checks the settings of the process: listeners, limits, timeouts and access.
 type processChecks struct{ checks }
 
-func (c processChecks) all() {
-	c.server()
-	c.access()
-	c.fleet()
-	c.ledger()
-	endUsers(c)
-	c.seal()
-	c.acme()
-	c.classes(c.file.Classes)
+func (c processChecks) checkAll() {
+	c.checkServer()
+	c.checkAccess()
+	c.checkFleet()
+	c.checkLedger()
+	checkEndUsers(c)
+	c.checkSealKeys()
+	c.checkACME()
+	c.checkClasses(c.file.Classes)
 }
 
-func (c processChecks) classes(list []Class) {
+func (c processChecks) checkClasses(list []Class) {
 	if len(list) == 0 {
 		return
 	}
@@ -68,16 +68,16 @@ func (c processChecks) classes(list []Class) {
 	floors, seen := Percent(0), map[string]string{}
 	for i := range list {
 		at := entryPath("classes", i)
-		c.check.name(at+".name", "the class needs a name", "class", list[i].Name, seen)
+		c.check.checkName(at+".name", "the class needs a name", "class", list[i].Name, seen)
 		if floors += list[i].Floor; floors > 100 {
 			c.check.fail(at+".floor", "the floors add up to %s: at most 100%% is possible", floors)
 		}
 	}
 }
 
-func (c processChecks) server() {
+func (c processChecks) checkServer() {
 	f := c.file
-	c.listeners()
+	c.checkListeners()
 	if (f.TLS.Cert == "") != (f.TLS.Key == "") {
 		c.check.fail("tls", "cert and key go together: give both or none")
 	}
@@ -89,15 +89,15 @@ func (c processChecks) server() {
 		c.check.fail("tls.client_ca", "%s holds no certificate in PEM form: give those that sign the clients' certificates",
 			f.TLS.ClientCA)
 	}
-	c.check.oneOf("log.level", "log.level", "a level", f.Log.Level)
-	c.check.oneOf("log.format", "log.format", "a format", f.Log.Format)
-	c.check.oneOf("on_revoke", "on_revoke", "a choice", f.OnRevoke)
+	c.check.checkOneOf("log.level", "log.level", "a level", f.Log.Level)
+	c.check.checkOneOf("log.format", "log.format", "a format", f.Log.Format)
+	c.check.checkOneOf("on_revoke", "on_revoke", "a choice", f.OnRevoke)
 	f.Tracing.validate(c.checks)
-	c.limits(f.Limits)
-	c.timeouts(f.Timeouts)
-	c.check.number("retry.attempts", f.Retry.Attempts, 1, 2)
+	c.checkLimits(f.Limits)
+	c.checkTimeouts(f.Timeouts)
+	c.check.checkRange("retry.attempts", f.Retry.Attempts, 1, 2)
 	for i, o := range f.CORS.Origins {
-		c.origin(entryPath("cors.origins", i), o)
+		c.checkCORSOrigin(entryPath("cors.origins", i), o)
 	}
 	if f.Responses.WebSocket {
 		c.check.warn("responses.websocket", "/v1/responses also answers over WebSocket, which the contract does not have")
@@ -109,7 +109,7 @@ func (c processChecks) server() {
 	}
 }
 
-func (c processChecks) listeners() {
+func (c processChecks) checkListeners() {
 	f := c.file
 	if err := checkListen(f.Listen); err != nil {
 		c.check.fail("listen", "%s", err)
@@ -143,8 +143,8 @@ func (c processChecks) listeners() {
 		c.check.fail("admin.listen", "the public API already listens at %s: give the admin listener another address",
 			c.positions.QuoteValue("listen", f.Listen))
 	}
-	c.adminTokens(f.Admin.Tokens)
-	c.runtimeKeys()
+	c.checkAdminTokens(f.Admin.Tokens)
+	c.checkRuntimeKeys()
 	if !OnLoopback(f.Admin.Listen) && !f.Admin.RequiresToken() {
 		c.check.fail("admin.listen",
 			"the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
@@ -158,13 +158,13 @@ func (c processChecks) listeners() {
 	}
 }
 
-// adminTokens checks the admin tokens. Messages never show a token.
-func (c processChecks) adminTokens(tokens []AdminToken) {
+// checkAdminTokens checks the admin tokens. Messages never show a token.
+func (c processChecks) checkAdminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
 		t, at := &tokens[i], entryPath("admin.tokens", i)
-		c.check.name(at+".name", "a token needs a name, which appears in the log", "token", t.Name, names)
-		c.check.oneOf(at+".role", "admin.tokens.role", "a role", t.Role)
+		c.check.checkName(at+".name", "a token needs a name, which appears in the log", "token", t.Name, names)
+		c.check.checkOneOf(at+".role", "admin.tokens.role", "a role", t.Role)
 		digits, sha256 := strings.CutPrefix(t.Hash.Value(), HashPrefix)
 		first, twice := values[t.Token]
 		switch {
@@ -183,8 +183,8 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 	}
 }
 
-// runtimeKeys checks where keys made at run time are stored.
-func (c processChecks) runtimeKeys() {
+// checkRuntimeKeys checks where keys made at run time are stored.
+func (c processChecks) checkRuntimeKeys() {
 	const path = "admin.keys.file"
 	f := c.file
 	switch {
@@ -205,7 +205,7 @@ const MinAdminTokenLen = 16
 // minSealKeyLen is the length of 24 random bytes in base64.
 const minSealKeyLen = 32
 
-func (c processChecks) seal() {
+func (c processChecks) checkSealKeys() {
 	for i, key := range c.file.Seal.Keys {
 		if len(key) < minSealKeyLen {
 			c.check.fail(entryPath("seal.keys", i),
@@ -227,7 +227,7 @@ func (t *Tracing) validate(c checks) {
 	}
 }
 
-func (c processChecks) limits(l Limits) {
+func (c processChecks) checkLimits(l Limits) {
 	for _, r := range []struct {
 		path        string
 		n           Bytes
@@ -248,15 +248,15 @@ func (c processChecks) limits(l Limits) {
 	if l.ReplyMemory <= 0 {
 		c.check.fail("limits.reply_memory", "must be above 0%%, or no answer above 64 KiB is given")
 	}
-	c.check.number("limits.connections", l.Connections, 1, 10_000_000)
-	c.check.number("limits.connections_per_address", l.ConnectionsPerAddress, 0, 10_000_000)
-	if !c.positions.Has("limits.connections_per_address") && mayBeReachable(c.file.Listen) {
+	c.check.checkRange("limits.connections", l.Connections, 1, 10_000_000)
+	c.check.checkRange("limits.connections_per_address", l.ConnectionsPerAddress, 0, 10_000_000)
+	if !c.positions.HasValue("limits.connections_per_address") && mayBeReachable(c.file.Listen) {
 		c.check.warn("listen", "other machines can reach it, and one address may hold all limits.connections: "+
 			"write limits.connections_per_address: 200, or 0 behind a balancer, which is a single address")
 	}
 }
 
-func (c processChecks) timeouts(t Timeouts) {
+func (c processChecks) checkTimeouts(t Timeouts) {
 	for _, r := range []struct {
 		path string
 		d    Duration
@@ -268,11 +268,11 @@ func (c processChecks) timeouts(t Timeouts) {
 		{"client_idle", t.ClientIdle},
 		{"write", t.Write},
 	} {
-		c.check.above0("timeouts."+r.path, r.d)
+		c.check.requirePositive("timeouts."+r.path, r.d)
 	}
 }
 
-func (c processChecks) origin(path, o string) {
+func (c processChecks) checkCORSOrigin(path, o string) {
 	if o == "*" {
 		return
 	}
@@ -287,21 +287,22 @@ func (c processChecks) origin(path, o string) {
 	}
 }
 
-func (c processChecks) access() {
+func (c processChecks) checkAccess() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {
 		c.check.fail("auth", "%s is not a choice: write none, or leave auth out to require keys", c.positions.QuoteValue("auth", f.Auth))
 		return
 	}
 	if f.Auth == "" {
-		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // no warning, because the last key may have been revoked
+		// No warning, because the last key may have been revoked.
+		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless {
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
-		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.positions.Broken("keys") &&
-			!c.positions.Broken("keys_file") && !c.positions.Broken("auth") {
+		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.positions.IsBroken("keys") &&
+			!c.positions.IsBroken("keys_file") && !c.positions.IsBroken("auth") {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
-		keyChecks(c).expiringKeys(keyChecks(c).warnNoValidKey())
+		keyChecks(c).warnExpiringKeys(keyChecks(c).warnNoValidKey())
 		if !f.Catalog.Public {
 			c.check.warn("catalog.public", "GET /v1/models requires a key, which clients that only list models may not send")
 		}

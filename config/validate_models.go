@@ -18,55 +18,55 @@ type modelChecks struct {
 	engines   engineChecks
 }
 
-func (c modelChecks) all() {
+func (c modelChecks) checkAll() {
 	f := c.file
-	if len(f.Models)+len(f.Discover) == 0 && !c.positions.Broken("models") {
+	if len(f.Models)+len(f.Discover) == 0 && !c.positions.IsBroken("models") {
 		c.check.warn("models", "there are no models, so every call is refused")
 	}
 	ids := map[string]string{}
 	for i := range f.Models {
-		c.modelID(entryPath("models", i)+".id", f.Models[i].ID, ids)
+		c.checkModelID(entryPath("models", i)+".id", f.Models[i].ID, ids)
 	}
 	aliases := map[string]string{}
 	for i := range f.Models {
 		m, at := &f.Models[i], entryPath("models", i)
 		for j, alias := range m.Aliases {
-			c.alias(entryPath(at+".aliases", j), alias, ids, aliases)
+			c.checkAlias(entryPath(at+".aliases", j), alias, ids, aliases)
 		}
-		c.check.oneOf(at+".kind", "models.kind", "a kind", m.Kind)
-		c.check.oneOf(at+".policy", "models.policy", "a policy", m.Policy)
+		c.check.checkOneOf(at+".kind", "models.kind", "a kind", m.Kind)
+		c.check.checkOneOf(at+".policy", "models.policy", "a policy", m.Policy)
 		if m.Policy == PolicyTwoChoices || m.Policy == PolicyPrefixAffinity {
 			c.check.warn(at+".policy", "%s is now a name of the default, least_loaded, which does what it was for: remove it", m.Policy)
 		}
-		c.check.oneOf(at+".prompt_cache", "models.prompt_cache", "a choice", m.PromptCache)
+		c.check.checkOneOf(at+".prompt_cache", "models.prompt_cache", "a choice", m.PromptCache)
 		if m.SystemMessages != "" {
-			c.check.oneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
+			c.check.checkOneOf(at+".system_messages", "models.system_messages", "a choice", m.SystemMessages)
 		}
 		if m.ReasoningHistory != "" {
-			c.check.oneOf(at+".reasoning_history", "models.reasoning_history", "a choice", m.ReasoningHistory)
+			c.check.checkOneOf(at+".reasoning_history", "models.reasoning_history", "a choice", m.ReasoningHistory)
 		}
 		for j, name := range m.AllowMembers {
 			if name == "" || strings.HasPrefix(strings.ToLower(name), "x-") || strings.Contains(name, "*") {
 				c.check.fail(entryPath(at+".allow_members", j), "%q cannot be let through: write whole names, none that begins with x-", name)
 			}
 		}
-		c.deployments(at+".deployments", m)
-		c.slots(at, m)
-		c.queue(at+".queue", m.Queue)
-		c.resume(at+".retry.resume", m)
-		c.fallback(at+".fallback", m, ids)
+		c.checkDeployments(at+".deployments", m)
+		c.checkSlots(at, m)
+		c.checkQueue(at+".queue", m.Queue)
+		c.checkResume(at+".retry.resume", m)
+		c.checkFallbacks(at+".fallback", m, ids)
 		checkShadow(c, at+".shadow", m, ids)
-		c.modelTimeouts(at+".timeouts", m.Timeouts)
-		c.catalogEntry(at, m)
+		c.checkTimeouts(at+".timeouts", m.Timeouts)
+		c.checkCatalogEntry(at, m)
 	}
-	c.promptCaches()
-	c.turnQueues()
-	c.uselessSettings()
+	c.checkPromptCaches()
+	c.warnMissingTurnQueues()
+	c.warnUselessSettings()
 	checkDiscover(c)
 }
 
-// turnQueues warns about models that take turns at an upstream and have no queue.
-func (c modelChecks) turnQueues() {
+// warnMissingTurnQueues warns about models that take turns at an upstream and have no queue.
+func (c modelChecks) warnMissingTurnQueues() {
 	models := map[string]map[string]bool{} // served names by upstream
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
@@ -93,8 +93,8 @@ func (c modelChecks) turnQueues() {
 	}
 }
 
-// uselessSettings warns about model settings that have no effect at the model's upstreams.
-func (c modelChecks) uselessSettings() {
+// warnUselessSettings warns about model settings that have no effect at the model's upstreams.
+func (c modelChecks) warnUselessSettings() {
 	for i := range c.file.Models {
 		m, at := &c.file.Models[i], entryPath("models", i)
 		for _, d := range m.Deployments {
@@ -123,14 +123,14 @@ func (c modelChecks) uselessSettings() {
 // number.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks a model's fallbacks. The keys of ids are all model ids.
-func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
+// checkFallbacks checks a model's fallbacks. The keys of ids are all model ids.
+func (c modelChecks) checkFallbacks(path string, m *Model, ids map[string]string) {
 	unsure := c.positions.HasUnknownNames("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
 	for i, id := range m.Fallback {
 		at := entryPath(path, i)
 		_, known := ids[id]
-		switch j := modelAt(c, id); {
+		switch j := modelIndex(c, id); {
 		case id == m.ID:
 			c.check.fail(at, "a model cannot be its own fallback: name another one")
 		case slices.Contains(m.Fallback[:i], id):
@@ -149,12 +149,12 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 // ids.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
-	j := modelAt(c, id)
+	j := modelIndex(c, id)
 	switch _, known := ids[id]; {
 	case id == "" && m.Shadow.Share > 0:
 		c.check.fail(path, "the copies need a model to go to: add model: ID")
 	case id == "":
-	case !c.positions.Has(path + ".share"):
+	case !c.positions.HasValue(path + ".share"):
 		c.check.fail(path, "say which part of the conversations is copied: add share: 5%%")
 	case id == m.ID:
 		c.check.fail(at, "the model would be its own shadow: name another one")
@@ -165,7 +165,7 @@ func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	case j < 0:
 	case m.Kind != KindChat || c.file.Models[j].Kind != KindChat:
 		c.check.fail(at, "only calls of chat models are copied, and only to chat models")
-	case m.PromptCache == CachePerKey && c.file.Models[j].PromptCache != CachePerKey:
+	case m.PromptCache == PromptCachePerKey && c.file.Models[j].PromptCache != PromptCachePerKey:
 		c.check.fail(at, "prompts of keys are kept apart here but would share a cache at %s: set prompt_cache: per_key there, too",
 			c.positions.QuoteValue(at, id))
 	default:
@@ -188,9 +188,9 @@ func checkShadowTurns(c modelChecks, at string, to *Model) {
 // prompt again.
 const maxResumes = 3
 
-// resume checks that a model's streams can be resumed.
-func (c modelChecks) resume(at string, m *Model) {
-	c.check.number(at, m.Retry.Resume, 0, maxResumes)
+// checkResume checks that a model's streams can be resumed.
+func (c modelChecks) checkResume(at string, m *Model) {
+	c.check.checkRange(at, m.Retry.Resume, 0, maxResumes)
 	if m.Retry.Resume == 0 {
 		return
 	}
@@ -200,7 +200,7 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 	for _, d := range m.Deployments {
 		n, ok := c.upstreams[d.Upstream]
-		if !ok || n >= len(c.file.Upstreams) || c.continues(&c.file.Upstreams[n]) {
+		if !ok || n >= len(c.file.Upstreams) || c.canContinueAnswer(&c.file.Upstreams[n]) {
 			continue
 		}
 		c.check.warn(at, "it is not known whether the engine of the upstream %s continues an answer that the request begins, "+
@@ -208,9 +208,9 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 }
 
-// continues reports whether an upstream's engine can continue a response. It also returns true if
+// canContinueAnswer reports whether an upstream's engine can continue a response. It also returns true if
 // the engine has yet to be detected.
-func (c modelChecks) continues(u *Upstream) bool {
+func (c modelChecks) canContinueAnswer(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
 	}
@@ -221,14 +221,14 @@ func (c modelChecks) continues(u *Upstream) bool {
 	return slices.Contains(c.engines.bundled.Continuing, bundled)
 }
 
-// promptCaches checks that the cached prompts of different keys are separated. An engine has one
+// checkPromptCaches checks that the cached prompts of different keys are separated. An engine has one
 // cache for all its models. Clients could therefore send another key's salt through a model that
 // sets no salt.
-func (c modelChecks) promptCaches() {
+func (c modelChecks) checkPromptCaches() {
 	f := c.file
 	open := map[string]string{} // the first model with a shared cache, by upstream
 	for i := range f.Models {
-		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
+		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != PromptCachePerKey {
 			for _, d := range m.Deployments {
 				if open[d.Upstream] == "" {
 					open[d.Upstream] = entryPath("models", i)
@@ -238,7 +238,7 @@ func (c modelChecks) promptCaches() {
 	}
 	for i := range f.Models {
 		m, at := &f.Models[i], entryPath("models", i)+".prompt_cache"
-		if m.PromptCache != CachePerKey || c.positions.BrokenWithin(at) {
+		if m.PromptCache != PromptCachePerKey || c.positions.IsOrContainsBroken(at) {
 			continue
 		}
 		switch {
@@ -254,12 +254,12 @@ func (c modelChecks) promptCaches() {
 				break
 			}
 		}
-		c.saltless(at, m)
+		c.warnUnreadSalt(at, m)
 	}
 }
 
-// saltless warns if a model separates prompts but none of its engines reads a salt.
-func (c modelChecks) saltless(at string, m *Model) {
+// warnUnreadSalt warns if a model separates prompts but none of its engines reads a salt.
+func (c modelChecks) warnUnreadSalt(at string, m *Model) {
 	if c.engines.bundled.Salting == nil || len(m.Deployments) == 0 {
 		return
 	}
@@ -269,19 +269,19 @@ func (c modelChecks) saltless(at string, m *Model) {
 		}
 	}
 	c.check.warn(at, "no engine of %s reads a salt, so per_key has no effect and the prompts of keys share its cache: "+
-		"use %s, set cache_salt in the engine's profile, or remove it", c.positions.QuoteValue(at, m.ID), suggest.JoinOr(c.engines.bundled.Salting))
+		"use %s, set cache_salt in the engine's profile, or remove it", c.positions.QuoteValue(at, m.ID), suggest.JoinWithOr(c.engines.bundled.Salting))
 }
 
-func (c modelChecks) modelID(path, id string, seen map[string]string) {
+func (c modelChecks) checkModelID(path, id string, seen map[string]string) {
 	if strings.Contains(id, "*") {
 		c.check.fail(path, "%s: an id is one name; patterns are for aliases", c.positions.QuoteValue(path, id))
 	}
-	c.check.modelName(path, "a model needs an id", "model id", id, seen)
+	c.check.checkModelName(path, "a model needs an id", "model id", id, seen)
 }
 
-// alias checks an alias against the ids and aliases of all models, because a name must identify a
+// checkAlias checks an alias against the ids and aliases of all models, because a name must identify a
 // single model.
-func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
+func (c modelChecks) checkAlias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
 		c.check.fail(path, "%s: a * is allowed at the end only", c.positions.QuoteValue(path, alias))
 		return
@@ -290,16 +290,16 @@ func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
 		c.check.fail(path, "the alias %s is the id of the model %s", c.positions.QuoteValue(path, alias), c.positions.DescribeLine(id, path))
 		return
 	}
-	c.check.modelName(path, "an alias needs a name", "alias", alias, seen)
+	c.check.checkModelName(path, "an alias needs a name", "alias", alias, seen)
 }
 
-func (c modelChecks) deployments(path string, m *Model) {
+func (c modelChecks) checkDeployments(path string, m *Model) {
 	if len(m.Deployments) == 0 {
 		c.check.fail(path, "a model needs a deployment: name at least one upstream that serves it")
 	}
 	unsure := c.positions.HasUnknownNames("upstreams", "name") || c.upstreamExists("")
 	seen := make(map[Deployment]int, len(m.Deployments))
-	c.tiers(path, m)
+	c.checkTiers(path, m)
 	checkArms(c.check, path, m)
 	checkLengths(c.check, path, m)
 	for i, d := range m.Deployments {
@@ -308,7 +308,7 @@ func (c modelChecks) deployments(path string, m *Model) {
 		case d.Upstream == "":
 			c.check.fail(at+".upstream", "a deployment needs the name of an upstream")
 		case !unsure && !c.upstreamExists(d.Upstream) && isGroup(d.Upstream):
-			emptyGroup(c.checks, at+".upstream", d.Upstream)
+			reportEmptyGroup(c.checks, at+".upstream", d.Upstream)
 		case !unsure && !c.upstreamExists(d.Upstream):
 			c.check.fail(at+".upstream", "there is no upstream %s%s", c.positions.QuoteValue(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
@@ -322,7 +322,7 @@ func (c modelChecks) deployments(path string, m *Model) {
 	}
 }
 
-func emptyGroup(c checks, at, group string) {
+func reportEmptyGroup(c checks, at, group string) {
 	tag, isTag := strings.CutPrefix(group, tagPrefix)
 	if !isTag {
 		c.check.fail(at, "the group %s is empty: no upstream matches it that this list does not already name",
@@ -330,7 +330,7 @@ func emptyGroup(c checks, at, group string) {
 		return
 	}
 	var known []string
-	for _, t := range Tags(c.file) {
+	for _, t := range UpstreamTags(c.file) {
 		if t.Tag == tag {
 			c.check.fail(at, "the group %s is empty: this list already names all upstreams with the tag: remove it",
 				c.positions.QuoteValue(at, group))
@@ -345,18 +345,18 @@ func emptyGroup(c checks, at, group string) {
 	c.check.fail(at, "no upstream has the tag of %s%s", c.positions.QuoteValue(at, group), hint)
 }
 
-func (c modelChecks) tiers(path string, m *Model) {
+func (c modelChecks) checkTiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
 	// index of the first deployment at each upstream, and in each tier
 	of, when := map[string]int{}, map[int]int{}
 	for i, d := range m.Deployments {
 		at := entryPath(path, i)
-		c.check.number(at+".tier", d.Tier, 0, MaxTier)
+		c.check.checkRange(at+".tier", d.Tier, 0, MaxTier)
 		if d.Tier < lowest {
 			lowest, first = d.Tier, i
 		}
 		if d.When != "" {
-			c.check.oneOf(at+".when", "models.deployments.when", "a choice", d.When)
+			c.check.checkOneOf(at+".when", "models.deployments.when", "a choice", d.When)
 		}
 		if d.Tier == 0 && d.When != "" {
 			c.check.fail(at+".when", "tier 0 always serves: remove when, or write a tier above 0")
@@ -383,7 +383,7 @@ func (c modelChecks) tiers(path string, m *Model) {
 func checkLengths(check *checker, path string, m *Model) {
 	longest, all := 0, len(m.Deployments) > 0
 	for i, d := range m.Deployments {
-		check.atLeast0(entryPath(path, i)+".prompt_tokens", numericMember{"max", d.PromptTokens.Max})
+		check.checkNotNegative(entryPath(path, i)+".prompt_tokens", numericMember{"max", d.PromptTokens.Max})
 		longest, all = max(longest, d.PromptTokens.Max), all && d.PromptTokens.Max > 0
 	}
 	if all {
@@ -434,7 +434,7 @@ func checkArms(check *checker, path string, m *Model) {
 	}
 }
 
-func modelAt(c modelChecks, id string) int {
+func modelIndex(c modelChecks, id string) int {
 	if i, known := c.models[id]; known {
 		return i
 	}
@@ -454,9 +454,9 @@ func (c modelChecks) upstreamNames() []string {
 	return names
 }
 
-func (c modelChecks) queue(path string, q Queue) {
-	c.check.number(path+".depth", q.Depth, 0, 1e6)
-	if (q.Depth > 0) != (q.Wait > 0) && !c.positions.BrokenWithin(path) {
+func (c modelChecks) checkQueue(path string, q Queue) {
+	c.check.checkRange(path+".depth", q.Depth, 0, 1e6)
+	if (q.Depth > 0) != (q.Wait > 0) && !c.positions.IsOrContainsBroken(path) {
 		c.check.fail(path, "depth and wait go together: give both, or none to answer 429 at once")
 	}
 	if q.Wait > Duration(10*time.Minute) {
@@ -464,7 +464,7 @@ func (c modelChecks) queue(path string, q Queue) {
 	}
 }
 
-func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
+func (c modelChecks) checkTimeouts(path string, t ModelTimeouts) {
 	for _, r := range []struct {
 		path string
 		d    *Duration
@@ -472,14 +472,14 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 		{"connect", t.Connect}, {"answer", t.Answer}, {"write", t.Write},
 	} {
 		if r.d != nil {
-			c.check.above0(path+"."+r.path, *r.d)
+			c.check.requirePositive(path+"."+r.path, *r.d)
 		}
 	}
 }
 
-// modalities warns about unknown modalities, which are probably misspelt. Any modality is allowed,
+// warnUnknownModalities warns about unknown modalities, which are probably misspelt. Any modality is allowed,
 // but if "image" is misspelt, the model refuses every image.
-func (c modelChecks) modalities(path string, values []string) {
+func (c modelChecks) warnUnknownModalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {
 		if hint := suggest.DidYouMean(v, common); hint != "" && !slices.Contains(common, v) {
@@ -489,22 +489,22 @@ func (c modelChecks) modalities(path string, values []string) {
 	}
 }
 
-func (c modelChecks) catalogEntry(path string, m *Model) {
-	c.check.atLeast0(path, numericMember{"created", int(m.Created)}, numericMember{"context_length", m.ContextLength},
+func (c modelChecks) checkCatalogEntry(path string, m *Model) {
+	c.check.checkNotNegative(path, numericMember{"created", int(m.Created)}, numericMember{"context_length", m.ContextLength},
 		numericMember{"max_output_length", m.MaxOutputLength}, numericMember{"capacity_tpm", m.CapacityTPM})
 	if m.ContextLength > 0 && m.MaxOutputLength > m.ContextLength {
 		c.check.warn(path+".max_output_length", "it is more than context_length allows")
 	}
-	c.modalities(path+".input_modalities", m.InputModalities)
-	c.modalities(path+".output_modalities", m.OutputModalities)
+	c.warnUnknownModalities(path+".input_modalities", m.InputModalities)
+	c.warnUnknownModalities(path+".output_modalities", m.OutputModalities)
 	for modality, n := range m.ModalityContextLengths {
-		c.check.atLeast0(path+".modality_context_lengths", numericMember{modality, n})
+		c.check.checkNotNegative(path+".modality_context_lengths", numericMember{modality, n})
 	}
 	checkRetirement(c.check, path, m)
 	if v := m.Vision; v != nil {
-		c.check.atLeast0(path+".vision", numericMember{"max_image_edge", v.MaxImageEdge}, numericMember{"max_pixels", v.MaxPixels},
+		c.check.checkNotNegative(path+".vision", numericMember{"max_image_edge", v.MaxImageEdge}, numericMember{"max_pixels", v.MaxPixels},
 			numericMember{"max_tokens", v.MaxTokens}, numericMember{"context_length", v.ContextLength})
-		c.check.number(path+".vision.retry_after_seconds", v.RetryAfterSeconds, 0, 3600)
+		c.check.checkRange(path+".vision.retry_after_seconds", v.RetryAfterSeconds, 0, 3600)
 		if m.Kind != KindChat {
 			c.check.warn(path+".vision", "a model of the kind %s takes no images in messages",
 				c.positions.QuoteValue(path+".kind", m.Kind))
@@ -514,8 +514,8 @@ func (c modelChecks) catalogEntry(path string, m *Model) {
 		c.check.fail(path+".supported_endpoints",
 			"the model would have no endpoint: list endpoints, or leave it out for those of its kind")
 	}
-	c.check.eachOneOf(path+".supported_endpoints", "models.supported_endpoints", "an endpoint", m.SupportedEndpoints)
-	c.check.eachOneOf(path+".supported_reasoning_efforts", "models.supported_reasoning_efforts", "a reasoning effort",
+	c.check.checkEachOneOf(path+".supported_endpoints", "models.supported_endpoints", "an endpoint", m.SupportedEndpoints)
+	c.check.checkEachOneOf(path+".supported_reasoning_efforts", "models.supported_reasoning_efforts", "a reasoning effort",
 		m.SupportedReasoningEfforts)
 }
 
@@ -545,13 +545,13 @@ func checkDiscover(c modelChecks) {
 		if strings.Contains(strings.TrimSuffix(d.Match, "*"), "*") || d.Match == "" {
 			c.check.fail(at+".match", "match is one name, or ends in *; leave it out for all")
 		}
-		if !presentable(d.Prefix) || strings.Contains(d.Prefix, "*") || len(d.Prefix) > maxNameBytes/2 {
+		if !isPresentableName(d.Prefix) || strings.Contains(d.Prefix, "*") || len(d.Prefix) > maxNameBytes/2 {
 			c.check.fail(at+".prefix", "it must have no *, no control characters and no blanks around it, and be short")
 		}
 		if d.Kind != "" {
-			c.check.oneOf(at+".kind", "discover.kind", "a kind", d.Kind)
+			c.check.checkOneOf(at+".kind", "discover.kind", "a kind", d.Kind)
 		}
-		c.queue(at+".queue", d.Queue)
+		c.checkQueue(at+".queue", d.Queue)
 		for j := range c.file.Models {
 			m := &c.file.Models[j]
 			if k := slices.IndexFunc(m.Aliases, func(a string) bool {

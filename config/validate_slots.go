@@ -8,9 +8,9 @@ import (
 // If `concurrency` is a map, the upstream has separate pools, and a pool that the map omits has no
 // slots. Calls that need the omitted pool would always be refused, as if that pool were full.
 
-// slots checks that a model's upstreams have slots for its kinds of calls.
-func (c modelChecks) slots(path string, m *Model) {
-	if len(m.Deployments) == 0 || c.positions.HasUnknownNames("upstreams", "name") || c.positions.Broken(path+".deployments") {
+// checkSlots checks that a model's upstreams have slots for its kinds of calls.
+func (c modelChecks) checkSlots(path string, m *Model) {
+	if len(m.Deployments) == 0 || c.positions.HasUnknownNames("upstreams", "name") || c.positions.IsBroken(path+".deployments") {
 		return
 	}
 	text, audio := false, false
@@ -19,16 +19,16 @@ func (c modelChecks) slots(path string, m *Model) {
 		text, audio = text || !isAudio, audio || isAudio
 	}
 	if text {
-		c.pool(path, m, "text", "every call for text", func(p Concurrency) int { return p.Text })
+		c.checkPoolSlots(path, m, "text", "every call for text", func(p Concurrency) int { return p.Text })
 	}
 	if audio {
-		c.pool(path, m, "audio", "every call", func(p Concurrency) int { return p.Audio })
+		c.checkPoolSlots(path, m, "audio", "every call", func(p Concurrency) int { return p.Audio })
 	}
 	vision := func(p Concurrency) int { return p.Vision }
 	switch {
 	case m.Kind != KindChat || !text:
 	case m.Vision != nil || slices.Contains(m.InputModalities, "image"):
-		c.pool(path, m, "vision", "every call with an image", vision)
+		c.checkPoolSlots(path, m, "vision", "every call with an image", vision)
 	case m.InputModalities == nil:
 		if missing, some := c.upstreamsWithout(m, vision); !some && len(missing) > 0 {
 			c.check.warn(path+".deployments",
@@ -38,9 +38,9 @@ func (c modelChecks) slots(path string, m *Model) {
 	}
 }
 
-// pool checks that at least one of the model's upstreams has slots in a pool, and warns about
+// checkPoolSlots checks that at least one of the model's upstreams has slots in a pool, and warns about
 // upstreams that have none. calls describes the calls that need the pool.
-func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
+func (c modelChecks) checkPoolSlots(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.upstreamsWithout(m, slots)
 	switch {
 	case len(missing) == 0:
@@ -62,7 +62,7 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 func (c modelChecks) upstreamsWithout(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]
-		if !ok || c.positions.BrokenWithin(entryPath("upstreams", i)+".concurrency") {
+		if !ok || c.positions.IsOrContainsBroken(entryPath("upstreams", i)+".concurrency") {
 			some = true
 			continue
 		}

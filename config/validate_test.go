@@ -30,7 +30,7 @@ func TestValidateByHand(t *testing.T) {
 	if ps := f.Validate(bundledProfiles); len(ps) != 2 {
 		t.Errorf("engines are not checked: %v", ps)
 	}
-	if f.Paths() != nil || len(Diff(f, f)) > 0 {
+	if f.ReferencedFiles() != nil || len(Diff(f, f)) > 0 {
 		t.Error("a file that was made by hand has an origin")
 	}
 }

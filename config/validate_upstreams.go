@@ -18,7 +18,7 @@ type engineChecks struct {
 	bundled KnownProfiles
 }
 
-func (c engineChecks) all() {
+func (c engineChecks) checkAll() {
 	seen := map[string]string{}
 	for i := range c.file.Engines {
 		e, at := &c.file.Engines[i], entryPath("engines", i)
@@ -27,14 +27,14 @@ func (c engineChecks) all() {
 			c.check.fail(at+"."+member, "%s", message)
 		}
 		if e.Name != "" {
-			c.check.name(at+".name", "", "profile name", e.Name, seen)
+			c.check.checkName(at+".name", "", "profile name", e.Name, seen)
 		}
-		names := c.names()
+		names := c.profileNames()
 		switch {
-		case e.Like == "" || !c.known():
+		case e.Like == "" || !c.areNamesKnown():
 		case !slices.Contains(names, e.Like):
 			c.check.fail(at+".like", "there is no engine %s%s", c.positions.QuoteValue(at+".like", e.Like),
-				c.check.didYouMean(e.Like, c.names))
+				c.check.didYouMean(e.Like, c.profileNames))
 		case c.isCyclic(e):
 			c.check.fail(at+".like", "the profile would derive from itself")
 		}
@@ -88,13 +88,13 @@ func (c engineChecks) readsSalt(u *Upstream) bool {
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
 }
 
-// known reports whether the names of all profiles, bundled and in the file, are known.
-func (c engineChecks) known() bool {
+// areNamesKnown reports whether the names of all profiles, bundled and in the file, are known.
+func (c engineChecks) areNamesKnown() bool {
 	return c.bundled.Engines != nil && !c.positions.HasUnknownNames("engines", "name")
 }
 
-// names returns the names of the bundled profiles and of those in the file.
-func (c engineChecks) names() []string {
+// profileNames returns the names of the bundled profiles and of those in the file.
+func (c engineChecks) profileNames() []string {
 	names := slices.Clone(c.bundled.Engines)
 	for i := range c.file.Engines {
 		names = append(names, c.file.Engines[i].Name)
@@ -127,30 +127,30 @@ func modelsByID(f *File) map[string]int {
 	return byID
 }
 
-func (c upstreamChecks) all() {
+func (c upstreamChecks) checkAll() {
 	names, urls := map[string]string{}, map[string]string{}
 	used, sure := c.usedUpstreams()
 	for i := range c.file.Upstreams {
 		u, at := &c.file.Upstreams[i], entryPath("upstreams", i)
-		c.check.name(at+".name", "an upstream needs a name", "upstream name", u.Name, names)
-		c.tags(at+".tags", u.Tags)
-		c.url(at+".url", u, urls)
-		c.engine(at+".engine", u.Engine)
-		c.pools(at+".concurrency", u.Concurrency)
-		c.exact(at+".concurrency", u.Concurrency)
-		c.probe(at+".probe", u.Probe)
-		c.upstreamTLS(at+".tls", u)
-		c.wake(at+".wake", u.Wake)
-		c.kubernetes(at+".kubernetes", u)
+		c.check.checkName(at+".name", "an upstream needs a name", "upstream name", u.Name, names)
+		c.checkTags(at+".tags", u.Tags)
+		c.checkURL(at+".url", u, urls)
+		c.checkEngine(at+".engine", u.Engine)
+		c.checkPools(at+".concurrency", u.Concurrency)
+		c.checkExactSlots(at+".concurrency", u.Concurrency)
+		c.checkProbe(at+".probe", u.Probe)
+		c.checkTLS(at+".tls", u)
+		c.checkWake(at+".wake", u.Wake)
+		c.checkKubernetes(at+".kubernetes", u)
 		if u.Prefill != "" {
-			c.check.oneOf(at+".prefill", "upstreams.prefill", "a choice", u.Prefill)
+			c.check.checkOneOf(at+".prefill", "upstreams.prefill", "a choice", u.Prefill)
 		}
-		c.priorities(at+".priorities", u)
+		c.checkPriorities(at+".priorities", u)
 		if u.Weight <= 0 || u.Weight > 1000 {
 			c.check.fail(at+".weight",
 				"%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)
 		}
-		c.check.number(at+".residents", u.Residents, 0, 1e6)
+		c.check.checkRange(at+".residents", u.Residents, 0, 1e6)
 		if u.Residents > 0 && c.engines.neverLoadsModels(u) {
 			c.check.warn(at+".residents", "the engine %s serves only the models it was started with, so residents has no effect: remove it",
 				c.positions.QuoteValue(at+".engine", u.Engine))
@@ -161,14 +161,14 @@ func (c upstreamChecks) all() {
 		if sure && u.Name != "" && !used[u.Name] {
 			c.check.warn(at, "no model uses the upstream %s", c.positions.QuoteValue(at+".name", u.Name))
 		}
-		c.external(at+".external", u)
-		c.hosted(at, u)
+		c.warnUnreachableExternal(at+".external", u)
+		c.warnHostedAPI(at, u)
 	}
 }
 
-// priorities reports an upstream with priorities whose engine ignores them.
-func (c upstreamChecks) priorities(path string, u *Upstream) {
-	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
+// checkPriorities reports an upstream with priorities whose engine ignores them.
+func (c upstreamChecks) checkPriorities(path string, u *Upstream) {
+	if !u.Priorities || u.Engine == EngineAuto || !c.engines.areNamesKnown() {
 		return
 	}
 	own, bundled := c.engines.findInherited(u.Engine, func(e *Engine) bool { return e.Priority != "" })
@@ -178,7 +178,7 @@ func (c upstreamChecks) priorities(path string, u *Upstream) {
 	}
 }
 
-func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
+func (c upstreamChecks) checkURL(path string, u *Upstream, seen map[string]string) {
 	if u.URL == "" {
 		c.check.fail(path, "an upstream needs a url, such as http://10.0.0.11:8000")
 		return
@@ -187,7 +187,7 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		c.check.fail(path, "%s", err)
 		return
 	}
-	if unixsocket.Is(u.URL) && (u.Resolve != (Resolve{}) || u.Kubernetes.IsSet()) {
+	if unixsocket.IsAddress(u.URL) && (u.Resolve != (Resolve{}) || u.Kubernetes.IsSet()) {
 		c.check.fail(path, "a Unix socket is a single engine on this machine: remove resolve and kubernetes, or write http://HOST:PORT")
 	}
 	for _, own := range []struct{ setting, listen string }{
@@ -207,11 +207,11 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns about a hosted API that is not marked as external. Without this mark, clients could
+// warnHostedAPI warns about a hosted API that is not marked as external. Without this mark, clients could
 // store conversations there and request more expensive service tiers. Prompts would also leave the
 // premises without a key's consent. For an in-house engine with a public name, set external: false.
-func (c upstreamChecks) hosted(path string, u *Upstream) {
-	if u.External || u.Kubernetes.IsSet() || c.positions.Has(path+".external") || c.profile(u.Engine) != openAI ||
+func (c upstreamChecks) warnHostedAPI(path string, u *Upstream) {
+	if u.External || u.Kubernetes.IsSet() || c.positions.HasValue(path+".external") || c.baseProfile(u.Engine) != openAIProfile ||
 		!isPublicHost(u.URL) {
 		return
 	}
@@ -219,11 +219,11 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 		"go there, and clients may choose storage and dearer tiers; write external: true, or external: false if it is yours")
 }
 
-// openAI is the profile for hosted APIs, and for engines that have no profile.
-const openAI = "openai"
+// openAIProfile is the profile for hosted APIs, and for engines that have no profile.
+const openAIProfile = "openai"
 
-// profile returns the name of the bundled profile that a profile is based on.
-func (c upstreamChecks) profile(name string) string {
+// baseProfile returns the name of the bundled profile that a profile is based on.
+func (c upstreamChecks) baseProfile(name string) string {
 	for range len(c.file.Engines) {
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
 		if i < 0 {
@@ -234,10 +234,10 @@ func (c upstreamChecks) profile(name string) string {
 	return name
 }
 
-// external warns about an upstream that no key may use. It does nothing if keys can be made at run
+// warnUnreachableExternal warns about an upstream that no key may use. It does nothing if keys can be made at run
 // time.
-func (c upstreamChecks) external(path string, u *Upstream) {
-	if !u.External || c.file.MakesKeys() || c.positions.Broken("keys") || c.positions.Broken("keys_file") {
+func (c upstreamChecks) warnUnreachableExternal(path string, u *Upstream) {
+	if !u.External || c.file.MakesKeys() || c.positions.IsBroken("keys") || c.positions.IsBroken("keys_file") {
 		return
 	}
 	var all []Deployment
@@ -256,16 +256,16 @@ func (c upstreamChecks) external(path string, u *Upstream) {
 	c.check.warn(path, "no call may go there: prompts leave the house only by consent, so list its tier in a key's tiers, such as tiers: [0, 1]")
 }
 
-func (c upstreamChecks) wake(path string, w Wake) {
+func (c upstreamChecks) checkWake(path string, w Wake) {
 	if w.URL == "" {
-		if w.After != 0 || c.positions.Has(path) {
+		if w.After != 0 || c.positions.HasValue(path) {
 			c.check.fail(path, "a wake needs a url, such as http://10.0.0.11:8000/wake_up")
 		}
 		return
 	}
 	address, query, _ := strings.Cut(w.URL, "?")
 	var err error
-	if unixsocket.Is(address) {
+	if unixsocket.IsAddress(address) {
 		_, _, err = unixsocket.ParseURL(address)
 	} else {
 		_, err = parseHTTPURL(address)
@@ -275,14 +275,14 @@ func (c upstreamChecks) wake(path string, w Wake) {
 	} else if strings.ContainsFunc(query, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' }) {
 		c.check.fail(path+".url", "the query holds blanks, a # or other characters that must be escaped")
 	}
-	c.check.oneOf(path+".method", "upstreams.wake.method", "a method", w.Method)
+	c.check.checkOneOf(path+".method", "upstreams.wake.method", "a method", w.Method)
 }
 
-func (c upstreamChecks) engine(path, name string) {
-	if name == EngineAuto || !c.engines.known() {
+func (c upstreamChecks) checkEngine(path, name string) {
+	if name == EngineAuto || !c.engines.areNamesKnown() {
 		return
 	}
-	if names := c.engines.names(); !slices.Contains(names, name) {
+	if names := c.engines.profileNames(); !slices.Contains(names, name) {
 		c.check.fail(path, "there is no engine %s%s", c.positions.QuoteValue(path, name), suggest.ChoiceHint(name, engineChoices(names)))
 	}
 }
@@ -293,23 +293,23 @@ func engineChoices(profiles []string) []string {
 	return append([]string{EngineAuto}, named...)
 }
 
-// pools checks the numbers of a Concurrency. BindNode has checked that at least one is positive.
-func (c upstreamChecks) pools(path string, p Concurrency) {
+// checkPools checks the numbers of a Concurrency. BindNode has checked that at least one is positive.
+func (c upstreamChecks) checkPools(path string, p Concurrency) {
 	const most = 1e6
 	if p.Shared != 0 {
-		c.check.number(path, p.Shared, 1, most)
+		c.check.checkRange(path, p.Shared, 1, most)
 	}
-	c.check.number(path+".text", p.Text, 0, most)
-	c.check.number(path+".vision", p.Vision, 0, most)
-	c.check.number(path+".audio", p.Audio, 0, most)
+	c.check.checkRange(path+".text", p.Text, 0, most)
+	c.check.checkRange(path+".vision", p.Vision, 0, most)
+	c.check.checkRange(path+".audio", p.Audio, 0, most)
 }
 
-// exact checks the settings of slots that the fleet must never exceed in total.
-func (c upstreamChecks) exact(path string, p Concurrency) {
+// checkExactSlots checks the settings of slots that the fleet must never exceed in total.
+func (c upstreamChecks) checkExactSlots(path string, p Concurrency) {
 	switch {
 	case p.Fleet == "":
 	case p.Fleet != FleetExact:
-		c.check.oneOf(path+".fleet", "upstreams.concurrency.fleet", "a choice", p.Fleet)
+		c.check.checkOneOf(path+".fleet", "upstreams.concurrency.fleet", "a choice", p.Fleet)
 	case p.Shared == 0:
 		c.check.fail(path+".fleet", "exact slots are one number: give shared, in place of text, vision and audio")
 	case !c.file.Fleet.HasStore():
@@ -317,39 +317,39 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// minQuietInterval is the shortest probe interval in which an engine has enough time to show
+// minProgressProbeInterval is the shortest probe interval in which an engine has enough time to show
 // progress.
-const minQuietInterval = 500 * time.Millisecond
+const minProgressProbeInterval = 500 * time.Millisecond
 
-func (c upstreamChecks) probe(path string, p Probe) {
+func (c upstreamChecks) checkProbe(path string, p Probe) {
 	if p.Path != "" && (!strings.HasPrefix(p.Path, "/") || strings.ContainsFunc(p.Path,
 		func(r rune) bool { return r <= ' ' || r > '~' })) {
 		c.check.fail(path+".path", "%s must begin with / and hold no blanks", c.positions.QuoteValue(path+".path", p.Path))
 	}
 	if p.Interval < Duration(100*time.Millisecond) {
 		c.check.fail(path+".interval", "%s is too often: at least 100ms", p.Interval)
-	} else if p.Interval < Duration(minQuietInterval) {
+	} else if p.Interval < Duration(minProgressProbeInterval) {
 		c.check.warn(path+".interval", "%s is so often that probes can fail between two reads of an answer, and a working engine counts as down: write 500ms or more", p.Interval)
 	}
-	c.check.number(path+".fall", p.Fall, 1, 1000)
-	c.check.number(path+".rise", p.Rise, 1, 1000)
+	c.check.checkRange(path+".fall", p.Fall, 1, 1000)
+	c.check.checkRange(path+".rise", p.Rise, 1, 1000)
 }
 
-func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
-	c.clientTLS(path, u.TLS, u.URL, "http", "https")
+func (c upstreamChecks) checkTLS(path string, u *Upstream) {
+	c.checkClientTLS(path, u.TLS, u.URL, "http", "https")
 	if u.TLS.Insecure && strings.HasPrefix(u.URL, "https://") {
 		c.check.warn(path+".insecure",
 			"the engine's certificate is not verified: anyone on the network path can read prompts and the engine's key")
 	}
 }
 
-// clientTLS checks the TLS settings for the server at url. plain and secure are the URL schemes
+// checkClientTLS checks the TLS settings for the server at url. plain and secure are the KeySetURL schemes
 // without and with TLS.
-func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string) {
+func (c checks) checkClientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {
 		c.check.fail(path, "cert and key go together: give both or none")
 	}
-	if t != (UpstreamTLS{}) && unixsocket.Is(url) {
+	if t != (UpstreamTLS{}) && unixsocket.IsAddress(url) {
 		c.check.fail(path, "requests over a Unix socket are not encrypted, so none of this is used: remove it")
 	}
 	if t != (UpstreamTLS{}) && strings.HasPrefix(url, plain+"://") {
@@ -389,10 +389,10 @@ var selectorPattern = func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + requirement + `(,` + requirement + `)*$`)
 }()
 
-// kubernetes checks the format of the Kubernetes settings. It does not query the cluster.
-func (c upstreamChecks) kubernetes(path string, u *Upstream) {
+// checkKubernetes checks the format of the Kubernetes settings. It does not query the cluster.
+func (c upstreamChecks) checkKubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes
-	if !k.IsSet() && !c.positions.Has(path) {
+	if !k.IsSet() && !c.positions.HasValue(path) {
 		return
 	}
 	if (k.Selector == "") == (k.Pool == "") {
@@ -417,7 +417,7 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 		c.check.fail(path+".ports", "there are %d ports: a pod may have at most 8", len(k.Ports))
 	}
 	for i, port := range k.Ports {
-		c.check.number(entryPath(path+".ports", i), port, 1, 65535)
+		c.check.checkRange(entryPath(path+".ports", i), port, 1, 65535)
 		if slices.Contains(k.Ports[:i], port) {
 			c.check.fail(entryPath(path+".ports", i), "%d is listed twice", port)
 		}
@@ -434,11 +434,11 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 
 // IsObjectName reports whether s is a valid name of a Kubernetes object.
 func IsObjectName(s string) bool {
-	return s != "" && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
+	return s != "" && len(s) <= maxHostNameBytes && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
 		!strings.Contains(s, "..") && strings.Trim(s, "-.") == s
 }
 
-func (c upstreamChecks) tags(path string, tags []string) {
+func (c upstreamChecks) checkTags(path string, tags []string) {
 	for i, tag := range tags {
 		at := entryPath(path, i)
 		switch {
@@ -447,7 +447,7 @@ func (c upstreamChecks) tags(path string, tags []string) {
 		case slices.Index(tags, tag) < i:
 			c.check.fail(at, "%s is listed twice", c.positions.QuoteValue(at, tag))
 		default:
-			c.check.visibleName(at, tag)
+			c.check.checkVisibleName(at, tag)
 		}
 	}
 }

@@ -17,26 +17,26 @@ import (
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// document is the API's description in one format. All clients may read it without a credential.
-type document struct {
+// apiDocument is the API's description in one format. All clients may read it without a credential.
+type apiDocument struct {
 	path, contentType, etag string
 	body                    []byte
 }
 
-var documents = [...]document{
-	newDocument("/openapi.json", "application/json", openapi.JSON()),
-	newDocument("/openapi.yaml", "application/yaml", openapi.YAML()), // RFC 9512
+var apiDocuments = [...]apiDocument{
+	newAPIDocument("/openapi.json", "application/json", openapi.JSON()),
+	newAPIDocument("/openapi.yaml", "application/yaml", openapi.YAML()), // RFC 9512
 }
 
-func newDocument(path, contentType string, body []byte) document {
+func newAPIDocument(path, contentType string, body []byte) apiDocument {
 	sum := fnv.New64a()
 	_, _ = sum.Write(body)
-	return document{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
+	return apiDocument{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
 }
 
 // serve serves the document. Clients may cache it for an hour, because it changes only with a new
 // build.
-func (d *document) serve(ctx *fasthttp.RequestCtx) {
+func (d *apiDocument) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
 	h.Set("Cache-Control", "public, max-age=3600")

@@ -21,13 +21,13 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	if err := json.Unmarshal(openapi.JSON(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, ep := range endpoint.All {
+	for _, ep := range endpoint.AllEndpoints {
 		path := strings.TrimPrefix(ep.Path, "/v1")
 		if doc.Paths[path]["post"] == nil {
 			t.Errorf("openapi.yaml does not describe POST %s", ep.Path)
 		}
 	}
-	for _, d := range documents {
+	for _, d := range apiDocuments {
 		if doc.Paths[d.path]["get"] == nil {
 			t.Errorf("openapi.yaml does not describe GET %s", d.path)
 		}
@@ -37,8 +37,8 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 // TestEveryPromisedEndpointExists checks that supported_endpoints in the configuration accepts
 // exactly the endpoints that the edge serves. The catalog publishes this list unchanged.
 func TestEveryPromisedEndpointExists(t *testing.T) {
-	served, listed := []string{endpoint.Realtime.Path}, []string(nil)
-	for _, ep := range endpoint.All {
+	served, listed := []string{endpoint.RealtimeEndpoint.Path}, []string(nil)
+	for _, ep := range endpoint.AllEndpoints {
 		served = append(served, ep.Path)
 	}
 	for _, m := range regexp.MustCompile(`"(/(?:v1/[a-z_/]+|(?:de)?tokenize))"`).FindAllSubmatch(config.Schema(), -1) {
@@ -53,7 +53,7 @@ func TestEveryPromisedEndpointExists(t *testing.T) {
 	}
 }
 
-func TestHasCurrent(t *testing.T) {
+func TestETagMatches(t *testing.T) {
 	for header, want := range map[string]bool{
 		"": false, `"a"`: true, `W/"a"`: true, "*": true, `"b"`: false, `"b", "a"`: true, `"b",W/"a" , "c"`: true, `a`: false, `"ab"`: false, `"a`: false,
 	} {

@@ -21,10 +21,10 @@ import (
 // Catalog requests and health checks are not calls: they require no lease and have no access log
 // line.
 
-// listModels handles GET /v1/models. It requires a key only if the configuration requires one. If
+// serveModelList handles GET /v1/models. It requires a key only if the configuration requires one. If
 // the request has a valid key, the list contains only the key's models. A wrong key is rejected.
-func (p *publicAPI) listModels(ctx *fasthttp.RequestCtx) {
-	snap, key, ok := p.optionalKey(ctx)
+func (p *publicAPI) serveModelList(ctx *fasthttp.RequestCtx) {
+	snap, key, ok := p.checkOptionalKey(ctx)
 	if !ok {
 		return
 	}
@@ -45,7 +45,7 @@ func (p *publicAPI) listModels(ctx *fasthttp.RequestCtx) {
 			return
 		}
 	}
-	page, err := snap.Catalog.List(&v, time.Now())
+	page, err := snap.Catalog.ListPage(&v, time.Now())
 	p.respondCatalogPage(ctx, key, page, err)
 }
 
@@ -87,9 +87,9 @@ func parsePagination(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	return nil
 }
 
-// modelByID handles GET /v1/models/{id}. Ids may contain slashes, escaped or not.
-func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
-	snap, key, ok := p.optionalKey(ctx)
+// serveModelByID handles GET /v1/models/{id}. Ids may contain slashes, escaped or not.
+func (p *publicAPI) serveModelByID(ctx *fasthttp.RequestCtx) {
+	snap, key, ok := p.checkOptionalKey(ctx)
 	if !ok {
 		return
 	}
@@ -97,22 +97,22 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	if plain, err := url.PathUnescape(id); err == nil {
 		id = plain
 	}
-	m, found := snap.Lookup([]byte(id))
+	m, found := snap.LookupModel([]byte(id))
 	if !found || key != nil && !snap.MayUse(key, m) {
 		p.respondCatalogError(ctx, apierr.ModelNotFound(id, snap.NearestModel(id, key)))
 		return
 	}
 	v := catalog.View{Messages: wantsMessagesDialect(ctx)}
 	v.Scope, v.Template = catalogScope(key)
-	page, err := snap.Catalog.Model(id, m.Route.Index, &v, time.Now())
+	page, err := snap.Catalog.ModelPage(id, m.Route.Index, &v, time.Now())
 	p.respondCatalogPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential, if the request has one or the configuration requires
-// one. If ok is false, optionalKey has already responded.
-func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
+// checkOptionalKey checks a request's credential, if the request has one or the configuration requires
+// one. If ok is false, checkOptionalKey has already responded.
+func (p *publicAPI) checkOptionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
-	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.RequestSender(ctx.Conn()), time.Now())
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn()), time.Now())
 	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.AllowsAnonymous() {
 		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	}
@@ -126,7 +126,7 @@ func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapsh
 func asAPIError(err error) *apierr.Error {
 	var a *apierr.Error
 	if !errors.As(err, &a) {
-		a = apierr.Internal(err)
+		a = apierr.InternalError(err)
 	}
 	return a
 }
@@ -174,23 +174,23 @@ func etagMatches(ifNoneMatch []byte, etag string) bool {
 	return false
 }
 
-// health handles GET /health. The response only says that the edge is alive.
-func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
+// serveHealth handles GET /health. The response only says that the edge is alive.
+func (p *publicAPI) serveHealth(ctx *fasthttp.RequestCtx) {
 	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
-// root lists the main paths, for a person who opens the address in a browser.
-func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
+// serveRoot lists the main paths, for a person who opens the address in a browser.
+func (p *publicAPI) serveRoot(ctx *fasthttp.RequestCtx) {
 	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"service":"penstock","base_url":"/v1","models":"/v1/models","health":"/health",` +
 		`"openapi":"/openapi.json"}`)
 }
 
-// headRoot handles HEAD /. Clients use it to check that the host responds.
-func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
+// serveHeadRoot handles HEAD /. Clients use it to check that the host responds.
+func (p *publicAPI) serveHeadRoot(ctx *fasthttp.RequestCtx) {
 	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

@@ -91,12 +91,12 @@ func startCertificateRenewal(e *Edge) (end func()) {
 	}
 	work, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{}, 1)
-	go e.guard.Loop(work.Done(), guard.ACME, func() {
+	go e.guard.Loop(work.Done(), guard.PlaceACME, func() {
 		m.Run(work)
 		ended <- struct{}{}
 	})
 	if challenges != nil {
-		go e.guard.Loop(work.Done(), guard.ACME, func() {
+		go e.guard.Loop(work.Done(), guard.PlaceACME, func() {
 			if err := challenges.Serve(); err != nil && work.Err() == nil {
 				e.log.Error("the listener of tls.acme.http has failed: certificates cannot be renewed", zap.Error(err))
 			}
@@ -123,7 +123,7 @@ func shareCertificates(e *Edge) {
 	acme.UseFleet(e.opts.ACME, certstore.NewStorage(certstore.New(certstore.Options{
 		Link: link, Edge: link.Edge, Directory: e.opts.Config.TLS.ACME.Directory, Log: e.log, Metrics: e.metrics,
 		Secrets: func() (all []string) {
-			for _, key := range e.reloads.Running().Config.Seal.Keys {
+			for _, key := range e.reloads.RunningSnapshot().Config.Seal.Keys {
 				all = append(all, key.Value())
 			}
 			return all
@@ -138,7 +138,7 @@ func certificateState(o *Options) *status.Certificate {
 		return status.CertificateOf(o.Certificate.ValidityPeriod())
 	}
 	out := &status.Certificate{}
-	for _, s := range o.ACME.States() {
+	for _, s := range o.ACME.CertificateStates() {
 		out.Domains = append(out.Domains, status.Domain{
 			Name: s.Domain, NotBefore: s.NotBefore, NotAfter: s.NotAfter,
 			Failures: s.Failures, Problem: s.Trouble, Next: s.Next,
@@ -155,7 +155,7 @@ func appendCertificateMetrics(b *bytes.Buffer, m *acme.Manager) {
 		return
 	}
 	waiting := 0
-	for _, s := range m.States() {
+	for _, s := range m.CertificateStates() {
 		if s.Waits {
 			waiting++
 		}

@@ -10,9 +10,9 @@ import (
 	"penstock/config"
 )
 
-// TestConnectionsToldOnce checks that if the descriptor limit lowers the connection limit, this is
+// TestConnectionLimitWarnsOnce checks that if the descriptor limit lowers the connection limit, this is
 // logged only when the limit changes, rather than at every reload.
-func TestConnectionsToldOnce(t *testing.T) {
+func TestConnectionLimitWarnsOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	log, c := zap.New(core), config.Defaults()
 	var bound connectionLimit

@@ -23,7 +23,7 @@ import (
 //
 // Options.Hurry ends every wait, except that calls have hurriedFlushTime to send their errors.
 func (e *Edge) drain() {
-	t, end := e.reloads.Running().Config.Timeouts, e.shutdown
+	t, end := e.reloads.RunningSnapshot().Config.Timeouts, e.shutdown
 	e.log.Info("draining", zap.Int64("calls", end.runningCalls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
@@ -42,14 +42,14 @@ func (e *Edge) drain() {
 	e.listener.CloseGracefully()
 	e.websockets.CloseInvalid()
 	e.sessions.EndWithoutModel()
-	gone := func() bool { return e.listener.OpenConns() == 0 }
+	gone := func() bool { return e.listener.OpenConnCount() == 0 }
 	if !end.waitOrHurry(t.Drain.D(), gone) {
 		if calls := end.runningCalls(); calls > 0 && end.interruptedCalls.Load() == 0 {
 			e.log.Warn("drain time is over", zap.Int64("calls", calls))
 		}
-		e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).CancelForShutdown() })
+		e.listener.EachWaiter(func(w listen.DisconnectWaiter) { w.(*call.Call).CancelForShutdown() })
 		if !end.waitOrHurry(errorFlushTime, gone) {
-			pollUntil(hurriedFlushTime, nil, func() bool { return e.listener.BusyConns() == 0 })
+			pollUntil(hurriedFlushTime, nil, func() bool { return e.listener.BusyConnCount() == 0 })
 		}
 		e.listener.CloseConns()
 		pollUntil(errorFlushTime, nil, func() bool { return end.runningCalls() == 0 })
@@ -64,10 +64,10 @@ func (e *Edge) drain() {
 // close shuts down the remaining components: the admin listener, the probes and the file watch.
 func (e *Edge) close() error {
 	err := e.shutdownAdmin()
-	e.reloads.Running().Issued.Close()
+	e.reloads.RunningSnapshot().Issued.Close()
 	limit, cancel := e.shutdown.shutdownContext()
 	defer cancel()
-	err = errors.Join(err, e.upstreamSet.Close(limit), e.listener.StopBackground())
+	err = errors.Join(err, e.upstreamSet.Close(limit), e.listener.StopDisconnectWatch())
 	if e.admin != nil {
 		err = errors.Join(err, e.admin.CloseConns())
 	}

@@ -52,7 +52,7 @@ type Edge struct {
 	upstreamSet     *upstreams.Set
 	reloads         *reload.Reloader
 	services        *call.Services // the components that calls share
-	hookCopies      *copies.Copies
+	hookCopies      *copies.CopySinks
 	shadows         *shadow.Shadows
 	listener        *listen.Listener
 	connectionLimit connectionLimit
@@ -66,9 +66,9 @@ type Edge struct {
 	// not share state.
 	board       *board.Board
 	ledger      *ledger.Ledger // nil if no ledger is configured
-	keyLimits   *limit.Keys
-	storeKeys   *keystore.Keys // nil if the store contains no keys
-	runtimeKeys *runkeys.File  // nil if no file for keys created at run time is configured
+	keyLimits   *limit.KeyUsages
+	storeKeys   *keystore.Keys   // nil if the store contains no keys
+	runtimeKeys *runkeys.KeyFile // nil if no file for keys created at run time is configured
 
 	fleetUsage *fleet.UsageExchange // nil if the edge does not share state
 
@@ -102,7 +102,7 @@ func New(o Options) (*Edge, error) {
 	if e.ledger, err = e.openLedger(c); err != nil {
 		return nil, err
 	}
-	e.keyLimits = limit.NewKeys(maxRetiredKeys, started)
+	e.keyLimits = limit.NewKeyUsages(maxRetiredKeys, started)
 	e.shutdown = newShutdownState(&o, e.services.Calls.InFlight)
 	e.websockets = websocket.New(e.services, e.shutdown.draining.Load)
 	e.sessions = realtime.New(e.services, e.shutdown.draining.Load)
@@ -115,10 +115,10 @@ func New(o Options) (*Edge, error) {
 		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.StallDecision {
 			return e.services.Current().Routes.DecideStall(u, now)
 		},
-		DrainTime:   func() time.Duration { return e.reloads.Running().Config.Timeouts.Drain.D() },
+		DrainTime:   func() time.Duration { return e.reloads.RunningSnapshot().Config.Timeouts.Drain.D() },
 		SlotAccount: slotAccountFactory(e.fleet, queues),
-		OnFree:      queues.SlotFreed,
-		OnRoom:      queues.UpstreamChanged,
+		OnFree:      queues.OnSlotFreed,
+		OnRoom:      queues.OnUpstreamChanged,
 	}); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func New(o Options) (*Edge, error) {
 	e.listener.SetProxies(c.TrustedProxies())
 	if o.Admin != nil {
 		if e.admin, err = admin.New(e.adminOptions(started)); err != nil {
-			return nil, errors.Join(err, e.listener.StopBackground(), closeAfterError(e))
+			return nil, errors.Join(err, e.listener.StopDisconnectWatch(), closeAfterError(e))
 		}
 	}
 	warnInvalidCertificates(e)
@@ -158,7 +158,7 @@ func New(o Options) (*Edge, error) {
 
 func closeAfterError(e *Edge) error {
 	e.hookCopies.Close()
-	e.reloads.Running().Issued.Close()
+	e.reloads.RunningSnapshot().Issued.Close()
 	if e.runtimeKeys != nil {
 		e.runtimeKeys.Close()
 	}
@@ -169,11 +169,11 @@ func closeAfterError(e *Edge) error {
 func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	c, memory := e.opts.Config, e.opts.MemoryLimit
 	s := &call.Services{
-		Log: e.log, Guard: e.guard, Current: func() *snapshot.Snapshot { return e.reloads.Running() },
+		Log: e.log, Guard: e.guard, Current: func() *snapshot.Snapshot { return e.reloads.RunningSnapshot() },
 		Calls:     observe.NewCalls(e.metrics, e.log, c.Log),
-		Bodies:    limit.NewMemory(c.Limits.BodyMemory.Of(memory)),
-		Replies:   limit.NewMemory(c.Limits.ReplyMemory.Of(memory)),
-		Retries:   limit.NewRetries(started),
+		Bodies:    limit.NewMemoryBudget(c.Limits.BodyMemory.Of(memory)),
+		Replies:   limit.NewMemoryBudget(c.Limits.ReplyMemory.Of(memory)),
+		Retries:   limit.NewRetryBudget(started),
 		Counters:  call.NewCounters(e.metrics),
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
 		Poison:    poison.New(),
@@ -195,15 +195,15 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keyLimits.SetAccounts(e.fleet.NewAccount)
-		e.keyLimits.SetSharedBudgets(func(id string, by func(limit.UsageFunc) limit.UsageFunc) limit.Budget {
+		e.keyLimits.SetSharedBudgets(func(id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
 			return newFleetBudget(e, id, by)
 		})
 	}
-	e.keyLimits.SetInitialUsage(periodUsage(e.services.Calls.Usage.UsageBetween))
+	e.keyLimits.SetInitialUsage(periodUsageFunc(e.services.Calls.Usage.UsageBetween))
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.upstreamSet, Queues: queues, Started: started,
-		Keys: &snapshot.Sources{Limits: e.keyLimits, Shared: shared, Issued: jwks.New(jwks.Options{
+		Keys: &snapshot.CredentialSources{Limits: e.keyLimits, Shared: shared, Issued: jwks.New(jwks.Options{
 			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.AbortRevokedCalls() },
 		})},
 		Load: e.opts.Load, Parse: e.opts.Parse,
@@ -236,8 +236,8 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 			}
 			e.websockets.CloseInvalid()
 		},
-		OnRevoke: func(keys *auth.Ring) {
-			e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).CancelIfRevoked(keys) })
+		OnRevoke: func(keys *auth.KeyRing) {
+			e.listener.EachWaiter(func(w listen.DisconnectWaiter) { w.(*call.Call).CancelIfRevoked(keys) })
 			e.websockets.CloseInvalid()
 		},
 	}
@@ -249,17 +249,17 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 // adminOptions returns the components that operators monitor and control.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
-		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
+		Listener:   admin.AdminPort{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
 		SharedPort: e.opts.SharedPort, Runbook: troubleshooting,
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
 		Reloads: e.reloads, Keys: runtimeKeyStore(e), Set: e.upstreamSet, Calls: e.services.Calls, Retries: e.services.Retries,
 		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
-		Draining: e.shutdown.draining.Load, Connections: e.listener.OpenConns, Exposition: e.writeMetrics,
+		Draining: e.shutdown.draining.Load, Connections: e.listener.OpenConnCount, Exposition: e.writeMetrics,
 		TurnedAway: e.rejections.hasRecentRejections,
-		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStates(e.reloads), Hooks: undecidedHooks(e.reloads, e.services.Hooks),
-		Copies:   lostCopies(e.reloads, e.hookCopies),
-		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
+		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStates(e.reloads), Hooks: hooksWithoutDecision(e.reloads, e.services.Hooks),
+		Copies:   hooksWithLostCopies(e.reloads, e.hookCopies),
+		InFlight: func(now time.Time) []status.Call { return call.InFlightCalls(e.listener, now) },
 	}
 }
 
@@ -276,20 +276,20 @@ func (e *Edge) LastReload() *reload.Result { return e.reloads.LastResult() }
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
-	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
+	go e.guard.Loop(work.Done(), guard.PlaceReload, func() { e.reloads.Run(work) })
 	leave, endLedger := e.joinFleet(), e.startLedger()
 	defer followRuntimeKeys(e)()
 	defer leave()
 	defer startCertificateRenewal(e)()
 	defer endLedger()
-	go e.guard.Loop(work.Done(), guard.History, func() { e.recordHistory(work) })
+	go e.guard.Loop(work.Done(), guard.PlaceHistory, func() { e.recordHistory(work) })
 	failed := make(chan error, 1)
-	go e.guard.Loop(work.Done(), guard.Accept, func() {
+	go e.guard.Loop(work.Done(), guard.PlaceAccept, func() {
 		e.guard.Point("accept.public")
 		failed <- e.server.Serve(e.opts.wrapTLS(e.listener))
 	})
 	if e.admin != nil {
-		go e.guard.Loop(work.Done(), guard.Accept, e.serveAdmin)
+		go e.guard.Loop(work.Done(), guard.PlaceAccept, e.serveAdmin)
 	}
 	var err error
 	select {
@@ -318,9 +318,9 @@ func (e *Edge) recordHistory(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			e.guard.Point(guard.History)
+			e.guard.Point(guard.PlaceHistory)
 			e.services.Calls.UpdateHistory(time.Now())
-			e.rejections.logNewRejections(e.listener.RejectedCount(), time.Now(), e.listener.OpenConns(), e.listener.MaxConns(), e.log)
+			e.rejections.logNewRejections(e.listener.RejectedCount(), time.Now(), e.listener.OpenConnCount(), e.listener.MaxConns(), e.log)
 			if e.admin != nil {
 				e.admin.CheckState()
 			}

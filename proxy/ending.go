@@ -59,7 +59,7 @@ func (e *shutdownState) waitOrHurry(d time.Duration, done func() bool) bool {
 // context expires hurriedFlushTime after that signal.
 func (e *shutdownState) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
-	go e.guard.Once(guard.Shutdown, func() {
+	go e.guard.Once(guard.PlaceShutdown, func() {
 		e.guard.Point("shutdown.patience")
 		select {
 		case <-e.hurry:

@@ -89,6 +89,6 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 			}
 		}
 		_ = e.upstreamSet.Close(context.Background())
-		_ = errors.Join(e.listener.StopBackground(), e.admin.CloseConns())
+		_ = errors.Join(e.listener.StopDisconnectWatch(), e.admin.CloseConns())
 	}
 }

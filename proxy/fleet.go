@@ -38,9 +38,9 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 		Store: store, Timeout: c.Fleet.Store.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost,
 		Signer: e.signer, Log: e.log, Metrics: e.metrics,
 		Self: func() fleet.Member {
-			running, calls := e.reloads.Running(), e.services.Calls
+			running, calls := e.reloads.RunningSnapshot(), e.services.Calls
 			m := fleet.Member{
-				Name: memberName(e.opts.Public.Addr()), Version: build.Version(), Config: running.Config.Digest(),
+				Name: fleetMemberName(e.opts.Public.Addr()), Version: build.Version(), Config: running.Config.Digest(),
 				Started: started.Unix(), InFlight: int(calls.InFlight()),
 				Generation: running.Version, Calls: calls.Finished(),
 			}
@@ -65,7 +65,7 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 		User: s.User, Password: s.Password.Value(), Prefix: s.Prefix,
 		SentinelUser: s.Sentinel.User, SentinelPassword: s.Sentinel.Password.Value(),
 	}
-	if s.Encrypted() {
+	if s.UsesTLS() {
 		files := http1.TLSFiles{CA: s.TLS.CA, Cert: s.TLS.Cert, Key: s.TLS.Key, Insecure: s.TLS.Insecure}
 		if o.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
 			return o, fmt.Errorf("fleet.store.%w", err)
@@ -109,16 +109,16 @@ func OpenKeyWriter(c *config.File) (*keystore.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := fleet.Dial(o)
+	client, err := fleet.DialStore(o)
 	if err != nil {
 		return nil, fmt.Errorf("the store cannot be reached: %w", err)
 	}
 	return keystore.NewWriter(client, o.Prefix, secretValues(c.Fleet.Keys.Secrets)), nil
 }
 
-// memberName returns the name of the machine and the port of the edge's API. The port distinguishes
+// fleetMemberName returns the name of the machine and the port of the edge's API. The port distinguishes
 // edges on the same machine. The name stays the same after a restart.
-func memberName(public net.Addr) string {
+func fleetMemberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
 	if err != nil { // the public listener is not a TCP listener
 		return hostName()
@@ -149,12 +149,12 @@ func newBoard(e *Edge) *board.Board {
 
 // slotAccountFactory returns a function that creates the fleet-wide slot counter for an upstream.
 // It returns nil if the edge does not share state.
-func slotAccountFactory(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
+func slotAccountFactory(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.FleetSlotAccount {
 	if f == nil {
 		return nil
 	}
-	return func(u *upstreams.Upstream) upstreams.SlotAccount {
-		waited, wake := func() bool { return queues.HasWaiters(u) }, func() { queues.UpstreamChanged(u) }
+	return func(u *upstreams.Upstream) upstreams.FleetSlotAccount {
+		waited, wake := func() bool { return queues.HasWaiters(u) }, func() { queues.OnUpstreamChanged(u) }
 		return fleet.NewSlots(f, board.UpstreamKey(u.ID()), waited, wake)
 	}
 }
@@ -179,7 +179,7 @@ func (e *Edge) joinFleet() (leave func()) {
 	}
 	ended := make(chan struct{}, len(loops))
 	for _, loop := range loops {
-		go e.guard.Loop(work.Done(), guard.Fleet, func() {
+		go e.guard.Loop(work.Done(), guard.PlaceFleet, func() {
 			loop(work)
 			ended <- struct{}{}
 		})

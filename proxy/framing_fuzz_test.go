@@ -244,7 +244,7 @@ func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
 	p := &publicAPI{services: e.services, draining: e.shutdown.draining.Load}
 	e.server.Handler = p.withRequestChecks(func(ctx *fasthttp.RequestCtx) {
-		ep := *endpoint.ByPath([]byte("/v1/chat/completions"))
+		ep := *endpoint.EndpointByPath([]byte("/v1/chat/completions"))
 		ep.New = func() endpoint.Request { return witnessRequest{ctx: ctx, w: w} }
 		e.services.Handler(&ep)(ctx)
 	})

@@ -36,7 +36,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	}
 	f.Cleanup(func() {
 		_ = e.upstreamSet.Close(context.Background())
-		_ = e.listener.StopBackground()
+		_ = e.listener.StopDisconnectWatch()
 		_ = public.Close()
 	})
 	return e, public

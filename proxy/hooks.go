@@ -11,28 +11,28 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// undecidedHooks lists the hooks that returned no decision for some calls in the last minute.
-func undecidedHooks(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
+// hooksWithoutDecision lists the hooks that returned no decision for some calls in the last minute.
+func hooksWithoutDecision(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
 	return func(now time.Time) (all []status.Hook) {
 		for _, u := range hooks.RecentFailures(now) {
-			list := r.Running().Config.Hooks
+			list := r.RunningSnapshot().Config.Hooks
 			i := slices.IndexFunc(list, func(h config.Hook) bool { return h.Name == u.Hook })
 			if i < 0 {
 				continue
 			}
 			all = append(all, status.Hook{
-				Name: u.Hook, Calls: u.Asked, Undecided: u.Failed, Cause: string(u.Last.Cause), Detail: string(u.Last.Detail), Words: u.Last.Detail.Description(), Open: list[i].OnError == config.HookOpen,
+				Name: u.Hook, Calls: u.Asked, Undecided: u.Failed, Cause: string(u.Last.Cause), Detail: string(u.Last.Detail), Words: u.Last.Detail.Description(), Open: list[i].OnError == config.HookFailOpen,
 			})
 		}
 		return all
 	}
 }
 
-// lostCopies lists the hooks for which copies of calls were lost in the last minute.
-func lostCopies(r *reload.Reloader, c *copies.Copies) func(now time.Time) []status.Copies {
+// hooksWithLostCopies lists the hooks for which copies of calls were lost in the last minute.
+func hooksWithLostCopies(r *reload.Reloader, c *copies.CopySinks) func(now time.Time) []status.Copies {
 	return func(now time.Time) (all []status.Copies) {
 		for _, l := range c.RecentlyLost(now) {
-			list := r.Running().Config.Hooks
+			list := r.RunningSnapshot().Config.Hooks
 			if slices.ContainsFunc(list, func(h config.Hook) bool { return h.Name == l.Hook && h.After != "" }) {
 				all = append(all, status.Copies{Hook: l.Hook, Calls: l.Calls, Lost: l.Lost, Why: l.Why})
 			}

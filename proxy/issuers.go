@@ -12,7 +12,7 @@ import (
 
 func issuerStates(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	return func(now time.Time) (all []status.Issuer) {
-		s := r.Running()
+		s := r.RunningSnapshot()
 		for i := range s.Config.Issuers {
 			all = append(all, issuerState(&s.Config.Issuers[i], s.Issued, now))
 		}
@@ -20,9 +20,9 @@ func issuerStates(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	}
 }
 
-func issuerState(is *config.Issuer, issued *jwks.Keeper, now time.Time) status.Issuer {
+func issuerState(is *config.Issuer, issued *jwks.KeySetKeeper, now time.Time) status.Issuer {
 	out := status.Issuer{Name: is.Name, Age: -1}
-	url, ok := is.URL()
+	url, ok := is.KeySetURL()
 	if !ok {
 		if set, err := jwt.ParseSet(is.Set); err == nil {
 			out.Keys = set.Len()

@@ -33,23 +33,23 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Sinks: sinks, Exports: exports,
 		Path: c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
-		Restored: func(rows []observe.UsageRow) { e.keyLimits.AddUsage(usageFromRows(rows)) },
+		Restored: func(rows []observe.UsageRow) { e.keyLimits.AddUsage(usageFuncFromRows(rows)) },
 	})
 }
 
-// usageFromRows returns a function that computes the usage of keys on the current day and in the
+// usageFuncFromRows returns a function that computes the usage of keys on the current day and in the
 // current month from the given rows.
-func usageFromRows(rows []observe.UsageRow) limit.UsageFunc {
+func usageFuncFromRows(rows []observe.UsageRow) limit.UsageFunc {
 	byKey := map[string][]observe.UsageRow{}
 	for _, r := range rows {
 		if r.User == "" {
 			byKey[r.Key] = append(byKey[r.Key], r)
 		}
 	}
-	return periodUsage(func(key string, from, to int64) (sum observe.Amount) {
+	return periodUsageFunc(func(key string, from, to int64) (sum observe.UsageAmount) {
 		for _, r := range byKey[key] {
 			if r.Day >= from && r.Day <= to {
-				sum.Add(r.Amount)
+				sum.Add(r.UsageAmount)
 			}
 		}
 		return sum
@@ -59,22 +59,22 @@ func usageFromRows(rows []observe.UsageRow) limit.UsageFunc {
 // newFleetBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
 // name in the budget survives a restart. While the edge is still following another process's
 // ledger, the edge has no name yet and reports only the usage that it has counted itself.
-func newFleetBudget(e *Edge, id string, by func(limit.UsageFunc) limit.UsageFunc) limit.Budget {
+func newFleetBudget(e *Edge, id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
 	name, usage := e.ledger.EdgeID(), e.services.Calls.Usage
 	if name != "" {
-		return fleet.NewBudget(e.fleet, id, name, by(periodUsage(usage.UsageBetween)))
+		return fleet.NewBudget(e.fleet, id, name, by(periodUsageFunc(usage.UsageBetween)))
 	}
-	return fleet.NewBudget(e.fleet, id, name, by(periodUsage(func(key string, from, to int64) observe.Amount {
-		return usage.UsageBetween(key, from, to).Excess(e.ledger.InheritedUsage(key, from, to))
+	return fleet.NewBudget(e.fleet, id, name, by(periodUsageFunc(func(key string, from, to int64) observe.UsageAmount {
+		return usage.UsageBetween(key, from, to).ExcessOver(e.ledger.InheritedUsage(key, from, to))
 	})))
 }
 
-// periodUsage returns a function that computes the usage of keys on the current day and in the
+// periodUsageFunc returns a function that computes the usage of keys on the current day and in the
 // current month. of returns a key's usage between two days.
-func periodUsage(of func(key string, from, to int64) observe.Amount) limit.UsageFunc {
-	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
+func periodUsageFunc(of func(key string, from, to int64) observe.UsageAmount) limit.UsageFunc {
+	return func(key string, now time.Time) (used [limit.PeriodCount]limit.Cost) {
 		today := observe.DayOf(now)
-		for p, from := range [limit.Periods]int64{today, today - int64(now.UTC().Day()-1)} {
+		for p, from := range [limit.PeriodCount]int64{today, today - int64(now.UTC().Day()-1)} {
 			a := of(key, from, today)
 			used[p] = limit.Cost{Tokens: a.Tokens(), Spend: a.Spend}
 		}
@@ -89,14 +89,14 @@ func (e *Edge) startLedger() (end func()) {
 	}
 	work, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{}, 1)
-	go e.guard.Loop(work.Done(), guard.Ledger, func() {
+	go e.guard.Loop(work.Done(), guard.PlaceLedger, func() {
 		e.ledger.Run(work)
 		ended <- struct{}{}
 	})
 	exports := e.ledger.Exporters()
 	handedOn := make(chan struct{}, len(exports))
 	for _, x := range exports {
-		go e.guard.Loop(work.Done(), guard.Ledger, func() {
+		go e.guard.Loop(work.Done(), guard.PlaceLedger, func() {
 			x.Run(work)
 			handedOn <- struct{}{}
 		})

@@ -13,9 +13,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestLookListsNothing checks that the edge's periodic check costs the same for many keys as for
+// TestStatusLookAllocations checks that the edge's periodic check costs the same for many keys as for
 // one key, because only open pages need lists.
-func TestLookListsNothing(t *testing.T) {
+func TestStatusLookAllocations(t *testing.T) {
 	one, many := allocationsOfLook(t, 1), allocationsOfLook(t, 2000)
 	if many > one+50 {
 		t.Errorf("a look allocates %v times with one key and %v times with 2,000", one, many)

@@ -9,7 +9,7 @@ import (
 
 // openRuntimeKeys opens the file with keys created at run time. It returns nil if the configuration
 // names no file. The keys are valid from the first snapshot on.
-func openRuntimeKeys(e *Edge) (*runkeys.File, error) {
+func openRuntimeKeys(e *Edge) (*runkeys.KeyFile, error) {
 	path := e.opts.Config.Admin.Keys.File
 	if path == "" {
 		return nil, nil
@@ -19,7 +19,7 @@ func openRuntimeKeys(e *Edge) (*runkeys.File, error) {
 
 // runtimeKeyStore returns the store for keys that operators create, or nil if no store is
 // configured.
-func runtimeKeyStore(e *Edge) runkeys.Store {
+func runtimeKeyStore(e *Edge) runkeys.KeyStore {
 	switch {
 	case e.runtimeKeys != nil:
 		return e.runtimeKeys
@@ -37,9 +37,9 @@ func followRuntimeKeys(e *Edge) (leave func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go e.guard.Once(guard.Files, func() {
+	go e.guard.Once(guard.PlaceFiles, func() {
 		defer close(ended)
-		e.guard.Loop(ctx.Done(), guard.Files, func() { e.runtimeKeys.Run(ctx) })
+		e.guard.Loop(ctx.Done(), guard.PlaceFiles, func() { e.runtimeKeys.Run(ctx) })
 	})
 	return func() {
 		cancel()

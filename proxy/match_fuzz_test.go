@@ -19,7 +19,7 @@ func FuzzRoute(f *testing.F) {
 	handler := e.server.Handler
 	public := []string{"/health", "/openapi.json", "/openapi.yaml", "/v1/models"}
 	var generation []string
-	for _, ep := range endpoint.All {
+	for _, ep := range endpoint.AllEndpoints {
 		generation = append(generation, ep.Path)
 	}
 	for _, s := range append(slices.Concat(public, generation), "/", "/v1/models/a/b", "//health", "/health/", "/v1/%63hat/completions", "/v1/chat/../messages", "/V1/models", "/v1/models?x=y", "/health;x") {

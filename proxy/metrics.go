@@ -23,41 +23,41 @@ import (
 // registerGauges registers the metrics that describe the state of the edge.
 func (e *Edge) registerGauges() {
 	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
-	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.services.Bodies.Used()) })
+	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.services.Bodies.UsedBytes()) })
 	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.services.Bodies.Limit()) })
-	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.services.Replies.Used()) })
+	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.services.Replies.UsedBytes()) })
 	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.services.Replies.Limit()) })
-	gauge("penstock_client_connections", func() float64 { return float64(e.listener.OpenConns()) })
+	gauge("penstock_client_connections", func() float64 { return float64(e.listener.OpenConnCount()) })
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.listener.MaxConns()) })
 	gauge("penstock_websocket_connections", func() float64 {
-		open, _ := e.websockets.Connections()
-		sessions, _ := e.sessions.Connections()
+		open, _ := e.websockets.ConnectionCounts()
+		sessions, _ := e.sessions.SessionCounts()
 		return float64(open + sessions)
 	})
 	gauge("penstock_websocket_connections_total", func() float64 {
-		_, opened := e.websockets.Connections()
-		_, sessions := e.sessions.Connections()
+		_, opened := e.websockets.ConnectionCounts()
+		_, sessions := e.sessions.SessionCounts()
 		return float64(opened + sessions)
 	})
 	gauge("penstock_accept_errors_total", func() float64 {
-		n := e.listener.AcceptErrors()
+		n := e.listener.AcceptErrorCount()
 		if e.admin != nil {
-			n += e.admin.Listener().AcceptErrors()
+			n += e.admin.Listener().AcceptErrorCount()
 		}
 		return float64(n)
 	})
 	if e.admin != nil {
 		operators := e.admin.Listener()
-		gauge("penstock_admin_connections", func() float64 { return float64(operators.OpenConns()) })
+		gauge("penstock_admin_connections", func() float64 { return float64(operators.OpenConnCount()) })
 		gauge("penstock_admin_connections_limit", func() float64 { return float64(operators.MaxConns()) })
 		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.RejectedCount() + operators.EvictedCount()) })
 	}
 	gauge("penstock_client_connections_evicted_total", func() float64 { return float64(e.listener.EvictedCount()) })
 	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.RejectedCount()) })
-	gauge(`penstock_proxy_headers_refused_total{reason="missing"}`, func() float64 { return float64(e.listener.ProxyHeaders().Missing) })
-	gauge(`penstock_proxy_headers_refused_total{reason="unlisted"}`, func() float64 { return float64(e.listener.ProxyHeaders().Unlisted) })
-	gauge(`penstock_proxy_headers_refused_total{reason="invalid"}`, func() float64 { return float64(e.listener.ProxyHeaders().Invalid) })
-	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.Running().Routes.Claims.RefusedForClaims()) })
+	gauge(`penstock_proxy_headers_refused_total{reason="missing"}`, func() float64 { return float64(e.listener.ProxyHeaderFailures().Missing) })
+	gauge(`penstock_proxy_headers_refused_total{reason="unlisted"}`, func() float64 { return float64(e.listener.ProxyHeaderFailures().Unlisted) })
+	gauge(`penstock_proxy_headers_refused_total{reason="invalid"}`, func() float64 { return float64(e.listener.ProxyHeaderFailures().Invalid) })
+	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.RunningSnapshot().Routes.Claims.RefusedForClaims()) })
 	gauge("penstock_draining", func() float64 { return boolToFloat(e.shutdown.draining.Load()) })
 	for _, where := range guard.Places() {
 		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}",
@@ -69,9 +69,9 @@ func (e *Edge) registerGauges() {
 	if e.services.Tracer != nil {
 		gauge("penstock_spans_dropped_total", func() float64 { return float64(e.services.Tracer.Dropped()) })
 	}
-	gauge("penstock_config_generation", func() float64 { return float64(e.reloads.Running().Version) })
+	gauge("penstock_config_generation", func() float64 { return float64(e.reloads.RunningSnapshot().Version) })
 	gauge("penstock_reload_success_timestamp_seconds",
-		func() float64 { return float64(e.reloads.Running().Since.UnixMilli()) / 1000 })
+		func() float64 { return float64(e.reloads.RunningSnapshot().Since.UnixMilli()) / 1000 })
 	gauge("penstock_reload_successful", func() float64 {
 		r := e.reloads.LastResult()
 		return boolToFloat(r == nil || r.OK)
@@ -83,7 +83,8 @@ func (e *Edge) registerGauges() {
 		return 0
 	})
 	gauge("go_gc_cycles_total", func() float64 { return float64(process.CollectionCount()) })
-	if cert := e.opts.Certificate; cert != nil && e.opts.ACME == nil { // a zero timestamp would fire expiry alerts
+	// A zero timestamp would fire expiry alerts.
+	if cert := e.opts.Certificate; cert != nil && e.opts.ACME == nil {
 		gauge("penstock_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
 		gauge("penstock_certificate_not_before_timestamp_seconds", func() float64 { return notBeforeSeconds(cert) })
@@ -94,17 +95,17 @@ func (e *Edge) registerGauges() {
 		gauge("penstock_admin_certificate_not_before_timestamp_seconds", func() float64 { return notBeforeSeconds(cert) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
-		_, allowed := e.services.Retries.Usage(time.Now(), e.reloads.Running().Config.Retry.Budget)
+		_, allowed := e.services.Retries.Usage(time.Now(), e.reloads.RunningSnapshot().Config.Retry.Budget)
 		return float64(allowed)
 	})
 	gauge("penstock_retry_budget_used", func() float64 {
-		used, _ := e.services.Retries.Usage(time.Now(), e.reloads.Running().Config.Retry.Budget)
+		used, _ := e.services.Retries.Usage(time.Now(), e.reloads.RunningSnapshot().Config.Retry.Budget)
 		return float64(used)
 	})
 }
 
 func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
-	write := observe.WriteText
+	write := observe.WritePrometheusText
 	if openMetrics {
 		write = observe.WriteOpenMetrics
 	}
@@ -117,18 +118,18 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 func (e *Edge) writeComputedMetrics(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
-	for _, g := range e.reloads.Versions() {
+	for _, g := range e.reloads.VersionsInUse() {
 		observe.AppendSample(&b, "penstock_config_generation_calls_inflight", strconv.FormatInt(g.Calls(), 10),
 			"generation", strconv.FormatUint(g.Version, 10))
 	}
-	s, now := e.reloads.Running(), time.Now()
-	busy, running := call.CountInFlight(e.listener)
+	s, now := e.reloads.RunningSnapshot(), time.Now()
+	busy, running := call.CountInFlightCalls(e.listener)
 	e.services.Calls.AppendKeyMetrics(&b, running)
 	for i := range s.Models {
 		m := &s.Models[i]
 		idle := 0.0
 		if id := m.Config.ID; busy[id] == 0 {
-			idle = now.Sub(e.services.Calls.LastEnd(id)).Seconds()
+			idle = now.Sub(e.services.Calls.LastEndTime(id)).Seconds()
 		}
 		observe.AppendSample(&b, "penstock_model_idle_seconds", strconv.FormatFloat(idle, 'f', 3, 64), "model", m.Config.ID)
 		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(boolToFloat(m.Route.IsReady(now)))), "model",
@@ -219,7 +220,7 @@ func appendShadowMetrics(b *bytes.Buffer, m *snapshot.Model, calls *observe.Call
 	s := observe.ShadowCounts(calls, from, to)
 	for end, n := range s.Ended {
 		observe.AppendSample(b, "penstock_shadow_calls_total", strconv.FormatInt(n, 10),
-			"model", from, "to", to, "result", observe.ShadowEnd(end).String())
+			"model", from, "to", to, "result", observe.ShadowOutcome(end).String())
 	}
 	for i, n := range [...]int64{s.Prompt, s.Completion} {
 		observe.AppendSample(b, "penstock_shadow_tokens_total", strconv.FormatInt(n, 10),

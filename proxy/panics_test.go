@@ -86,8 +86,8 @@ func TestPanicOfReloads(t *testing.T) {
 	defer cancel()
 	stop := e.reloads.WatchChanges(ctx)
 	defer stop()
-	g.Inject(guard.Files, 2)
-	eventually(t, "the watch panics", func() bool { return g.PanicCount(guard.Files) == 2 })
+	g.Inject(guard.PlaceFiles, 2)
+	eventually(t, "the watch panics", func() bool { return g.PanicCount(guard.PlaceFiles) == 2 })
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestPanicOfReloads(t *testing.T) {
 		}
 	}
 	hangUp()
-	eventually(t, "the signal's goroutine panics", func() bool { return g.PanicCount(guard.Reload) == 1 })
+	eventually(t, "the signal's goroutine panics", func() bool { return g.PanicCount(guard.PlaceReload) == 1 })
 	last := e.LastReload()
 	hangUp()
 	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
@@ -122,10 +122,10 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	defer manager.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
 	e, g, _ := panickingEdge(t)
-	g.Inject(guard.Watchdog, 2)
+	g.Inject(guard.PlaceWatchdog, 2)
 	stop := e.startWatchdog(context.Background())
 	defer stop()
-	eventually(t, "the watchdog panics", func() bool { return g.PanicCount(guard.Watchdog) == 2 })
+	eventually(t, "the watchdog panics", func() bool { return g.PanicCount(guard.PlaceWatchdog) == 2 })
 	_ = manager.SetReadDeadline(time.Now().Add(20 * time.Second))
 	var text [64]byte
 	if n, err := manager.Read(text[:]); err != nil || string(text[:n]) != "WATCHDOG=1" {
@@ -148,7 +148,7 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 	send(syscall.SIGTERM)
 	<-s.Context.Done()
-	eventually(t, "the signal's goroutine panics", func() bool { return s.guard.PanicCount(guard.Shutdown) == 1 })
+	eventually(t, "the signal's goroutine panics", func() bool { return s.guard.PanicCount(guard.PlaceShutdown) == 1 })
 	send(syscall.SIGTERM)
 	time.Sleep(200 * time.Millisecond) // two pending signals would be merged into one
 	send(syscall.SIGTERM)
@@ -227,23 +227,23 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 		point, place string
 		whole        bool
 	}{
-		{"relay.run", guard.Stream, false},
-		{"relay.close", guard.Stream, true},
-		{"call.release", guard.End, true},
-		{"call.end", guard.End, true},
+		{"relay.run", guard.PlaceStream, false},
+		{"relay.close", guard.PlaceStream, true},
+		{"call.release", guard.PlaceEnd, true},
+		{"call.end", guard.PlaceEnd, true},
 	} {
 		g.Inject(test.point, 1)
 		if whole := ask(); whole != test.whole {
 			t.Errorf("%s: the stream is whole: %v", test.point, whole)
 		}
 		n++
-		eventually(t, test.point+" panics", func() bool { return g.PanicCount(guard.Stream)+g.PanicCount(guard.End) == n })
+		eventually(t, test.point+" panics", func() bool { return g.PanicCount(guard.PlaceStream)+g.PanicCount(guard.PlaceEnd) == n })
 		eventually(t, "the call has ended", func() bool { return e.services.Calls.InFlight() == 0 })
 		if !ask() {
 			t.Errorf("after %s: the next stream is not whole", test.point)
 		}
 	}
-	if n := e.services.Bodies.Used(); n != 0 {
+	if n := e.services.Bodies.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes of bodies are held", n)
 	}
 }

@@ -82,7 +82,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 				t.Fatal("the connection still occupies the server")
 			}
 		}
-		if n := e.listener.OpenConns(); n != 1 {
+		if n := e.listener.OpenConnCount(); n != 1 {
 			t.Fatalf("%d connections are open, want 1", n)
 		}
 	}

@@ -65,7 +65,7 @@ func explainListenError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
 	}
-	if errors.Is(err, syscall.EACCES) && unixsocket.Is(address) {
+	if errors.Is(err, syscall.EACCES) && unixsocket.IsAddress(address) {
 		return fmt.Errorf("%s: this user may not create %s: give it a folder that it may write to (systemd: RuntimeDirectory=)", setting, address)
 	}
 	if errors.Is(err, syscall.EACCES) {
@@ -77,8 +77,8 @@ func explainListenError(setting, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
-// urlScheme returns the scheme of a listener with certificate c, which may be nil.
-func urlScheme(c *listen.Certificate) string {
+// listenerScheme returns the scheme of a listener with certificate c, which may be nil.
+func listenerScheme(c *listen.Certificate) string {
 	if c == nil {
 		return "http"
 	}
@@ -91,7 +91,7 @@ func baseURL(ln net.Listener, scheme string) string {
 		return ""
 	}
 	addr := ln.Addr().String()
-	if unixsocket.Is(addr) {
+	if unixsocket.IsAddress(addr) {
 		return addr
 	}
 	addr = strings.Replace(addr, "[::]", "127.0.0.1", 1)

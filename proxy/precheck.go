@@ -21,22 +21,22 @@ import (
 
 // If the edge can reject a request regardless of the body, it must not wait for the body. fasthttp
 // reads the first bytes of a body before it calls the handler. Two hooks therefore check the
-// request earlier: headReceived checks requests with an announced length, and expectContinue checks
+// request earlier: checkReceivedHead checks requests with an announced length, and handleExpectContinue checks
 // requests that wait for "100 Continue".
 
 // A body of at most precheckMinBytes bytes nearly always arrives in the same packet as its head.
 const precheckMinBytes = 8 << 10
 
-// lastKeys caches the hashes of keys that precheck has checked recently. precheck does not know the
+// recentKeyPool caches the hashes of keys that precheck has checked recently. precheck does not know the
 // connection, which has its own cache. An entry may meet another client's key, so it must be compared
-// in constant time, as LastKey does.
-var lastKeys = sync.Pool{New: func() any { return new(auth.LastKey) }}
+// in constant time, as LastKeyCache does.
+var recentKeyPool = sync.Pool{New: func() any { return new(auth.LastKeyCache) }}
 
-// headReceived checks a request with a body. If the request will be rejected regardless of the
-// body, headReceived removes the body's length. The handler can therefore reject the request
+// checkReceivedHead checks a request with a body. If the request will be rejected regardless of the
+// body, checkReceivedHead removes the body's length. The handler can therefore reject the request
 // without reading the body, and the connection is closed after the response.
-func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
-	defer p.services.Guard.Catch(guard.Connection, nil)
+func (p *publicAPI) checkReceivedHead(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
+	defer p.services.Guard.Catch(guard.PlaceConnection, nil)
 	p.services.Guard.Point("head.received")
 	httpserver.ToOriginForm(h)
 	n := h.ContentLength()
@@ -61,7 +61,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 		return err
 	}
 	path, query, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	ep := endpoint.ByPath(path)
+	ep := endpoint.EndpointByPath(path)
 	if ep == nil || !h.IsPost() {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
@@ -69,10 +69,10 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	var key *auth.Key
 	// The client's certificate is not known here, so the handler will check it.
 	if !snap.Keys.TakesCertificates() {
-		last := lastKeys.Get().(*auth.LastKey)
+		last := recentKeyPool.Get().(*auth.LastKeyCache)
 		var err error
-		key, err = call.Authenticate(snap, h, query, auth.Sender{Last: last}, ep, time.Now())
-		lastKeys.Put(last)
+		key, err = call.Authenticate(snap, h, query, auth.ClientConnection{Last: last}, ep, time.Now())
+		recentKeyPool.Put(last)
 		if err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
 				return a
@@ -82,15 +82,15 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if limit := ep.BodyLimit(snap.Config, key.BodyLimits()); n > limit {
 		return apierr.TooLarge(limit)
 	}
-	return body.CheckHead(h, ep.Form)
+	return body.CheckBodyHeaders(h, ep.Form)
 }
 
-// expectContinue handles "Expect: 100-continue" (RFC 9110, 10.1.1). It returns the status of the
-// response. If the request is rejected, expectContinue has already written the response.
-func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
-	defer p.services.Guard.Catch(guard.Connection, func() {
+// handleExpectContinue handles "Expect: 100-continue" (RFC 9110, 10.1.1). It returns the status of the
+// response. If the request is rejected, handleExpectContinue has already written the response.
+func (p *publicAPI) handleExpectContinue(ctx *fasthttp.RequestCtx) (status int) {
+	defer p.services.Guard.Catch(guard.PlaceConnection, func() {
 		ctx.SetConnectionClose()
-		p.respondError(ctx, endpoint.RequestDialect(ctx), apierr.Internal(failure.ErrPanicked))
+		p.respondError(ctx, endpoint.RequestDialect(ctx), apierr.InternalError(failure.ErrPanicked))
 		status = fasthttp.StatusInternalServerError
 	})
 	p.services.Guard.Point("expect")

@@ -37,8 +37,8 @@ const writeBufferBytes = 2 << 10
 
 func (p *publicAPI) newServer(c *config.File) *fasthttp.Server {
 	s := httpserver.New(c, p.services.Guard)
-	s.Handler, s.ErrorHandler = p.withRequestChecks(p.routes()), p.handleHeadError
-	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
+	s.Handler, s.ErrorHandler = p.withRequestChecks(p.newRouter()), p.handleHeadError
+	s.HeaderReceived, s.ExpectHandler = p.checkReceivedHead, p.handleExpectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
 	// MaxRequestBodySize limits how far fasthttp reads ahead. Package body applies the actual
 	// limits.
@@ -54,9 +54,9 @@ func (p *publicAPI) newServer(c *config.File) *fasthttp.Server {
 // the effect of a panic to one request.
 func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer p.services.Guard.Catch(guard.Handler, func() {
+		defer p.services.Guard.Catch(guard.PlaceHandler, func() {
 			p.respondError(ctx, endpoint.RequestDialect(ctx),
-				apierr.Internal(failure.ErrPanicked))
+				apierr.InternalError(failure.ErrPanicked))
 		})
 		listen.MarkHeadersReceived(ctx.Conn())
 		if c := listen.UnwrapConn(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() &&
@@ -80,7 +80,7 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		snap := p.services.Current()
 		origins := snap.Config.CORS.Origins
 		if snap.AllowsAnonymous() {
-			if err := browser.CheckPage(&ctx.Request.Header, snap.Hosts, origins); err != nil {
+			if err := browser.CheckPageRequest(&ctx.Request.Header, snap.Hosts, origins); err != nil {
 				p.respondError(ctx, endpoint.RequestDialect(ctx), err)
 				return
 			}
@@ -95,7 +95,7 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		}
 		next(ctx)
 		if origin != "" {
-			browser.AllowOrigin(&ctx.Response.Header, origin)
+			browser.SetAllowedOrigin(&ctx.Response.Header, origin)
 		} else if len(origins) > 0 { // a cache must not serve this response to an allowed page
 			browser.VaryByOrigin(&ctx.Response.Header)
 		}
@@ -131,7 +131,7 @@ func hasUnreadChunkedBody(ctx *fasthttp.RequestCtx) bool {
 		return false
 	}
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	return !h.IsPost() || endpoint.ByPath(path) == nil
+	return !h.IsPost() || endpoint.EndpointByPath(path) == nil
 }
 
 // withoutAuth wraps handlers that ignore credentials in headers. It rejects a credential in the
@@ -150,7 +150,7 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 // handleHeadError responds to a request whose head could not be parsed, or that ended before the
 // first byte of the body. After the response, the connection is closed.
 func (p *publicAPI) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
-	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	defer p.services.Guard.Catch(guard.PlaceConnection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")
 	refusal, path := httpserver.ParseError(ctx, err)
 	if c := listen.UnwrapConn(ctx.Conn()); c != nil {

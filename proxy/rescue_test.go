@@ -44,7 +44,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	}
 	defer func() { _ = e.upstreamSet.Close(context.Background()) }()
 
-	for i, ep := range endpoint.All {
+	for i, ep := range endpoint.AllEndpoints {
 		faulty := *ep
 		faulty.Form = false
 		faulty.New = func() endpoint.Request { panic("the client said " + secret) }
@@ -63,7 +63,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		if id := h.Peek("Request-Id"); len(id) == 0 || !bytes.Equal(id, h.Peek("X-Request-Id")) {
 			t.Errorf("%s: request ids %q and %q", ep.Path, id, h.Peek("X-Request-Id"))
 		}
-		if n := e.guard.PanicCount(guard.Handler); n != uint64(i+1) {
+		if n := e.guard.PanicCount(guard.PlaceHandler); n != uint64(i+1) {
 			t.Errorf("%s: %d panics counted, want %d", ep.Path, n, i+1)
 		}
 		if strings.Contains(body+log.String(), secret) {

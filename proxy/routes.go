@@ -11,12 +11,12 @@ import (
 	"penstock/translate/apierr"
 )
 
-func (p *publicAPI) routes() fasthttp.RequestHandler {
+func (p *publicAPI) newRouter() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
-	r.NotFound = p.withoutAuth(p.notFound)
-	r.MethodNotAllowed = p.withoutAuth(p.methodNotAllowed)
-	calls := make([]fasthttp.RequestHandler, len(endpoint.All))
-	for i, ep := range endpoint.All {
+	r.NotFound = p.withoutAuth(p.respondNotFound)
+	r.MethodNotAllowed = p.withoutAuth(p.respondMethodNotAllowed)
+	calls := make([]fasthttp.RequestHandler, len(endpoint.AllEndpoints))
+	for i, ep := range endpoint.AllEndpoints {
 		calls[i] = p.services.Handler(ep)
 		r.POST(ep.Path, calls[i]) // makes the router list the methods that the path accepts
 	}
@@ -24,19 +24,19 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET(endpoint.Realtime.Path, p.serveRealtime)
-	get("/v1/models", p.listModels)
-	get("/v1/models/{id:*}", p.modelByID)
-	get("/health", p.withoutAuth(p.health))
-	for i := range documents {
-		get(documents[i].path, p.withoutAuth(documents[i].serve))
+	r.GET(endpoint.RealtimeEndpoint.Path, p.serveRealtime)
+	get("/v1/models", p.serveModelList)
+	get("/v1/models/{id:*}", p.serveModelByID)
+	get("/health", p.withoutAuth(p.serveHealth))
+	for i := range apiDocuments {
+		get(apiDocuments[i].path, p.withoutAuth(apiDocuments[i].serve))
 	}
-	r.GET("/", p.withoutAuth(p.root))
-	r.HEAD("/", p.withoutAuth(p.headRoot))
+	r.GET("/", p.withoutAuth(p.serveRoot))
+	r.HEAD("/", p.withoutAuth(p.serveHeadRoot))
 	return func(ctx *fasthttp.RequestCtx) {
 		if ctx.IsPost() { // searching a short list takes a tenth of the router's time
 			path := ctx.URI().PathOriginal()
-			for i, ep := range endpoint.All {
+			for i, ep := range endpoint.AllEndpoints {
 				if string(path) == ep.Path {
 					calls[i](ctx)
 					return
@@ -49,7 +49,7 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 
 func (p *publicAPI) serveRealtime(ctx *fasthttp.RequestCtx) {
 	if refused := p.sessions.Serve(ctx); refused != nil {
-		p.respondError(ctx, endpoint.Realtime.Dialect, refused)
+		p.respondError(ctx, endpoint.RealtimeEndpoint.Dialect, refused)
 	}
 }
 
@@ -68,31 +68,31 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// notFound responds with 404. The response names the endpoint that the client probably meant, and
+// respondNotFound responds with 404. The response names the endpoint that the client probably meant, and
 // does not repeat the client's text.
-func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
+func (p *publicAPI) respondNotFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."
-	if ep := endpoint.NearestByPath(path); ep != nil {
+	if ep := endpoint.NearestEndpointByPath(path); ep != nil {
 		hint = "Send it to " + ep.Path + "; mind the end of the base URL."
 	}
 	p.respondError(ctx, endpoint.RequestDialect(ctx),
 		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
-// methodNotAllowed responds with 405 and the Allow header that the router has set. It also handles
+// respondMethodNotAllowed responds with 405 and the Allow header that the router has set. It also handles
 // a GET that requests a WebSocket, because such a GET has no separate route.
-func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
+func (p *publicAPI) respondMethodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.IsResponsesUpgrade(ctx) {
 		ctx.Response.Header.Del("Allow")
 		if refused := p.websockets.Upgrade(ctx); refused != nil {
-			p.respondError(ctx, endpoint.Responses.Dialect, refused)
+			p.respondError(ctx, endpoint.ResponsesEndpoint.Dialect, refused)
 		}
 		return
 	}
 	if string(ctx.URI().PathOriginal()) == "/*" { // the router's path for OPTIONS *
 		ctx.Response.Header.Del("Allow")
-		p.notFound(ctx)
+		p.respondNotFound(ctx)
 		return
 	}
 	allow, err := httpserver.MethodNotAllowed(ctx)

@@ -73,8 +73,8 @@ func ParseConfig(name string, src []byte) (*config.File, config.Problems) {
 }
 
 func checkFiles(f *config.File) config.Problems {
-	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.CheckFile)...)
-	files = append(files, config.CheckMadeKeys(f, runkeys.Check)...)
+	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.CheckLedgerFile)...)
+	files = append(files, config.CheckMadeKeys(f, runkeys.CheckFile)...)
 	files = append(files, f.CheckSockets()...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
@@ -97,7 +97,7 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 		return problems
 	}
 	problems = append(problems, checkFiles(f).Warnings()...)
-	for _, p := range config.CheckMadeKeys(f, runkeys.Check) {
+	for _, p := range config.CheckMadeKeys(f, runkeys.CheckFile) {
 		p.Warning = true
 		p.Message += "; the keys read last stay in force, and a restart fails"
 		problems = append(problems, p)
@@ -177,7 +177,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		zap.Int("upstreams", len(c.Upstreams)),
 		zap.Int64("memory_limit", memory), zap.String("memory_limit_source", string(source)))
 	if o.Ready != nil {
-		o.Ready(baseURL(public, urlScheme(secure.publicCertificate)), baseURL(admin, urlScheme(secure.adminCertificate)))
+		o.Ready(baseURL(public, listenerScheme(secure.publicCertificate)), baseURL(admin, listenerScheme(secure.adminCertificate)))
 	}
 	if o.Load != nil {
 		stop := e.reloads.WatchChanges(ctx)

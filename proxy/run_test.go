@@ -33,7 +33,8 @@ func TestOpenPorts(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // only root may open the port
+	// Only root may open the port.
+	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}
 	if err := explainListenError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
 		t.Error(err)
 	}
@@ -55,9 +56,9 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside checks that problems in a configuration sent for checking use the name given by
+// TestSiblingConfigParser checks that problems in a configuration sent for checking use the name given by
 // the sender.
-func TestParseBeside(t *testing.T) {
+func TestSiblingConfigParser(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {
 		parse := SiblingConfigParser("folder/edge.yaml")
@@ -74,9 +75,9 @@ func TestParseBeside(t *testing.T) {
 	}
 }
 
-// TestDamagedMadeKeys checks that a damaged file with keys created at run time is an error before
+// TestDamagedRuntimeKeys checks that a damaged file with keys created at run time is an error before
 // the edge starts, and a warning while it is running.
-func TestDamagedMadeKeys(t *testing.T) {
+func TestDamagedRuntimeKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	name, made := filepath.Join(folder, "edge.yaml"), filepath.Join(folder, "made.yaml")

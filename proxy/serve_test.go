@@ -61,7 +61,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(ctx) }()
-	for deadline := time.Now().Add(10 * time.Second); e.admin.Listener().AcceptErrors() < 3; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); e.admin.Listener().AcceptErrorCount() < 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the admin listener is not tried again")
 		}

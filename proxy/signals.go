@@ -50,14 +50,14 @@ func HandleSignals(exit func(code int)) *Shutdown {
 	}
 	signal.Notify(s.signals, syscall.SIGTERM, os.Interrupt)
 	signal.Notify(s.quitSignals, syscall.SIGQUIT, syscall.SIGABRT)
-	go s.guard.Once(guard.Shutdown, func() {
+	go s.guard.Once(guard.PlaceShutdown, func() {
 		if sig, ok := s.nextSignal(s.quitSignals); ok {
 			defer exit(signalExitBase + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = process.WriteStacks(os.Stderr) // an error from stderr cannot be reported anywhere
+			_ = process.WriteGoroutineStacks(os.Stderr) // an error from stderr cannot be reported anywhere
 		}
 	})
-	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
+	go s.guard.Loop(s.stopped, guard.PlaceShutdown, func() {
 		first, ok := s.nextSignal(s.signals)
 		if ok {
 			s.firstSignal.Store(&first)
@@ -131,8 +131,8 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
-// Logged returns true, because the edge's log already contains the error.
-func (e *InterruptedError) Logged() bool { return true }
+// WasLogged returns true, because the edge's log already contains the error.
+func (e *InterruptedError) WasLogged() bool { return true }
 
 // ExitCode returns the code that a shell reports: 130 for SIGINT and 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return signalExitBase + int(e.Signal) }

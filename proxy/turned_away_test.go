@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestTurnedAway checks that rejected clients are logged once a minute with their number, and that
+// TestRejectionMonitor checks that rejected clients are logged once a minute with their number, and that
 // the verdict mentions them for a minute.
-func TestTurnedAway(t *testing.T) {
+func TestRejectionMonitor(t *testing.T) {
 	core, logged := observer.New(zap.WarnLevel)
 	log, start := zap.New(core), time.Unix(1_700_000_000, 0)
 	var away rejectionMonitor

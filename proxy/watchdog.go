@@ -24,11 +24,11 @@ func (e *Edge) startWatchdog(ctx context.Context) (stop func()) {
 	}
 	// Notifications continue during a drain.
 	ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
-	go e.guard.Loop(ctx.Done(), guard.Watchdog, func() {
+	go e.guard.Loop(ctx.Done(), guard.PlaceWatchdog, func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
-			e.guard.Point(guard.Watchdog)
+			e.guard.Point(guard.PlaceWatchdog)
 			if e.shutdown.draining.Load() || listenerResponds(e.opts.Public, e.opts.Certificate != nil, interval, e.listener.LocalProxyHeader) {
 				listen.NotifyAlive()
 			}
@@ -54,7 +54,7 @@ func listenerResponds(ln net.Listener, secure bool, within time.Duration, header
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
 	base, socket := baseURL(ln, scheme), ""
-	if unixsocket.Is(base) {
+	if unixsocket.IsAddress(base) {
 		socket, _, _ = unixsocket.ParseURL(base) // the socket is open, so its path is valid
 		base = scheme + "://localhost"
 	}

@@ -18,14 +18,14 @@ import (
 // For this rule, a full target counts as accepting calls. Otherwise, a new engine with a share of
 // one twentieth would get all excess calls at the busiest hour.
 
-// Arms is a set of a route's arms, one bit each. Bit 0 represents the targets that belong to no
+// ArmSet is a set of a route's arms, one bit each. Bit 0 represents the targets that belong to no
 // arm. 0 means all targets.
-type Arms uint32
+type ArmSet uint32
 
-const noArm Arms = 1
+const noArmBit ArmSet = 1
 
-// armRange is an arm's range of call numbers: from <= n < to.
-type armRange struct {
+// armCallRange is an arm's range of call numbers: from <= n < to.
+type armCallRange struct {
 	tier     int
 	name     string
 	from, to uint64
@@ -37,10 +37,10 @@ func assignArm(r *Route, d *config.Deployment) uint8 {
 	if d.Traffic == nil {
 		return 0
 	}
-	if i := slices.IndexFunc(r.arms, func(s armRange) bool { return s.name == d.Arm }); i >= 0 {
+	if i := slices.IndexFunc(r.arms, func(s armCallRange) bool { return s.name == d.Arm }); i >= 0 {
 		return uint8(i + 1)
 	}
-	s := armRange{tier: d.Tier, name: d.Arm}
+	s := armCallRange{tier: d.Tier, name: d.Arm}
 	sum := 0.0 // sum of the shares of earlier arms in the tier
 	for i := range r.arms {
 		if r.arms[i].tier == d.Tier {
@@ -68,26 +68,26 @@ func ConversationHash(key string, begin []byte) uint64 {
 
 // SelectArms returns Query.Arms for a call, given its number and its key's tiers. The result
 // contains at most one arm in each tier, and bit 0.
-func SelectArms(r *Route, number uint64, tiers uint8) Arms {
+func SelectArms(r *Route, number uint64, tiers uint8) ArmSet {
 	if r.arms == nil {
 		return 0
 	}
-	set := noArm
+	set := noArmBit
 	number = splitmix64(number ^ r.seed)
 	for i := range r.arms {
 		s := &r.arms[i]
 		of := func(t Target) bool { return int(t.armNumber) == i+1 && t.IsOpenToTiers(tiers) }
 		if s.from <= number && number < s.to && slices.ContainsFunc(r.targets, of) {
-			set |= noArm << (i + 1)
+			set |= noArmBit << (i + 1)
 		}
 	}
 	return set
 }
 
-// IsInShare reports whether a call with this number belongs to a sample that contains the given
+// IsCallInSample reports whether a call with this number belongs to a sample that contains the given
 // percentage of the route's calls. For the same percentage, the sample always contains the same
 // conversations. The sample is independent of the arms.
-func IsInShare(r *Route, number uint64, part config.Percent) bool {
+func IsCallInSample(r *Route, number uint64, part config.Percent) bool {
 	return float64(splitmix64(splitmix64(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
 
@@ -116,18 +116,18 @@ func ArmNames(r *Route) (names []string) {
 
 // MissedArm reports whether a call that belongs to an arm went to a target outside that arm, and
 // returns the arm's name. If not, it returns "".
-func MissedArm(r *Route, arms Arms, t *Target) (own string, missed bool) {
+func MissedArm(r *Route, arms ArmSet, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {
 			return s.name, true
 		}
 	}
-	return "", !t.isInArms(arms)
+	return "", !t.isInArmSet(arms)
 }
 
-// CallArm returns the name of a call's arm, or "". It considers only the first tier that the call's
+// CallArmName returns the name of a call's arm, or "". It considers only the first tier that the call's
 // key may use.
-func CallArm(r *Route, arms Arms, tiers uint8) string {
+func CallArmName(r *Route, arms ArmSet, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.IsOpenToTiers(tiers) })
 	for i := range r.arms {
 		if s := &r.arms[i]; first >= 0 && s.tier == r.targets[first].Tier && arms>>(i+1)&1 != 0 {
@@ -138,6 +138,6 @@ func CallArm(r *Route, arms Arms, tiers uint8) string {
 }
 
 // MayUseArm reports whether the query may use the target even while other targets accept calls.
-func (q *Query) MayUseArm(t *Target) bool { return t.isInArms(q.Arms) }
+func (q *Query) MayUseArm(t *Target) bool { return t.isInArmSet(q.Arms) }
 
-func (t *Target) isInArms(set Arms) bool { return set == 0 || set>>t.armNumber&1 != 0 }
+func (t *Target) isInArmSet(set ArmSet) bool { return set == 0 || set>>t.armNumber&1 != 0 }

@@ -31,7 +31,7 @@ func numberInArm(t testing.TB, r *Route, name string) uint64 {
 	return 0
 }
 
-func armNamed(r *Route, set Arms) string {
+func armNamed(r *Route, set ArmSet) string {
 	for i, a := range ListArms(r) {
 		if set>>(i+1)&1 != 0 {
 			return a.Name
@@ -205,7 +205,7 @@ func TestArmsNeedConsent(t *testing.T) {
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, armDeployment("b", 10, 0))), "m")
-	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
+	if c := r.PoolCapacity(upstreams.PoolText, t0); c.Total != 3 {
 		t.Errorf("Capacity = %+v, want a total of 3", c)
 	}
 	b := p.Upstream("b")[0]
@@ -215,7 +215,7 @@ func TestCapacityOfArms(t *testing.T) {
 		}
 	}
 	p.Upstream("a")[0].SetMode(upstreams.ModeDrain)
-	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 5 {
+	if c := r.PoolCapacity(upstreams.PoolText, t0); c.Total != 5 {
 		t.Errorf("Capacity = %+v, want a total of 5", c)
 	}
 	if got := r.UsableSlots(b, &Query{Now: t0, Arms: SelectArms(r, numberInArm(t, r, ""), 0)}); got.Slots != 5 {

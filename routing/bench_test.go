@@ -43,7 +43,7 @@ func probedPlan(t testing.TB, names ...string) *upstreams.Plan {
 	t.Cleanup(func() { _ = set.Close(context.Background()) })
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	set.WaitProbed(ctx, p)
+	set.WaitFirstProbes(ctx, p)
 	for _, name := range names {
 		if u := p.Upstream(name)[0]; !u.IsEligibleIn(upstreams.StateUp, upstreams.MomentOf(time.Now())) || !u.Models.Serves("served-m") {
 			t.Fatalf("%s is %s, want it up and serving served-m", name, u.State())
@@ -93,7 +93,7 @@ func BenchmarkPick(b *testing.B) {
 				r.prefixIndex.recordPrompt(blocks, &r.targets[7], 7)
 			}
 			b.ReportAllocs()
-			from := search{Query: q}
+			from := targetSearch{Query: q}
 			for b.Loop() {
 				from.Rand++
 				if r.prefixIndex != nil {
@@ -136,7 +136,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 			if known && r.prefixIndex != nil {
 				r.prefixIndex.recordPrompt(blocks, &r.targets[7], 0)
 			}
-			from := search{Query: q}
+			from := targetSearch{Query: q}
 			n := testing.AllocsPerRun(100, func() {
 				from.Rand++
 				if r.prefixIndex != nil {
@@ -156,7 +156,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 func TestCapacityCosts(t *testing.T) {
 	r := routeOf32(t, policies[0])
 	now := time.Now()
-	if n := testing.AllocsPerRun(100, func() { r.Capacity(upstreams.PoolText, now) }); n > 8 {
+	if n := testing.AllocsPerRun(100, func() { r.PoolCapacity(upstreams.PoolText, now) }); n > 8 {
 		t.Errorf("%v allocations for %d targets", n, len(r.targets))
 	}
 }

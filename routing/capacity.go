@@ -14,16 +14,16 @@ type Capacity struct {
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity returns the sum of the pool's slots over the targets that accept calls now. It counts
+// PoolCapacity returns the sum of the pool's slots over the targets that accept calls now. It counts
 // only the first tier, and counts arms only if no targets outside arms accept calls. If a route has
 // more than one target at an upstream, the upstream counts once.
-func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
-	return r.PoolsCapacity([]upstreams.Pool{p}, now)
+func (r *Route) PoolCapacity(p upstreams.Pool, now time.Time) Capacity {
+	return r.TotalCapacity([]upstreams.Pool{p}, now)
 }
 
-// PoolsCapacity returns the total capacity of the given pools. If an upstream has one shared pool,
+// TotalCapacity returns the total capacity of the given pools. If an upstream has one shared pool,
 // it counts once.
-func (r *Route) PoolsCapacity(pools []upstreams.Pool, now time.Time) Capacity {
+func (r *Route) TotalCapacity(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
 	r = FirstTier(r)
@@ -86,9 +86,9 @@ func ServingTier(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates how long it takes until a target may accept a call of a key that has these
+// EstimateAcceptDelay estimates how long it takes until a target may accept a call of a key that has these
 // tiers. It returns 0 if a target may accept the call now, and at most one hour.
-func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
+func (r *Route) EstimateAcceptDelay(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // also returned if the key may not use any target
 	for i := range r.targets {
 		if t := &r.targets[i]; t.IsOpenToTiers(tiers) {
@@ -108,15 +108,15 @@ type UsableSlots struct {
 // UsableSlots returns the slots that Acquire could use at u for a query. If the breaker is
 // half-open, there is one slot, for the trial.
 func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
-	q := &search{Query: *query, moment: upstreams.MomentOf(query.Now)}
-	tier, at := openTier(r, q)
+	q := &targetSearch{Query: *query, moment: upstreams.MomentOf(query.Now)}
+	tier, at := tierForQuery(r, q)
 	if at < 0 {
 		return UsableSlots{None: !isStarting(r, q)}
 	}
 	state := statePreference[at]
 	room := UsableSlots{Shared: u.Limits().Shared}
 	for i := range tier.targets {
-		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
+		if t := &tier.targets[i]; t.Upstream == u && q.mayUse(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
 			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may be waiting for their turn
@@ -128,9 +128,9 @@ func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
 	return room
 }
 
-// openTier returns the tier that a query may use or wait for. The tier's targets may be full. at is
+// tierForQuery returns the tier that a query may use or wait for. The tier's targets may be full. at is
 // the index of their state in statePreference, or negative if there is no such tier.
-func openTier(r *Route, q *search) (tier *Route, at int) {
+func tierForQuery(r *Route, q *targetSearch) (tier *Route, at int) {
 	const stalled = len(statePreference) - 1
 	for _, last := range [...]bool{false, true} {
 		from, to := 0, stalled
@@ -142,7 +142,7 @@ func openTier(r *Route, q *search) (tier *Route, at int) {
 		}
 		for _, tier = range tiersOrSelf(r) {
 			for at = from; at < to; at++ {
-				if tier.hasAllowed(q, statePreference[at]) {
+				if tier.hasTargetInState(q, statePreference[at]) {
 					return tier, at
 				}
 			}
@@ -150,15 +150,15 @@ func openTier(r *Route, q *search) (tier *Route, at int) {
 	}
 	if q.Needs != 0 && !q.ignoreNeeds {
 		q.ignoreNeeds = true
-		return openTier(r, q)
+		return tierForQuery(r, q)
 	}
 	return FirstTier(r), -1
 }
 
-// hasAllowed reports whether the query may use at least one target in state s.
-func (r *Route) hasAllowed(q *search, s upstreams.State) bool {
+// hasTargetInState reports whether the query may use at least one target in state s.
+func (r *Route) hasTargetInState(q *targetSearch, s upstreams.State) bool {
 	for i := range r.targets {
-		if q.allows(&r.targets[i], s) {
+		if q.mayUse(&r.targets[i], s) {
 			return true
 		}
 	}
@@ -171,7 +171,7 @@ func (r *Route) hasAllowed(q *search, s upstreams.State) bool {
 func (r *Route) visitEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range statePreference[:len(statePreference)-1] {
-			if r.visitInState(now, s, noArm, visit) {
+			if r.visitInState(now, s, noArmBit, visit) {
 				return
 			}
 		}
@@ -186,15 +186,15 @@ func (r *Route) visitEligible(now time.Time, visit func(*upstreams.Upstream)) {
 // visitInState calls visit for the upstreams in one state, and reports whether there are any. It
 // visits engines that lack a feature needed by all calls of the route only if there are no other
 // engines.
-func (r *Route) visitInState(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
+func (r *Route) visitInState(now time.Time, s upstreams.State, of ArmSet, visit func(*upstreams.Upstream)) bool {
 	return r.visitMatching(of, visit, func(t *Target) bool {
 		return t.canTakeCall(now, s) && !t.model.LacksFeature(t.requiredFeatures, upstreams.MomentOf(now))
 	}) ||
 		r.visitMatching(of, visit, func(t *Target) bool { return t.canTakeCall(now, s) })
 }
 
-func (r *Route) visitMatching(of Arms, visit func(*upstreams.Upstream), that func(*Target) bool) bool {
-	takes := func(t *Target) bool { return t.isInArms(of) && that(t) }
+func (r *Route) visitMatching(of ArmSet, visit func(*upstreams.Upstream), that func(*Target) bool) bool {
+	takes := func(t *Target) bool { return t.isInArmSet(of) && that(t) }
 	found := false
 next:
 	for i := range r.targets {
@@ -215,7 +215,7 @@ next:
 
 // canTakeCall reports whether the target is in state s and could accept a call now.
 func (t *Target) canTakeCall(now time.Time, s upstreams.State) bool {
-	return t.Upstream.IsEligibleIn(s, upstreams.MomentOf(now)) && t.model.Available()
+	return t.Upstream.IsEligibleIn(s, upstreams.MomentOf(now)) && t.model.IsAvailable()
 }
 
 // BytesPerToken returns the average number of bytes of prompt text per token at the model's
@@ -278,26 +278,26 @@ func (r *Route) HasSeparatePools() bool {
 
 // RefusalError returns the error for refusing a query if every eligible target is at its limit or
 // must first be woken.
-func (r *Route) RefusalError(q *Query) error { return refusalError(r, &search{Query: *q}) }
+func (r *Route) RefusalError(q *Query) error { return refusalError(r, &targetSearch{Query: *q}) }
 
-func refusalError(r *Route, q *search) error {
+func refusalError(r *Route, q *targetSearch) error {
 	if isStarting(r, q) {
-		return ErrStarting
+		return ErrEngineStarting
 	}
-	tier, _ := openTier(r, q)
+	tier, _ := tierForQuery(r, q)
 	return tierFullError(tier, &q.Query)
 }
 
 // tierFullError returns the error for a tier whose targets are all full or busy.
 func tierFullError(tier *Route, q *Query) error {
-	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now), NextSlot: tier.nextSlot(q.Pool, q.Now)}
+	full := &FullError{Pool: q.Pool, Capacity: tier.PoolCapacity(q.Pool, q.Now), NextSlot: tier.estimateSlotDelay(q.Pool, q.Now)}
 	tier.visitInState(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
 	return full
 }
 
-// nextSlot estimates how long it takes until one of the pool's slots becomes free while all of them
+// estimateSlotDelay estimates how long it takes until one of the pool's slots becomes free while all of them
 // are in use. It returns 0 if no call has ended yet.
-func (r *Route) nextSlot(p upstreams.Pool, now time.Time) time.Duration {
+func (r *Route) estimateSlotDelay(p upstreams.Pool, now time.Time) time.Duration {
 	var endsPerSecond float64
 	var l upstreams.Load
 	r.visitEligible(now, func(u *upstreams.Upstream) {
@@ -316,7 +316,7 @@ func (r *Route) nextSlot(p upstreams.Pool, now time.Time) time.Duration {
 func (r *Route) callTime(u *upstreams.Upstream) (longest time.Duration) {
 	for i := range r.targets {
 		if t := &r.targets[i]; t.Upstream == u {
-			longest = max(longest, t.model.CallTime())
+			longest = max(longest, t.model.AverageCallTime())
 		}
 	}
 	return longest
@@ -324,12 +324,12 @@ func (r *Route) callTime(u *upstreams.Upstream) (longest time.Duration) {
 
 // isStarting reports whether none of the route's engines is available, but at least one is being
 // woken or may be woken.
-func isStarting(r *Route, q *search) (starting bool) {
+func isStarting(r *Route, q *targetSearch) (starting bool) {
 	q.moment = upstreams.MomentOf(q.Now)
 	for i := range r.targets {
 		t := &r.targets[i]
 		in := func(s upstreams.State) bool { return t.Upstream.IsEligibleIn(s, q.moment) }
-		if t.isInArms(q.searchArms) && t.IsOpenToTiers(q.Tiers) && slices.ContainsFunc(statePreference[:], in) {
+		if t.isInArmSet(q.searchArms) && t.IsOpenToTiers(q.Tiers) && slices.ContainsFunc(statePreference[:], in) {
 			return false
 		}
 		starting = starting || t.canWake(q)
@@ -338,17 +338,17 @@ func isStarting(r *Route, q *search) (starting bool) {
 }
 
 // canWake reports whether the target's engine may be woken, or is being woken, for the query.
-func (t *Target) canWake(q *search) bool {
+func (t *Target) canWake(q *targetSearch) bool {
 	u := t.Upstream
 	return u.State() == upstreams.StateDown && u.Mode() == upstreams.ModeReady &&
-		!q.excludes(t) && t.isInArms(q.searchArms) && t.IsOpenToTiers(q.Tiers) && u.Health.Wake.CanWake(q.Now)
+		!q.excludesTarget(t) && t.isInArmSet(q.searchArms) && t.IsOpenToTiers(q.Tiers) && u.Health.Wake.CanWake(q.Now)
 }
 
-// Wake requests that one of the route's engines be woken, unless an engine is already being woken.
+// RequestWake requests that one of the route's engines be woken, unless an engine is already being woken.
 // It chooses the first engine, in configuration order, that may be woken.
-func (r *Route) Wake(q *Query) { wakeEngine(r, &search{Query: *q}) }
+func (r *Route) RequestWake(q *Query) { requestWake(r, &targetSearch{Query: *q}) }
 
-func wakeEngine(r *Route, q *search) {
+func requestWake(r *Route, q *targetSearch) {
 	var first *upstreams.Upstream
 	for i := range r.targets {
 		t := &r.targets[i]

@@ -22,7 +22,7 @@ const maxClaims = 1024
 // servedTTL is how long a slot that a key has acquired affects the order of claims.
 const servedTTL = time.Minute
 
-// Claims reserves slots for refused keys at models without a queue. A key gets a claim if its call
+// SlotClaims reserves slots for refused keys at models without a queue. A key gets a claim if its call
 // was refused because no slot was free. Without claims, a key that floods the model would acquire
 // every free slot before a client that honours its Retry-After returns.
 //
@@ -35,7 +35,7 @@ const servedTTL = time.Minute
 // long if each key has one call, and a key without competitors is never refused because of claims.
 //
 // If there are no live claims, Acquire needs only one atomic load to detect this.
-type Claims struct {
+type SlotClaims struct {
 	liveCount    atomic.Int64  // number of claims, including those that expired since the last sweep
 	refusedCount atomic.Uint64 // calls that were refused even though a slot was free
 
@@ -67,12 +67,12 @@ func (c *claimant) gracePeriod() time.Duration { return c.claimHold / 4 }
 
 func (c *claimant) hasClaim() bool { return !c.claimDue.IsZero() }
 
-// precedes reports whether the claimant goes before another key that has equally many slots. o is
+// goesBefore reports whether the claimant goes before another key that has equally many slots. o is
 // the other key's entry, or nil if the group has no such entry. served is the other key's service.
 // wait is the time until the claimant's client is due. A client that returns on time is not refused
 // because of late clients.
-func (c *claimant) precedes(o *claimant, served float64, wait time.Duration) bool {
-	soon, own := wait <= c.gracePeriod()/4, c.account.Served()
+func (c *claimant) goesBefore(o *claimant, served float64, wait time.Duration) bool {
+	soon, own := wait <= c.gracePeriod()/4, c.account.WeightedService()
 	switch {
 	case o == nil:
 		return soon && own <= served
@@ -85,22 +85,22 @@ func (c *claimant) precedes(o *claimant, served float64, wait time.Duration) boo
 }
 
 // RefusedForClaims returns how many calls were refused even though a slot was free.
-func (c *Claims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
+func (c *SlotClaims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
 
-// reserveSlots makes upstreams look full to q if claims reserve their free slots, and reports
-// whether there are such upstreams. The caller then acquires a slot and calls recordResult. No lock
+// hideReservedSlots makes upstreams look full to q if claims reserve their free slots, and reports
+// whether there are such upstreams. The caller then acquires a slot and calls recordAcquireResult. No lock
 // is held in between, because acquiring a slot may require a request to the fleet's store. If
 // Claims called a function that acquires the slot, the query would be allocated on the heap.
-func (c *Claims) reserveSlots(r *Route, q *search) (kept bool) {
+func (c *SlotClaims) hideReservedSlots(r *Route, q *targetSearch) (kept bool) {
 	if c.liveCount.Load() > 0 {
-		c.markReserved(r, q)
+		c.markReservedFull(r, q)
 	}
 	return len(q.fullUpstreams) > 0
 }
 
-// recordResult adds a claim if the call was refused. If the call acquired a slot, it ends the key's
+// recordAcquireResult adds a claim if the call was refused. If the call acquired a slot, it ends the key's
 // claim.
-func (c *Claims) recordResult(r *Route, q *Query, kept bool, err error) {
+func (c *SlotClaims) recordAcquireResult(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
 		c.mu.Lock()
@@ -116,8 +116,8 @@ func (c *Claims) recordResult(r *Route, q *Query, kept bool, err error) {
 	}
 }
 
-// markReserved marks upstreams as full if claims that go before q reserve their free slots.
-func (c *Claims) markReserved(r *Route, q *search) {
+// markReservedFull marks upstreams as full if claims that go before q reserve their free slots.
+func (c *SlotClaims) markReservedFull(r *Route, q *targetSearch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeExpired(q.Now)
@@ -135,7 +135,7 @@ func (c *Claims) markReserved(r *Route, q *search) {
 
 // removeExpired removes claims whose clients have not returned, and entries that are no longer
 // needed.
-func (c *Claims) removeExpired(now time.Time) {
+func (c *SlotClaims) removeExpired(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
 			if k := &g.keys[i]; k.hasClaim() && now.Sub(k.claimDue) > k.gracePeriod() {
@@ -149,14 +149,14 @@ func (c *Claims) removeExpired(now time.Time) {
 	c.groups = slices.DeleteFunc(c.groups, func(g *claimGroup) bool { return len(g.keys) == 0 })
 }
 
-func (c *Claims) endClaim(k *claimant, now time.Time) {
+func (c *SlotClaims) endClaim(k *claimant, now time.Time) {
 	k.account.EndWait(now)
 	k.claimDue, k.isFlooding, k.account = time.Time{}, false, nil
 	c.liveCount.Add(-1)
 }
 
 // findGroup returns the group of a query's model and pool, or nil.
-func (c *Claims) findGroup(r *Route, q *Query) *claimGroup {
+func (c *SlotClaims) findGroup(r *Route, q *Query) *claimGroup {
 	for _, g := range c.groups {
 		if g.route.ID == r.ID && g.pool == q.Pool {
 			return g
@@ -167,7 +167,7 @@ func (c *Claims) findGroup(r *Route, q *Query) *claimGroup {
 
 // addClaim adds a claim for the key. If the key already has a claim, because its client returned
 // and found the pool full again, addClaim renews that claim.
-func (c *Claims) addClaim(r *Route, q *Query, refusal error) {
+func (c *SlotClaims) addClaim(r *Route, q *Query, refusal error) {
 	after := q.RetryAfter
 	if full := (*FullError)(nil); q.RetryAfterIsMinimum && errors.As(refusal, &full) {
 		after = full.RetryAfter(after, 0)
@@ -195,7 +195,7 @@ func (c *Claims) addClaim(r *Route, q *Query, refusal error) {
 
 // recordServed ends the claim of a key that has acquired a slot, and moves the key behind the
 // others.
-func (c *Claims) recordServed(r *Route, q *Query) {
+func (c *SlotClaims) recordServed(r *Route, q *Query) {
 	g := c.findGroup(r, q)
 	if g == nil {
 		return
@@ -233,14 +233,14 @@ func (g *claimGroup) findKey(key string) *claimant {
 // reservesAllFree reports whether the claims that go before the query reserve all free slots of the
 // group's model.
 func (g *claimGroup) reservesAllFree(r *Route, q *Query) bool {
-	if !g.competesWith(r, q) {
+	if !g.sharesSlotsWith(r, q) {
 		return false
 	}
 	var own *claimant
 	if g.route.ID == r.ID {
 		own = g.findKey(q.Key)
 	}
-	before, held, served := 0, keySlots(g.route, q.Key), g.route.scheduler.KeyServed(q.Key)
+	before, held, served := 0, keySlots(g.route, q.Key), g.route.scheduler.KeyWeightedService(q.Key)
 	for i := range g.keys {
 		c := &g.keys[i]
 		wait := c.claimDue.Sub(q.Now)
@@ -248,16 +248,16 @@ func (g *claimGroup) reservesAllFree(r *Route, q *Query) bool {
 			continue
 		}
 		theirs := keySlots(g.route, c.key)
-		if theirs < held || q.Rank > c.classRank || theirs == held && c.precedes(own, served, wait) {
+		if theirs < held || q.Rank > c.classRank || theirs == held && c.goesBefore(own, served, wait) {
 			before++
 		}
 	}
-	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
+	return before > 0 && g.route.PoolCapacity(g.pool, q.Now).Available <= before
 }
 
-// competesWith reports whether a query of route r competes for the slots that the group's claims
+// sharesSlotsWith reports whether a query of route r competes for the slots that the group's claims
 // reserve.
-func (g *claimGroup) competesWith(r *Route, q *Query) bool {
+func (g *claimGroup) sharesSlotsWith(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&
 			(g.route.ID == r.ID || slices.ContainsFunc(r.targets, func(o Target) bool { return o.Upstream == t.Upstream }))

@@ -104,10 +104,10 @@ func (c *loadSimulation) ask(l *closedLoopClient, now time.Time) {
 	}
 }
 
-// TestFloodLeavesOthersTheirPart checks that a client that honours its Retry-After gets a slot for
+// TestFloodLeavesSlotsToOthers checks that a client that honours its Retry-After gets a slot for
 // at least two in five of its calls, even though another key floods the model with immediate
 // retries.
-func TestFloodLeavesOthersTheirPart(t *testing.T) {
+func TestFloodLeavesSlotsToOthers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
 		each := time.Duration(rapid.IntRange(20, 300*slots).Draw(rt, "a call of the flood, ms")) * time.Millisecond
@@ -124,7 +124,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 }
 
 // TestFloodWithoutClaims checks that a client that honours its Retry-After gets no slot if there
-// are no claims. This shows that TestFloodLeavesOthersTheirPart can fail.
+// are no claims. This shows that TestFloodLeavesSlotsToOthers can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
 	c.refuse = true
@@ -259,9 +259,9 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	claims := c.route.claims
 	ask := func(key string, meanwhile func()) {
 		q := Query{Key: key, Now: t0, RetryAfter: retryAfter}
-		kept := claims.reserveSlots(c.route, &search{Query: q})
+		kept := claims.hideReservedSlots(c.route, &targetSearch{Query: q})
 		meanwhile()
-		claims.recordResult(c.route, &q, kept, &FullError{})
+		claims.recordAcquireResult(c.route, &q, kept, &FullError{})
 	}
 	ask("a", func() {}) // adds a claim
 	ask("b", func() { ask("c", func() {}) })

@@ -26,16 +26,16 @@ type prefixIndex struct {
 	mu           sync.RWMutex
 	entryByBlock map[uint64]int32 // from a block's hash to the index of its entry
 	entries      itemPages[blockEntry]
-	links        itemPages[blockLink]
-	memberCaches [maxMembers]memberCache
+	links        itemPages[engineBlockLink]
+	memberCaches [maxIndexedEngines]engineCache
 
 	// memberByID maps each upstream to its member number. The number stays the same while routes
 	// use the upstream.
-	memberByID   map[upstreams.ID]member
-	memberByRank map[uint64]member // the same members, by Target.rankHash
+	memberByID   map[upstreams.ID]engineNumber
+	memberByRank map[uint64]engineNumber // the same members, by Target.rankHash
 	// placements contains the placements shared by the fleet's edges. It is nil if there is no
 	// store.
-	placements atomic.Pointer[Placements]
+	placements atomic.Pointer[SharedPlacements]
 }
 
 const (
@@ -45,24 +45,24 @@ const (
 	// maxCacheBlocks is the maximum number of blocks stored per engine: 32 MiB of prompts, for
 	// which the index needs 8 MB of memory.
 	maxCacheBlocks = 64 << 10
-	// maxMembers is the maximum number of distinct members. In a route with more upstreams, some of
+	// maxIndexedEngines is the maximum number of distinct members. In a route with more upstreams, some of
 	// them share a number, so a conversation may go to the wrong upstream.
-	maxMembers = 128
+	maxIndexedEngines = 128
 )
 
-// member is the number of an upstream, and of its bit in a memberSet.
-type member uint8
+// engineNumber is the number of an upstream, and of its bit in a engineSet.
+type engineNumber uint8
 
-type memberSet [maxMembers / 64]uint64
+type engineSet [maxIndexedEngines / 64]uint64
 
-func (s *memberSet) has(m member) bool { return s[m/64]>>(m%64)&1 != 0 }
-func (s *memberSet) add(m member)      { s[m/64] |= 1 << (m % 64) }
-func (s *memberSet) remove(m member)   { s[m/64] &^= 1 << (m % 64) }
+func (s *engineSet) has(m engineNumber) bool { return s[m/64]>>(m%64)&1 != 0 }
+func (s *engineSet) add(m engineNumber)      { s[m/64] |= 1 << (m % 64) }
+func (s *engineSet) remove(m engineNumber)   { s[m/64] &^= 1 << (m % 64) }
 
 // blockEntry is a block that at least one engine has cached.
 type blockEntry struct {
 	block     uint64
-	members   memberSet
+	members   engineSet
 	nextBlock uint64 // the block that first followed this one, or 0
 	// session is the session of the newest prompt with this block. A conversation keeps its session
 	// even if its history is edited.
@@ -73,17 +73,17 @@ type blockEntry struct {
 	firstLink   int32  // first of the block's links, one for each engine that has the block
 }
 
-// blockLink records that one engine has one block.
-type blockLink struct {
+// engineBlockLink records that one engine has one block.
+type engineBlockLink struct {
 	entry        int32
 	newer, older int32 // neighbours in the engine's list
 	sibling      int32 // next link of the same entry
 	readAt       uint32
-	member       member
+	member       engineNumber
 }
 
-// memberCache tracks the blocks in one engine's cache.
-type memberCache struct {
+// engineCache tracks the blocks in one engine's cache.
+type engineCache struct {
 	newest, oldest int32 // links of the newest and the oldest block; 0 if there are no blocks
 	blocks         int
 	maxBlocks      int    // estimated number of blocks that fit in the engine's cache
@@ -105,10 +105,10 @@ var sharingLevels = [...]struct {
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// sharedEndCount is the number of prompts that must end with the same block before they count as
+// minSharedEndPrompts is the number of prompts that must end with the same block before they count as
 // different conversations that share a prefix and differ by less than a block. Fewer prompts may be
 // short turns of one conversation.
-const sharedEndCount = 16
+const minSharedEndPrompts = 16
 
 // sharingLevel returns the index in sharingLevels for a prefix that is shared by the given number
 // of conversations.
@@ -139,21 +139,21 @@ const maxPrefixParts = 8
 
 type prefixPart struct {
 	endBlock     int // number of the prompt's blocks up to the end of the part
-	members      memberSet
+	members      engineSet
 	sharingLevel uint8
 }
 
-// knownBlocks returns how many leading blocks any engine has.
-func (k *cacheMatch) knownBlocks() int {
+// knownBlockCount returns how many leading blocks any engine has.
+func (k *cacheMatch) knownBlockCount() int {
 	if k.n == 0 {
 		return 0
 	}
 	return k.parts[k.n-1].endBlock
 }
 
-// sharedBlocks returns how many leading blocks are shared by many conversations. The blocks after
+// sharedBlockCount returns how many leading blocks are shared by many conversations. The blocks after
 // them belong only to this conversation.
-func (k *cacheMatch) sharedBlocks() int {
+func (k *cacheMatch) sharedBlockCount() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].sharingLevel) < len(sharingLevels)-1 {
 			return k.parts[i].endBlock
@@ -162,9 +162,9 @@ func (k *cacheMatch) sharedBlocks() int {
 	return 0
 }
 
-// cachedBlocks returns how many leading blocks a member has. missing is how many of the other known
+// cachedBlockCount returns how many leading blocks a member has. missing is how many of the other known
 // blocks the member would have to read, where shared blocks count only in part (see sharingLevels).
-func (k *cacheMatch) cachedBlocks(m member) (blocks int, missing float64) {
+func (k *cacheMatch) cachedBlockCount(m engineNumber) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
 		if p.members.has(m) {
@@ -185,12 +185,12 @@ func newPrefixIndex(targets []Target, before *prefixIndex, shared bool) (*prefix
 	d := before
 	if d == nil {
 		d = &prefixIndex{entryByBlock: map[uint64]int32{}}
-		d.entries.alloc() // index 0 means none
-		d.links.alloc()
+		d.entries.allocIndex() // index 0 means none
+		d.links.allocIndex()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.assignMembers(targets)
+	d.assignEngineNumbers(targets)
 	if !shared {
 		d.placements.Store(nil)
 	} else if d.placements.Load() == nil {
@@ -203,12 +203,12 @@ func newPrefixIndex(targets []Target, before *prefixIndex, shared bool) (*prefix
 	return d, nil
 }
 
-// assignMembers assigns a member number to every target. Known upstreams keep their numbers.
-// assignMembers drops the blocks of upstreams that are no longer targets. The caller must hold mu.
-func (d *prefixIndex) assignMembers(targets []Target) {
+// assignEngineNumbers assigns a member number to every target. Known upstreams keep their numbers.
+// assignEngineNumbers drops the blocks of upstreams that are no longer targets. The caller must hold mu.
+func (d *prefixIndex) assignEngineNumbers(targets []Target) {
 	before := d.memberByID
-	d.memberByID, d.memberByRank = map[upstreams.ID]member{}, map[uint64]member{}
-	taken := make([]bool, maxMembers)
+	d.memberByID, d.memberByRank = map[upstreams.ID]engineNumber{}, map[uint64]engineNumber{}
+	taken := make([]bool, maxIndexedEngines)
 	for i := range targets {
 		if m, ok := before[targets[i].Upstream.ID()]; ok {
 			d.memberByID[targets[i].Upstream.ID()], taken[m] = m, true
@@ -216,7 +216,7 @@ func (d *prefixIndex) assignMembers(targets []Target) {
 	}
 	for m := range d.memberCaches {
 		if !taken[m] {
-			d.dropMember(member(m))
+			d.dropEngineCache(engineNumber(m))
 		}
 	}
 	next := 0
@@ -224,10 +224,10 @@ func (d *prefixIndex) assignMembers(targets []Target) {
 		t := &targets[i]
 		m, ok := d.memberByID[t.Upstream.ID()]
 		if !ok {
-			for k := 0; k < maxMembers && taken[next%maxMembers]; k++ {
+			for k := 0; k < maxIndexedEngines && taken[next%maxIndexedEngines]; k++ {
 				next++
 			}
-			m = member(next % maxMembers)
+			m = engineNumber(next % maxIndexedEngines)
 			next++
 			d.memberByID[t.Upstream.ID()], taken[m] = m, true
 		}
@@ -251,19 +251,19 @@ func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 	for i := range targets {
 		if t := &targets[i]; d.memberCaches[t.member].emptyCount != t.Upstream.Cache.EmptiedCount() {
 			d.mu.RUnlock()
-			d.resetMember(t)
+			d.resetEngineCache(t)
 			d.mu.RLock()
 		}
 	}
 	for from := 0; from < len(blocks) && k.n < maxPrefixParts; {
-		first := d.find(blocks[from])
+		first := d.findBlock(blocks[from])
 		if first == nil {
 			break
 		}
 		p := &k.parts[k.n]
 		p.members, p.sharingLevel = first.members, sharingLevel(first.branchCount)
 		like := func(at int) bool {
-			e := d.find(blocks[at])
+			e := d.findBlock(blocks[at])
 			return e != nil && e.members == p.members && sharingLevel(e.branchCount) == p.sharingLevel
 		}
 		low, high := from+1, len(blocks) // blocks[:low] belong to the part, and blocks[high:] do not
@@ -280,8 +280,8 @@ func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 		p.endBlock, from = low, low
 		k.n++
 	}
-	if k.knownBlocks() == len(blocks) {
-		if e := d.find(blocks[len(blocks)-1]); e.endCount >= sharedEndCount {
+	if k.knownBlockCount() == len(blocks) {
+		if e := d.findBlock(blocks[len(blocks)-1]); e.endCount >= minSharedEndPrompts {
 			for i := range k.parts[:k.n] {
 				k.parts[i].sharingLevel = 0
 			}
@@ -294,11 +294,11 @@ func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 
 // addPlacement records that a member has the conversation and this many of its leading blocks. No
 // other member may have more of them.
-func (k *cacheMatch) addPlacement(blocks int, m member) {
+func (k *cacheMatch) addPlacement(blocks int, m engineNumber) {
 	for i := range k.parts[:k.n] {
 		k.parts[i].members.add(m)
 	}
-	if blocks > k.knownBlocks() && k.n < maxPrefixParts {
+	if blocks > k.knownBlockCount() && k.n < maxPrefixParts {
 		p := &k.parts[k.n]
 		*p = prefixPart{endBlock: blocks, sharingLevel: uint8(len(sharingLevels) - 1)}
 		p.members.add(m)
@@ -307,28 +307,28 @@ func (k *cacheMatch) addPlacement(blocks int, m member) {
 	k.placedMember = int16(m) + 1
 }
 
-// find returns a block's entry, or nil. The caller must hold mu.
-func (d *prefixIndex) find(block uint64) *blockEntry {
+// findBlock returns a block's entry, or nil. The caller must hold mu.
+func (d *prefixIndex) findBlock(block uint64) *blockEntry {
 	if i, ok := d.entryByBlock[block]; ok {
 		return d.entries.at(i)
 	}
 	return nil
 }
 
-// blockAge returns how many blocks must fit in a member's cache for the cache to still contain the
+// blockReuseDistance returns how many blocks must fit in a member's cache for the cache to still contain the
 // block since the member last read it.
-func (d *prefixIndex) blockAge(block uint64, m member) int {
+func (d *prefixIndex) blockReuseDistance(block uint64, m engineNumber) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if e := d.find(block); e != nil && e.members.has(m) {
-		return int(d.memberCaches[m].newBlocks - d.links.at(d.memberLink(e, m)).readAt)
+	if e := d.findBlock(block); e != nil && e.members.has(m) {
+		return int(d.memberCaches[m].newBlocks - d.links.at(d.findEngineLink(e, m)).readAt)
 	}
 	return 0
 }
 
-// memberLink returns the index of the link between a member and an entry. The member must have the
+// findEngineLink returns the index of the link between a member and an entry. The member must have the
 // block. The caller must hold mu.
-func (d *prefixIndex) memberLink(e *blockEntry, m member) int32 {
+func (d *prefixIndex) findEngineLink(e *blockEntry, m engineNumber) int32 {
 	i := e.firstLink
 	for d.links.at(i).member != m {
 		i = d.links.at(i).sibling
@@ -345,7 +345,7 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.resize(t)
+	d.resizeCache(t)
 	m := t.member
 	all := blocks
 	blocks = blocks[:min(len(blocks), max(1, d.memberCaches[m].maxBlocks))] // the rest does not fit
@@ -354,7 +354,7 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 	for i := len(blocks) - 1; i >= again; i-- {
 		at, ok := d.entryByBlock[blocks[i]]
 		if !ok {
-			at = d.entries.alloc()
+			at = d.entries.allocIndex()
 			*d.entries.at(at) = blockEntry{block: blocks[i]}
 			d.entryByBlock[blocks[i]] = at
 			if i+1 < len(blocks) {
@@ -364,7 +364,7 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 			known, before = i+1, d.entries.at(at).session
 		}
 		d.entries.at(at).session = session
-		d.makeNewest(at, m)
+		d.markBlockNewest(at, m)
 	}
 	if again > 0 && again < len(blocks) {
 		d.renewPrefix(blocks[:again], m, session)
@@ -382,12 +382,12 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 // to the front of the member's list. This case is the most common, because each turn of a
 // conversation repeats all earlier turns. renewPrefix returns the number of moved blocks, and the
 // session of the last of them. The caller must hold mu.
-func (d *prefixIndex) renewPrefix(blocks []uint64, m member, session uint64) (n int, before uint64) {
-	e := d.find(blocks[0])
+func (d *prefixIndex) renewPrefix(blocks []uint64, m engineNumber, session uint64) (n int, before uint64) {
+	e := d.findBlock(blocks[0])
 	if e == nil || !e.members.has(m) {
 		return 0, 0
 	}
-	h, first := &d.memberCaches[m], d.memberLink(e, m)
+	h, first := &d.memberCaches[m], d.findEngineLink(e, m)
 	rest, n, before := d.markRead(first, blocks, h.newBlocks, session)
 	if first != h.newest {
 		f, last := d.links.at(first), h.oldest
@@ -433,7 +433,7 @@ func (d *prefixIndex) markRead(next int32, blocks []uint64, fresh uint32, sessio
 // of that prefix. The first such prompt therefore counts only once a second prompt diverges at the
 // same block. The caller must hold mu.
 func (d *prefixIndex) recordContinuation(blocks []uint64, known int, nameless bool) (parted bool) {
-	last := d.find(blocks[known-1])
+	last := d.findBlock(blocks[known-1])
 	switch {
 	case last == nil: // the whole prompt does not fit in the cache
 	case known == len(blocks):
@@ -450,7 +450,7 @@ func (d *prefixIndex) recordContinuation(blocks []uint64, known int, nameless bo
 			return true
 		}
 		for _, b := range blocks[:known] {
-			if e := d.find(b); e != nil {
+			if e := d.findBlock(b); e != nil {
 				e.branchCount += ways
 			}
 		}
@@ -459,31 +459,31 @@ func (d *prefixIndex) recordContinuation(blocks []uint64, known int, nameless bo
 	return false
 }
 
-// makeNewest makes a block the newest block of a member. If the member's cache is full, makeNewest
+// markBlockNewest makes a block the newest block of a member. If the member's cache is full, markBlockNewest
 // drops the member's oldest block. The caller must hold mu.
-func (d *prefixIndex) makeNewest(at int32, m member) {
+func (d *prefixIndex) markBlockNewest(at int32, m engineNumber) {
 	h, e := &d.memberCaches[m], d.entries.at(at)
 	if e.members.has(m) {
-		i := d.memberLink(e, m)
+		i := d.findEngineLink(e, m)
 		d.links.at(i).readAt = h.newBlocks
 		if i != h.newest {
-			d.unlink(h, i)
-			d.push(h, i)
+			d.unlinkBlock(h, i)
+			d.pushBlock(h, i)
 		}
 		return
 	}
 	h.newBlocks++
-	i := d.links.alloc()
-	*d.links.at(i) = blockLink{entry: at, member: m, sibling: e.firstLink, readAt: h.newBlocks}
+	i := d.links.allocIndex()
+	*d.links.at(i) = engineBlockLink{entry: at, member: m, sibling: e.firstLink, readAt: h.newBlocks}
 	e.firstLink = i
 	e.members.add(m)
-	d.push(h, i)
+	d.pushBlock(h, i)
 	for h.blocks++; h.blocks > max(1, h.maxBlocks); {
-		d.drop(h, h.oldest)
+		d.dropBlock(h, h.oldest)
 	}
 }
 
-func (d *prefixIndex) push(h *memberCache, i int32) {
+func (d *prefixIndex) pushBlock(h *engineCache, i int32) {
 	l := d.links.at(i)
 	l.newer, l.older = 0, h.newest
 	if h.newest != 0 {
@@ -494,7 +494,7 @@ func (d *prefixIndex) push(h *memberCache, i int32) {
 	h.newest = i
 }
 
-func (d *prefixIndex) unlink(h *memberCache, i int32) {
+func (d *prefixIndex) unlinkBlock(h *engineCache, i int32) {
 	l := d.links.at(i)
 	if l.newer != 0 {
 		d.links.at(l.newer).older = l.older
@@ -508,10 +508,10 @@ func (d *prefixIndex) unlink(h *memberCache, i int32) {
 	}
 }
 
-// drop removes one block from a member's cache. The caller must hold mu.
-func (d *prefixIndex) drop(h *memberCache, i int32) {
+// dropBlock removes one block from a member's cache. The caller must hold mu.
+func (d *prefixIndex) dropBlock(h *engineCache, i int32) {
 	l := d.links.at(i)
-	d.unlink(h, i)
+	d.unlinkBlock(h, i)
 	h.blocks--
 	e := d.entries.at(l.entry)
 	to := &e.firstLink
@@ -522,32 +522,32 @@ func (d *prefixIndex) drop(h *memberCache, i int32) {
 	e.members.remove(l.member)
 	if e.firstLink == 0 {
 		delete(d.entryByBlock, e.block)
-		d.entries.free(l.entry)
+		d.entries.freeIndex(l.entry)
 	}
-	d.links.free(i)
+	d.links.freeIndex(i)
 }
 
-// dropMember removes all blocks from a member's cache. The caller must hold mu.
-func (d *prefixIndex) dropMember(m member) {
+// dropEngineCache removes all blocks from a member's cache. The caller must hold mu.
+func (d *prefixIndex) dropEngineCache(m engineNumber) {
 	h := &d.memberCaches[m]
 	for h.oldest != 0 {
-		d.drop(h, h.oldest)
+		d.dropBlock(h, h.oldest)
 	}
-	*h = memberCache{}
+	*h = engineCache{}
 }
 
-// resetMember removes all blocks from a target's cache, because the target's engine has restarted.
-func (d *prefixIndex) resetMember(t *Target) {
+// resetEngineCache removes all blocks from a target's cache, because the target's engine has restarted.
+func (d *prefixIndex) resetEngineCache(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	most, published := d.memberCaches[t.member].maxBlocks, d.memberCaches[t.member].reportedBlocks
-	d.dropMember(t.member)
-	d.memberCaches[t.member] = memberCache{maxBlocks: most, reportedBlocks: published, emptyCount: t.Upstream.Cache.EmptiedCount()}
+	d.dropEngineCache(t.member)
+	d.memberCaches[t.member] = engineCache{maxBlocks: most, reportedBlocks: published, emptyCount: t.Upstream.Cache.EmptiedCount()}
 }
 
-// resize updates how many blocks fit in a target's cache. The engine reports the cache size in
+// resizeCache updates how many blocks fit in a target's cache. The engine reports the cache size in
 // tokens, and the number of bytes per token is measured. The caller must hold mu.
-func (d *prefixIndex) resize(t *Target) {
+func (d *prefixIndex) resizeCache(t *Target) {
 	h := &d.memberCaches[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
 	if token == 0 {
@@ -579,7 +579,7 @@ const (
 
 // adjustCacheSize adjusts the estimated size of an engine's cache. It compares the number of prompt
 // tokens that were cached with the number that was expected to be cached. age is the prompt's age
-// in blocks (see blockAge). If a prompt is no longer cached, the cache must be smaller than the
+// in blocks (see blockReuseDistance). If a prompt is no longer cached, the cache must be smaller than the
 // prompt's age. If the prompt is still cached, the cache must be somewhat larger than that age.
 func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	d.mu.Lock()
@@ -600,14 +600,14 @@ func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	case 2*cached < expected:
 		if h.misses++; h.misses >= cacheLostMisses && 4*age < h.maxBlocks {
 			most, published, emptied := h.maxBlocks, h.reportedBlocks, h.emptyCount
-			d.dropMember(t.member)
-			*h = memberCache{maxBlocks: most, reportedBlocks: published, emptyCount: emptied}
+			d.dropEngineCache(t.member)
+			*h = engineCache{maxBlocks: most, reportedBlocks: published, emptyCount: emptied}
 			return
 		}
 		if age < h.maxBlocks {
 			h.maxBlocks = max(minCacheBlocks, h.maxBlocks-(h.maxBlocks-age)/8)
 			for h.blocks > h.maxBlocks {
-				d.drop(h, h.oldest)
+				d.dropBlock(h, h.oldest)
 			}
 		}
 	}
@@ -625,26 +625,26 @@ type itemPages[T any] struct {
 	n        int32
 }
 
-const pageSize = 1 << 10
+const itemsPerPage = 1 << 10
 
-type pageSlice[T any] []*[pageSize]T
+type pageSlice[T any] []*[itemsPerPage]T
 
-func (f pageSlice[T]) at(i int32) *T { return &f[uint32(i)/pageSize][uint32(i)%pageSize] }
+func (f pageSlice[T]) at(i int32) *T { return &f[uint32(i)/itemsPerPage][uint32(i)%itemsPerPage] }
 
 func (p *itemPages[T]) at(i int32) *T { return p.pageList.at(i) }
 
-// alloc returns the index of an unused item.
-func (p *itemPages[T]) alloc() int32 {
+// allocIndex returns the index of an unused item.
+func (p *itemPages[T]) allocIndex() int32 {
 	if last := len(p.freeList) - 1; last >= 0 {
 		i := p.freeList[last]
 		p.freeList = p.freeList[:last]
 		return i
 	}
-	if p.n%pageSize == 0 {
-		p.pageList = append(p.pageList, new([pageSize]T))
+	if p.n%itemsPerPage == 0 {
+		p.pageList = append(p.pageList, new([itemsPerPage]T))
 	}
 	p.n++
 	return p.n - 1
 }
 
-func (p *itemPages[T]) free(i int32) { p.freeList = append(p.freeList, i) }
+func (p *itemPages[T]) freeIndex(i int32) { p.freeList = append(p.freeList, i) }

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// directoryOf returns the prefix index and the targets of a route over upstreams with these names.
-func directoryOf(t *testing.T, names ...string) (*prefixIndex, []Target) {
+// newTestPrefixIndex returns the prefix index and the targets of a route over upstreams with these names.
+func newTestPrefixIndex(t *testing.T, names ...string) (*prefixIndex, []Target) {
 	t.Helper()
 	var ups []config.Upstream
 	for _, name := range names {
@@ -30,12 +30,12 @@ func lookUpPrompt(d *prefixIndex, targets []Target, blocks []uint64) *cacheMatch
 
 // cachedBlocksOf returns how many leading blocks of a prompt a target is assumed to have cached.
 func cachedBlocksOf(d *prefixIndex, targets []Target, i int, blocks []uint64) int {
-	n, _ := lookUpPrompt(d, targets, blocks).cachedBlocks(targets[i].member)
+	n, _ := lookUpPrompt(d, targets, blocks).cachedBlockCount(targets[i].member)
 	return n
 }
 
-func TestDirectory(t *testing.T) {
-	d, targets := directoryOf(t, "a", "b", "c")
+func TestPrefixIndex(t *testing.T) {
+	d, targets := newTestPrefixIndex(t, "a", "b", "c")
 	prompt := randomBlocks(9)
 	for n := range len(prompt) + 1 { // every length, to cover every path of the binary search
 		d.recordPrompt(prompt[:n], &targets[0], 1)
@@ -53,10 +53,10 @@ func TestDirectory(t *testing.T) {
 			t.Errorf("target %d holds %d blocks, want %d", i, got, want)
 		}
 	}
-	if k := lookUpPrompt(d, targets, longer); k.n != 3 || k.knownBlocks() != 9 {
+	if k := lookUpPrompt(d, targets, longer); k.n != 3 || k.knownBlockCount() != 9 {
 		t.Errorf("know = %+v, want 3 targets and 9 blocks", k)
 	}
-	if _, missing := lookUpPrompt(d, targets, longer).cachedBlocks(targets[2].member); missing != 7 {
+	if _, missing := lookUpPrompt(d, targets, longer).cachedBlockCount(targets[2].member); missing != 7 {
 		t.Errorf("%v blocks are to be read up to where anything is known, want 7", missing)
 	}
 	if k := lookUpPrompt(d, targets, randomBlocks(5)); k.n != 0 {
@@ -64,12 +64,12 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryHoldsWhatWasReadLast compares the index with simple lists. A target has the blocks
+// TestPrefixIndexHoldsNewestBlocks compares the index with simple lists. A target has the blocks
 // that it read most recently, as many as fit in its cache. These blocks always form prefixes of
 // prompts.
-func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
+func TestPrefixIndexHoldsNewestBlocks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		d, targets := directoryOf(t, "a", "b", "c")
+		d, targets := newTestPrefixIndex(t, "a", "b", "c")
 		var lists [3][]uint64 // newest block first
 		room := [3]int{}
 		for i := range room {
@@ -115,7 +115,7 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 					want++
 				}
 				if k := lookUpPrompt(d, targets, p); k.n < maxPrefixParts {
-					if got, _ := k.cachedBlocks(targets[i].member); got != want {
+					if got, _ := k.cachedBlockCount(targets[i].member); got != want {
 						rt.Fatalf("target %d holds %d of %d blocks, want %d", i, got, len(p), want)
 					}
 				}
@@ -123,7 +123,7 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 		}
 		d.mu.Lock()
 		for i := range targets {
-			d.dropMember(targets[i].member)
+			d.dropEngineCache(targets[i].member)
 		}
 		d.mu.Unlock()
 		if len(d.entryByBlock) != 0 || int(d.links.n)-1 != len(d.links.freeList) {
@@ -132,10 +132,10 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// TestDirectorySize checks that the assumed size of an engine's cache depends on the size that the
+// TestPrefixIndexCacheSize checks that the assumed size of an engine's cache depends on the size that the
 // engine reports, and on which prompts were still cached.
-func TestDirectorySize(t *testing.T) {
-	d, targets := directoryOf(t, "a", "b")
+func TestPrefixIndexCacheSize(t *testing.T) {
+	d, targets := newTestPrefixIndex(t, "a", "b")
 	a := &targets[0]
 	h := &d.memberCaches[a.member]
 	if h.maxBlocks != defaultCacheBlocks {
@@ -181,11 +181,11 @@ func TestDirectorySize(t *testing.T) {
 	}
 }
 
-// TestDirectoryForgetsWhatAnEngineHasLost checks that the index drops an engine's blocks after the
+// TestPrefixIndexDropsLostBlocks checks that the index drops an engine's blocks after the
 // engine has restarted, or has lost a prompt that it had just read. The blocks of other engines
 // stay.
-func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
-	d, targets := directoryOf(t, "a", "b")
+func TestPrefixIndexDropsLostBlocks(t *testing.T) {
+	d, targets := newTestPrefixIndex(t, "a", "b")
 	prompt := randomBlocks(20)
 	both := func() (a, b int) { return cachedBlocksOf(d, targets, 0, prompt), cachedBlocksOf(d, targets, 1, prompt) }
 	d.recordPrompt(prompt, &targets[0], 1)
@@ -207,7 +207,7 @@ func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	}
 }
 
-func TestDirectoryOutlivesReload(t *testing.T) {
+func TestPrefixIndexOutlivesReload(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	build := func(before *Table, ups ...string) (*Table, *Route) {
 		tab, err := BuildTable(&config.File{Models: []config.Model{model("m", "", ups...)}}, p, before)
@@ -229,9 +229,9 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTheModels checks that a model does not inherit another model's index, even if the
+// TestPrefixIndexBelongsToModel checks that a model does not inherit another model's index, even if the
 // first model's id used to be an alias of the other model.
-func TestDirectoryIsTheModels(t *testing.T) {
+func TestPrefixIndexBelongsToModel(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
 	first.Aliases = []string{"n"}
@@ -247,12 +247,12 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// TestDirectoryOfManyMembers checks that a route works even if it has more upstreams than a
-// memberSet can contain. Some targets then share a member number.
-func TestDirectoryOfManyMembers(t *testing.T) {
+// TestPrefixIndexOfManyEngines checks that a route works even if it has more upstreams than a
+// engineSet can contain. Some targets then share a member number.
+func TestPrefixIndexOfManyEngines(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
-	for i := range maxMembers + 40 {
+	for i := range maxIndexedEngines + 40 {
 		names = append(names, fmt.Sprint("u", i))
 		ups = append(ups, upstream(names[i], 64))
 	}
@@ -277,10 +277,10 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// TestDirectoryCrowd checks that the index distinguishes the next turn of a conversation, even an
+// TestPrefixIndexSharedPrefixes checks that the index distinguishes the next turn of a conversation, even an
 // edited one, from a different conversation with the same prefix.
-func TestDirectoryCrowd(t *testing.T) {
-	d, targets := directoryOf(t, "a", "b")
+func TestPrefixIndexSharedPrefixes(t *testing.T) {
+	d, targets := newTestPrefixIndex(t, "a", "b")
 	none := uint8(len(sharingLevels) - 1)
 	system := randomBlocks(3)
 	with := func(own ...uint64) []uint64 { return append(slices.Clone(system), own...) }
@@ -319,7 +319,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("the first conversation, in the middle of them", with(7, 100, 101, 102), 0, none)
 	short := with(5) // prompts that differ by less than a block
 	d.recordPrompt(short, &targets[1], 0)
-	for range sharedEndCount - 1 {
+	for range minSharedEndPrompts - 1 {
 		d.recordPrompt(short, &targets[1], 0)
 	}
 	expect("the short turns of a conversation", short, 0, none)
@@ -341,8 +341,8 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("five conversations without a session", with(9, 9), 1)
 }
 
-// BenchmarkDirectory measures a look-up, which does not visit every block of a prompt.
-func BenchmarkDirectory(b *testing.B) {
+// BenchmarkPrefixIndexLookUp measures a look-up, which does not visit every block of a prompt.
+func BenchmarkPrefixIndexLookUp(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
 		r := routeOf32(b, "")
 		prompt := randomBlocks(n)
@@ -370,7 +370,7 @@ func BenchmarkDirectory(b *testing.B) {
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8
-		d, targets := directoryOf(outer, "a", "b")
+		d, targets := newTestPrefixIndex(outer, "a", "b")
 		h := &d.memberCaches[targets[0].member]
 		var want []uint64 // newest block first
 		for range rapid.IntRange(1, 12).Draw(t, "prompts") {

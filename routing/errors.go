@@ -12,9 +12,9 @@ import (
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is the ErrNoUpstream of a route that has an engine that is waking up or can be woken.
+// ErrEngineStarting is the ErrNoUpstream of a route that has an engine that is waking up or can be woken.
 // The call should wait for that engine.
-var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
+var ErrEngineStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
 // FullError means that all eligible targets are at their limits. It contains the capacity at that
 // moment, for the refusal's metadata.

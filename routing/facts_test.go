@@ -59,7 +59,7 @@ func probed(t *testing.T, pages ...string) *Route {
 	set.Commit(p)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	set.WaitProbed(ctx, p)
+	set.WaitFirstProbes(ctx, p)
 	return lookup(t, table(t, p, m), "m")
 }
 
@@ -104,7 +104,7 @@ func TestFactsOfEngines(t *testing.T) {
 			if got := r.IsReady(now); got != c.ready {
 				t.Errorf("Ready = %t, want %t", got, c.ready)
 			}
-			if got := r.Capacity(upstreams.PoolText, now).Total; got != c.slots {
+			if got := r.PoolCapacity(upstreams.PoolText, now).Total; got != c.slots {
 				t.Errorf("%d slots, want %d", got, c.slots)
 			}
 			if got := r.ContextLength(now); got != c.context {
@@ -156,7 +156,7 @@ func TestEngineForShortPromptsOnly(t *testing.T) {
 		t.Errorf("context %d, want 8192", got)
 	}
 	for tokens, want := range map[int][]upstreams.ID{1000: nil, 1001: {r.targets[0].Upstream.ID()}} {
-		if got := r.AppendTooShort(nil, tokens); !slices.Equal(got, want) {
+		if got := r.AppendTooShortUpstreams(nil, tokens); !slices.Equal(got, want) {
 			t.Errorf("%d tokens: got %v, want %v", tokens, got, want)
 		}
 	}

@@ -44,11 +44,11 @@ func TestCapacityWithoutRefusers(t *testing.T) {
 					break
 				}
 			}
-			if got := r.Capacity(upstreams.PoolText, t0); got.Total != c.left || got.Available != c.left {
+			if got := r.PoolCapacity(upstreams.PoolText, t0); got.Total != c.left || got.Available != c.left {
 				t.Errorf("%+v, want %d", got, c.left)
 			}
 			r.targets[1].Upstream.SetMode(upstreams.ModeDrain)
-			if got := r.Capacity(upstreams.PoolText, t0).Total; got != 5 {
+			if got := r.PoolCapacity(upstreams.PoolText, t0).Total; got != 5 {
 				t.Errorf("%d slots where it is the last one", got)
 			}
 		})

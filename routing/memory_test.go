@@ -11,9 +11,9 @@ import (
 // The section "Sizing" in the README of package proxy uses the same number.
 const bytesABlock = 128
 
-// TestDirectoryMemory checks that the index uses no more memory than documented, both when it is
+// TestPrefixIndexMemory checks that the index uses no more memory than documented, both when it is
 // full and while new blocks replace old blocks.
-func TestDirectoryMemory(t *testing.T) {
+func TestPrefixIndexMemory(t *testing.T) {
 	const most = 4 * maxCacheBlocks * bytesABlock
 	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {
 		r := routeOver(t, config.PolicyLeastLoaded, 8, 8, 8, 8)

@@ -11,10 +11,10 @@ import (
 // also contain Block.
 type Placement struct{ Block, Upstream uint64 }
 
-// Placements contains the placements of a route's conversations that a fleet's edges share. They
+// SharedPlacements contains the placements of a route's conversations that a fleet's edges share. They
 // show at which engine each conversation started, and to which engine it moved later. A Placements
 // is bounded, survives reloads and is safe for concurrent use.
-type Placements struct {
+type SharedPlacements struct {
 	shared *lru.Cache[uint64, lastPlacement]
 
 	mu       sync.Mutex
@@ -33,27 +33,27 @@ const (
 	// maxUnsharedPlacements is the maximum number of placements that have not been shared yet. If
 	// this number is exceeded, the oldest placements are dropped.
 	maxUnsharedPlacements = 4096
-	// If sharedBlockCount prompts end with the same block, the block does not belong to a single
+	// If minSharedBlockPrompts prompts end with the same block, the block does not belong to a single
 	// conversation.
-	sharedBlockCount = 4
+	minSharedBlockPrompts = 4
 )
 
 // RoutePlacements returns a route's Placements, or nil if the route shares no placements.
-func RoutePlacements(r *Route) *Placements {
+func RoutePlacements(r *Route) *SharedPlacements {
 	if r.prefixIndex == nil {
 		return nil
 	}
 	return r.prefixIndex.placements.Load()
 }
 
-func newPlacements() (*Placements, error) {
+func newPlacements() (*SharedPlacements, error) {
 	known, err := lru.New[uint64, lastPlacement](maxPlacements)
-	return &Placements{shared: known}, err
+	return &SharedPlacements{shared: known}, err
 }
 
 // AddFromFleet adds placements that this edge or other edges have shared, in the order in which
 // they were shared.
-func (p *Placements) AddFromFleet(told []Placement) {
+func (p *SharedPlacements) AddFromFleet(told []Placement) {
 	for _, t := range told {
 		before, _ := p.shared.Get(t.Block)
 		p.shared.Add(t.Block, lastPlacement{t.Upstream, before.promptCount + 1})
@@ -62,7 +62,7 @@ func (p *Placements) AddFromFleet(told []Placement) {
 
 // TakeUnshared appends the placements that have not been shared yet to dst, and removes them from
 // p.
-func (p *Placements) TakeUnshared(dst []Placement) []Placement {
+func (p *SharedPlacements) TakeUnshared(dst []Placement) []Placement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	dst = append(dst, p.unshared...)
@@ -72,7 +72,7 @@ func (p *Placements) TakeUnshared(dst []Placement) []Placement {
 
 // queueUnshared queues a placement for the other edges. This edge, too, applies the placement only
 // once the fleet has shared it, so all edges apply placements in the same order.
-func (p *Placements) queueUnshared(t Placement) {
+func (p *SharedPlacements) queueUnshared(t Placement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.unshared) >= maxUnsharedPlacements {
@@ -84,10 +84,10 @@ func (p *Placements) queueUnshared(t Placement) {
 // applyPlacement adds to k the upstream to which the fleet last sent a prompt that is a prefix of
 // this prompt. It ignores prefixes that are shorter than the prefix known to this edge. The caller
 // must hold mu.
-func (d *prefixIndex) applyPlacement(places *Placements, blocks []uint64, k *cacheMatch) {
-	for at := len(blocks) - 1; at >= max(0, k.knownBlocks()-1); at-- {
+func (d *prefixIndex) applyPlacement(places *SharedPlacements, blocks []uint64, k *cacheMatch) {
+	for at := len(blocks) - 1; at >= max(0, k.knownBlockCount()-1); at-- {
 		p, found := places.shared.Peek(blocks[at])
-		if !found || p.promptCount >= sharedBlockCount {
+		if !found || p.promptCount >= minSharedBlockPrompts {
 			continue
 		}
 		if m, here := d.memberByRank[p.upstream]; here {
@@ -101,12 +101,12 @@ func (d *prefixIndex) applyPlacement(places *Placements, blocks []uint64, k *cac
 // the other edges already know the placement, and nothing is queued. begins is the result of
 // prefixIndex.recordPrompt. A conversation that begins here is queued even if the engine has its
 // prefix, unless other edges have sent the conversation to the same engine.
-func (p *Placements) recordPlacement(q *search, t *Target, begins bool) {
+func (p *SharedPlacements) recordPlacement(q *targetSearch, t *Target, begins bool) {
 	if len(q.Prefix) == 0 {
 		return
 	}
 	if n := q.cached.n; n > 0 && (!begins || q.cached.placedMember == int16(t.member)+1) {
-		if last := &q.cached.parts[n-1]; last.endBlock > q.cached.sharedBlocks() && last.members.has(t.member) {
+		if last := &q.cached.parts[n-1]; last.endBlock > q.cached.sharedBlockCount() && last.members.has(t.member) {
 			return
 		}
 	}

@@ -42,10 +42,10 @@ func acquireAndRelease(t *testing.T, tab *Table, prompt []uint64, not ...upstrea
 	return l.Upstream().ID()
 }
 
-// TestPlaces checks that if one edge has moved a conversation, another edge sends the conversation
+// TestPlacementsMoveConversations checks that if one edge has moved a conversation, another edge sends the conversation
 // to the new engine, even if that edge has never seen the conversation. If later turns of the
 // conversation also go to that engine, no placement is shared again.
-func TestPlaces(t *testing.T) {
+func TestPlacementsMoveConversations(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := RoutePlacements(a.Routes()[0]), RoutePlacements(b.Routes()[0])
 	exchange := func() (told int) {
@@ -77,10 +77,10 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesOfFirstConversations checks the first conversations of a route. They share a prefix,
+// TestPlacementsOfFirstConversations checks the first conversations of a route. They share a prefix,
 // but no edge has seen that prefix often enough to treat it as shared. The other edges still learn
 // at which engine each conversation began, even if the calls have no session.
-func TestPlacesOfFirstConversations(t *testing.T) {
+func TestPlacementsOfFirstConversations(t *testing.T) {
 	for _, sessions := range []bool{false, true} {
 		a, b := sharingTable(t, nil, "e0", "e1", "e2"), sharingTable(t, nil, "e0", "e1", "e2")
 		system := randomBlocks(11)
@@ -121,13 +121,13 @@ func TestPlacesOfFirstConversations(t *testing.T) {
 	}
 }
 
-// TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread over the
+// TestPlacementsOfSharedPrompts checks that conversations with a common prefix are spread over the
 // engines. The prefix itself has no placement.
-func TestPlacesOfSharedPrompts(t *testing.T) {
+func TestPlacementsOfSharedPrompts(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
 	p := RoutePlacements(b.Routes()[0])
-	for range sharedBlockCount {
+	for range minSharedBlockPrompts {
 		p.AddFromFleet([]Placement{{system[19], a.Routes()[0].targets[1].rankHash}})
 	}
 	seen := map[upstreams.ID]bool{}
@@ -139,10 +139,10 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// TestPlacesAreBounded checks that placements survive reloads, that placements at unknown upstreams
+// TestPlacementsAreBounded checks that placements survive reloads, that placements at unknown upstreams
 // are ignored, and that the number of unshared placements is limited. If the fleet has no store,
 // RoutePlacements returns nil.
-func TestPlacesAreBounded(t *testing.T) {
+func TestPlacementsAreBounded(t *testing.T) {
 	a := sharingTable(t, nil, "e0", "e1")
 	p := RoutePlacements(a.Routes()[0])
 	prompt := randomBlocks(5)

@@ -7,17 +7,17 @@ import (
 	"penstock/upstreams"
 )
 
-// policy determines how a route scores its targets. The target with the lowest score gets the call.
-type policy uint8
+// scoringPolicy determines how a route scores its targets. The target with the lowest score gets the call.
+type scoringPolicy uint8
 
 const (
-	policyLeastLoaded policy = iota
+	policyLeastLoaded scoringPolicy = iota
 	policyRoundRobin
 )
 
 // parsePolicy returns the policy with this name. two_choices and prefix_affinity are older names
 // for the default policy.
-func parsePolicy(name string) policy {
+func parsePolicy(name string) scoringPolicy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
 	}
@@ -67,7 +67,7 @@ func splitmix64(x uint64) uint64 {
 // reports whether there is at least one target that the query may use.
 type targetScan struct {
 	r     *Route
-	q     *search
+	q     *targetSearch
 	start int             // position of the first target
 	state upstreams.State // state of the targets to consider
 }
@@ -95,7 +95,7 @@ func (w *targetIter) next() *Target {
 		if w.nextPos++; w.nextPos == len(w.c.r.targets) {
 			w.nextPos = 0
 		}
-		if t := &w.c.r.targets[w.pos]; w.c.q.allows(t, w.c.state) {
+		if t := &w.c.r.targets[w.pos]; w.c.q.mayUse(t, w.c.state) {
 			t.readLoad(&w.load, w.c.q)
 			w.anyFound = true
 			return t

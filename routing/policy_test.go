@@ -174,7 +174,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 func TestWantsPrefix(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for n, slots := range [][]int{{1}, {1, 1}} {
-			if got := routeOver(t, policy, slots...).UsesPrefix(); got != (policy != config.PolicyRoundRobin && n == 1) {
+			if got := routeOver(t, policy, slots...).UsesPrefixIndex(); got != (policy != config.PolicyRoundRobin && n == 1) {
 				t.Errorf("policy %q, %d targets: %t", policy, n+1, got)
 			}
 		}

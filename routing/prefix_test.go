@@ -30,8 +30,8 @@ func TestHashBlocks(t *testing.T) {
 	}
 }
 
-// TestSeedOfOwner checks that equal prompts of different owners have different hashes.
-func TestSeedOfOwner(t *testing.T) {
+// TestPromptSeedOfOwner checks that equal prompts of different owners have different hashes.
+func TestPromptSeedOfOwner(t *testing.T) {
 	seen := map[uint64]bool{}
 	for _, model := range []string{"m", "n"} {
 		for _, owner := range []string{"", "key a", "key b"} {

@@ -24,7 +24,7 @@ type Target struct {
 	// prefixIndex is the route's index, or nil. member is the target's number in the index.
 	// rankHash is a hash of the upstream's ID, and is the same at every edge.
 	prefixIndex *prefixIndex
-	member      member
+	member      engineNumber
 	rankHash    uint64
 }
 
@@ -38,7 +38,7 @@ type Query struct {
 	Key     string   // id of the client's key, or empty
 	Weight  float64  // weight of the key in package turns; 0 if the call has no Turn
 	Tokens  int      // estimated prompt tokens
-	Prefix  []uint64 // HashBlocks of the prompt; only needed if Route.UsesPrefix
+	Prefix  []uint64 // HashBlocks of the prompt; only needed if Route.UsesPrefixIndex
 	Text    int      // size of the prompt text in bytes; 0 means the total size of the blocks in Prefix
 	Session uint64   // hash of the session, the same at every edge; 0 if unknown
 	// CacheKey is a hash of the client's cache key, or 0. A client sets the same cache key for
@@ -49,9 +49,9 @@ type Query struct {
 	Busy     bool           // at least one upstream in Exclude was full
 	UpOnly   bool           // never fall back to pending, busy or stalled upstreams
 	Tiers    uint8          // a bit for each tier that the key lists; 0 means all targets except external ones
-	Arms     Arms           // the call's arms, from SelectArms
+	Arms     ArmSet         // the call's arms, from SelectArms
 	// Overflow means that the call does not wait for a slot, or has stopped waiting. If the earlier
-	// tiers are full, the call may then use a tier for which When is config.WhenFull.
+	// tiers are full, the call may then use a tier for which When is config.DeployWhenFull.
 	Overflow bool
 	Needs    upstreams.Features // features that the call requires
 	Now      time.Time
@@ -61,25 +61,26 @@ type Query struct {
 	RetryAfter time.Duration
 	// RetryAfterIsMinimum means that the client gets FullError.RetryAfter instead, if that is longer.
 	RetryAfterIsMinimum bool
-	Rank                int              // rank of the call's class; claims from earlier classes go first
-	Reserve             Percent          // share of an upstream's slots, rounded down, that the call must leave free
-	Why                 *PickExplanation // receives the reasons for the pick; may be nil
+	Rank                int // rank of the call's class; claims from earlier classes go first
+	// Share of an upstream's slots, rounded down, that the call must leave free.
+	Reserve Percent
+	Why     *PickExplanation // receives the reasons for the pick; may be nil
 }
 
-// search is the state of one search for a target. It contains a copy of the Query, because a
+// targetSearch is the state of one search for a target. It contains a copy of the Query, because a
 // pointer would move each caller's Query to the heap.
-type search struct {
+type targetSearch struct {
 	Query
 	moment      upstreams.Moment // moment of Now; set when a pick begins
 	skipStalled bool             // skip stalled upstreams for now
 	ignoreNeeds bool             // consider engines that lack a needed feature
-	searchArms  Arms             // arms whose targets are considered in the current pass
+	searchArms  ArmSet           // arms whose targets are considered in the current pass
 	cached      cacheMatch       // result of looking up Prefix in the prefixIndex
 
 	fullUpstreams []upstreams.ID // upstreams whose slots are occupied by other edges or reserved by claims
 }
 
-func (q *Query) excludes(t *Target) bool {
+func (q *Query) excludesTarget(t *Target) bool {
 	for _, id := range q.Exclude {
 		if id == t.Upstream.ID() {
 			return true
@@ -88,12 +89,12 @@ func (q *Query) excludes(t *Target) bool {
 	return false
 }
 
-// allows reports whether the target is in state s, is open to the key, has the model, and was not
+// mayUse reports whether the target is in state s, is open to the key, has the model, and was not
 // tried by this call.
-func (q *search) allows(t *Target, s upstreams.State) bool {
-	return t.isInArms(q.searchArms) && t.Upstream.IsEligibleFor(q.Key, s, q.moment) && t.model.Available() && t.IsOpenToTiers(q.Tiers) &&
+func (q *targetSearch) mayUse(t *Target, s upstreams.State) bool {
+	return t.isInArmSet(q.searchArms) && t.Upstream.IsEligibleFor(q.Key, s, q.moment) && t.model.IsAvailable() && t.IsOpenToTiers(q.Tiers) &&
 		(q.ignoreNeeds || !t.model.LacksFeature(q.Needs, q.moment)) &&
-		(len(q.Exclude) == 0 || !q.excludes(t))
+		(len(q.Exclude) == 0 || !q.excludesTarget(t))
 }
 
 // IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use the
@@ -116,13 +117,13 @@ func IsOpenToTiers(r *Route, tiers uint8) bool {
 	return len(r.targets) == 0
 }
 
-// HasExternal reports whether a route has an external upstream.
-func HasExternal(r *Route) bool {
+// HasExternalUpstream reports whether a route has an external upstream.
+func HasExternalUpstream(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.isExternal })
 }
 
 // readLoad sets l to the target's load from the perspective of the query.
-func (t *Target) readLoad(l *upstreams.Load, q *search) {
+func (t *Target) readLoad(l *upstreams.Load, q *targetSearch) {
 	t.Upstream.ReadLoad(l, q.Pool, q.moment)
 	t.model.AdjustLoad(l, q.Now)
 	if q.Reserve > 0 {
@@ -146,17 +147,17 @@ type Route struct {
 	ID    string // canonical id of the model
 	Index int    // position in Table.Routes
 	// Tiers are the route's tiers in order, or nil if there is only one. Each tier is a Route over
-	// some of the targets. When is config.WhenFull or config.WhenDown, or empty for the first tier.
+	// some of the targets. When is config.DeployWhenFull or config.DeployWhenDown, or empty for the first tier.
 	Tiers   []*Route
 	When    string
 	targets []Target
-	arms    []armRange // arms of all tiers, or nil
-	seed    uint64     // hash of the ID
+	arms    []armCallRange // arms of all tiers, or nil
+	seed    uint64         // hash of the ID
 	// hasLengthLimits is true if some targets get only short prompts.
 	hasLengthLimits bool
-	policy          policy
+	policy          scoringPolicy
 	startCounter    *atomic.Uint32
-	claims          *Claims // the claims of all routes in the table
+	claims          *SlotClaims // the claims of all routes in the table
 	scheduler       *turns.Scheduler
 	// prefixIndex tracks the prompts sent to the targets. It is nil if it cannot affect a pick,
 	// because there is only one target or the policy is round_robin.
@@ -164,9 +165,9 @@ type Route struct {
 	siblingSpeeds *upstreams.SiblingSpeeds // speeds of the targets, by position
 }
 
-// AppendTooShort appends the upstreams whose maximum prompt length (config.PromptTokens) is less
+// AppendTooShortUpstreams appends the upstreams whose maximum prompt length (config.PromptTokens) is less
 // than tokens.
-func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
+func (r *Route) AppendTooShortUpstreams(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.hasLengthLimits {
 		return to
 	}
@@ -205,7 +206,7 @@ func TurnScheduler(r *Route) *turns.Scheduler { return r.scheduler }
 func (r *Route) RegisterWait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {
-		if t := &r.targets[i]; t.IsOpenToTiers(q.Tiers) && !q.excludes(t) {
+		if t := &r.targets[i]; t.IsOpenToTiers(q.Tiers) && !q.excludesTarget(t) {
 			if quit := t.model.BeginWait(q.Now); quit != nil {
 				all = append(all, quit)
 			}
@@ -218,5 +219,5 @@ func (r *Route) RegisterWait(q *Query) (quit func()) {
 	}
 }
 
-// UsesPrefix reports whether picks use Query.Prefix, Session and CacheKey.
-func (r *Route) UsesPrefix() bool { return r.prefixIndex != nil }
+// UsesPrefixIndex reports whether picks use Query.Prefix, Session and CacheKey.
+func (r *Route) UsesPrefixIndex() bool { return r.prefixIndex != nil }

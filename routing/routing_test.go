@@ -136,7 +136,7 @@ func TestLeastLoadedFillsEvenlyAndStopsAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestLeastLoadedWeighs(t *testing.T) {
+func TestLeastLoadedUsesWeights(t *testing.T) {
 	big := upstream("big", 100)
 	big.Weight = 3
 	p := plan(t, big, upstream("small", 100))
@@ -372,7 +372,7 @@ func TestCapacity(t *testing.T) {
 	p := plan(t, upstream("a", 4), separate)
 	tab := table(t, p, model("shared", "", "a", "a"), model("both", "", "a", "s"), model("apart", "", "s"))
 	shared, apart := lookup(t, tab, "shared"), lookup(t, tab, "apart")
-	if c := shared.Capacity(upstreams.PoolText, t0); c.Total != 4 {
+	if c := shared.PoolCapacity(upstreams.PoolText, t0); c.Total != 4 {
 		t.Errorf("an upstream with two targets counts %d slots, want 4", c.Total)
 	}
 	if shared.HasSeparatePools() || !apart.HasSeparatePools() {
@@ -381,12 +381,12 @@ func TestCapacity(t *testing.T) {
 	if _, _, err := apart.Acquire(&Query{Now: t0, Pool: upstreams.PoolVision}); err != nil {
 		t.Fatal(err)
 	}
-	text, vision := apart.Capacity(upstreams.PoolText, t0), apart.Capacity(upstreams.PoolVision, t0)
+	text, vision := apart.PoolCapacity(upstreams.PoolText, t0), apart.PoolCapacity(upstreams.PoolVision, t0)
 	if text != (Capacity{0, 8, 8, 0}) || vision != (Capacity{1, 2, 1, 50}) {
 		t.Errorf("text %+v, vision %+v", text, vision)
 	}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
-	if sum := apart.PoolsCapacity(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
+	if sum := apart.TotalCapacity(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
 	// The four slots of the shared pool count only once, although calls of every kind can use them.
@@ -395,7 +395,7 @@ func TestCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := lookup(t, tab, "both")
-	if sum := both.PoolsCapacity(pools, t0); sum.Total != 14 || sum.Active != 2 || sum.Available != 12 {
+	if sum := both.TotalCapacity(pools, t0); sum.Total != 14 || sum.Active != 2 || sum.Available != 12 {
 		t.Errorf("sum over a shared pool and separate ones: %+v", sum)
 	}
 	if shared.IsReady(t0) {

@@ -37,13 +37,13 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 				Session: rapid.Uint64().Draw(rt, "session"), CacheKey: rapid.Uint64().Draw(rt, "key"), Prefix: randomBlocks(6), Tokens: 700,
 				Rand: rapid.Uint64().Draw(rt, "chance"), Now: t0,
 			}
-			c, all := targetScan{r: r, q: &search{Query: q, moment: upstreams.MomentOf(t0)}, state: r.targets[0].Upstream.State()}, scores{useTime: known}
+			c, all := targetScan{r: r, q: &targetSearch{Query: q, moment: upstreams.MomentOf(t0)}, state: r.targets[0].Upstream.State()}, targetScores{useTime: known}
 			r.siblingSpeeds.Refresh(c.q.moment)
-			if c.score(&all); all.n != len(r.targets) {
+			if c.scoreTargets(&all); all.n != len(r.targets) {
 				rt.Fatalf("scores of %d targets", all.n)
 			}
 			got := pickedIndex(t, r, q)
-			if i := slices.IndexFunc(all.targets[:all.n], func(s targetScore) bool { return int(s.pos) == got }); all.targets[i].score > homeTolerance*all.best.score {
+			if i := slices.IndexFunc(all.targets[:all.n], func(s targetScore) bool { return int(s.pos) == got }); all.targets[i].score > maxHomeTimeRatio*all.best.score {
 				rt.Fatalf("target %d of %+v", got, all.targets[:all.n])
 			}
 		})

@@ -19,12 +19,12 @@ const (
 	// move away from a warm cache too easily. In a test with 64 agents and 8 engines, the 90th
 	// percentile of the time was 4.45 s with a weight of 1.5, and 2.5 s with a weight of 2.
 	uncachedWeight = 2
-	// homeTolerance is the maximum ratio between the estimated time of a new conversation's home
+	// maxHomeTimeRatio is the maximum ratio between the estimated time of a new conversation's home
 	// and that of the best target. The estimates are no more precise than this.
-	homeTolerance = 1.1
-	// minPromptWeight is added to the prompt tokens while speeds are unknown. For calls with short
+	maxHomeTimeRatio = 1.1
+	// basePromptTokens is added to the prompt tokens while speeds are unknown. For calls with short
 	// prompts, the number of running calls at each engine then decides.
-	minPromptWeight = 128
+	basePromptTokens = 128
 )
 
 // promptNeed describes how many tokens of a prompt an engine may have to read.
@@ -34,7 +34,7 @@ type promptNeed struct {
 	freshTokens    float64 // tokens that no engine has cached
 }
 
-func (q *search) promptNeed() promptNeed {
+func (q *targetSearch) promptNeed() promptNeed {
 	tokens := float64(q.Tokens)
 	if q.cached.n == 0 {
 		return promptNeed{totalTokens: tokens, freshTokens: tokens}
@@ -44,7 +44,7 @@ func (q *search) promptNeed() promptNeed {
 		tokens = text / defaultBytesPerToken
 	}
 	block := tokens / text * blockBytes
-	return promptNeed{tokens, block, max(0, tokens-block*float64(q.cached.knownBlocks()))}
+	return promptNeed{tokens, block, max(0, tokens-block*float64(q.cached.knownBlockCount()))}
 }
 
 // costAt returns how many tokens a target would have to read, and their cost. Blocks shared by many
@@ -53,18 +53,18 @@ func (n *promptNeed) costAt(k *cacheMatch, t *Target) (uncached, charged float64
 	if k.n == 0 {
 		return n.totalTokens, n.totalTokens
 	}
-	held, missing := k.cachedBlocks(t.member)
+	held, missing := k.cachedBlockCount(t.member)
 	return max(0, n.totalTokens-n.tokensPerBlock*float64(held)), n.freshTokens + uncachedWeight*n.tokensPerBlock*missing
 }
 
 // leasePrompt returns the Prompt to acquire a lease on the target with.
-func (q *search) leasePrompt(t *Target) upstreams.Prompt {
+func (q *targetSearch) leasePrompt(t *Target) upstreams.Prompt {
 	n := q.promptNeed()
 	uncached, _ := n.costAt(&q.cached, t)
 	p := upstreams.Prompt{Tokens: q.Tokens, Uncached: int(uncached)}
-	if held, _ := q.cached.cachedBlocks(t.member); held > 0 {
-		p.Stays = held > q.cached.sharedBlocks()
-		p.Age = t.prefixIndex.blockAge(q.Prefix[held-1], t.member)
+	if held, _ := q.cached.cachedBlockCount(t.member); held > 0 {
+		p.Stays = held > q.cached.sharedBlockCount()
+		p.Age = t.prefixIndex.blockReuseDistance(q.Prefix[held-1], t.member)
 	}
 	return p
 }
@@ -101,13 +101,13 @@ func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) flo
 	return (wait + v.Start + unread*v.Prefill + estimatedTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// loadProduct returns the score that is used instead of estimateSeconds while speeds are unknown.
+// loadScore returns the score that is used instead of estimateSeconds while speeds are unknown.
 // It multiplies the tokens to read by the fill level of the engine, so that neither long prompts
 // nor large batches accumulate at one engine (LMetric, arXiv 2603.15202). The upstream's weight
 // scales both factors.
-func loadProduct(l *upstreams.Load, charged float64) float64 {
+func loadScore(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
-	return (float64(l.Unread)/l.Weight + charged + minPromptWeight) * calls * l.Share
+	return (float64(l.Unread)/l.Weight + charged + basePromptTokens) * calls * l.Share
 }
 
 // distrustPenalty is the penalty at which an engine's cache no longer counts. Two failures, or the
@@ -115,15 +115,15 @@ func loadProduct(l *upstreams.Load, charged float64) float64 {
 const distrustPenalty = 2
 
 // pickSoonest picks the target with the shortest estimated time or, while speeds are unknown, with
-// the smallest loadProduct. A new conversation goes to its home if the home's score is nearly as
+// the smallest loadScore. A new conversation goes to its home if the home's score is nearly as
 // good.
 func (c *targetScan) pickSoonest() (best *Target, eligible bool) {
-	var all scores
+	var all targetScores
 	all.useTime = c.r.siblingSpeeds.Refresh(c.q.moment)
-	c.score(&all)
+	c.scoreTargets(&all)
 	home := false
 	if key := c.q.homeKey(); all.n > 0 && (key != 0 || c.q.cached.placedMember != 0) {
-		best = c.pickHome(key, &all, homeTolerance*all.best.score)
+		best = c.pickHome(key, &all, maxHomeTimeRatio*all.best.score)
 		home = best != nil
 	}
 	if !home {
@@ -135,8 +135,8 @@ func (c *targetScan) pickSoonest() (best *Target, eligible bool) {
 	return best, all.anyFound
 }
 
-// score scores the targets that have free slots.
-func (c *targetScan) score(all *scores) {
+// scoreTargets scores the targets that have free slots.
+func (c *targetScan) scoreTargets(all *targetScores) {
 	var speed upstreams.Speed
 	need := c.q.promptNeed()
 	w := c.iterate(c.start)
@@ -154,14 +154,14 @@ func (c *targetScan) score(all *scores) {
 			c.r.siblingSpeeds.ReadSpeed(w.pos, &speed)
 			score = estimateSeconds(&w.load, &speed, charged)
 		} else {
-			score = loadProduct(&w.load, charged)
+			score = loadScore(&w.load, charged)
 		}
-		all.add(w.pos, need.totalTokens-uncached, score)
+		all.addScore(w.pos, need.totalTokens-uncached, score)
 	}
 }
 
-// scores contains the scores of up to maxEqualTargets targets.
-type scores struct {
+// targetScores contains the scores of up to maxEqualTargets targets.
+type targetScores struct {
 	best     lowestScores
 	useTime  bool // the scores are times rather than products
 	anyFound bool // the query may use at least one target, even if that target is full
@@ -175,7 +175,7 @@ type targetScore struct {
 	score        float64
 }
 
-func (s *scores) add(at int, held, score float64) {
+func (s *targetScores) addScore(at int, held, score float64) {
 	s.best.addScore(at, score)
 	if s.n < maxEqualTargets {
 		s.targets[s.n] = targetScore{uint16(at), int32(held), score}
@@ -188,10 +188,10 @@ func (s *scores) add(at int, held, score float64) {
 // conversations share. The cache key is ignored if the prompt has a shared prefix, because all
 // conversations with that prefix and key would then go to one engine. If an engine has cached more
 // than the shared prefix, or nothing distinguishes the conversation from others, homeKey returns 0.
-func (q *search) homeKey() uint64 {
-	own := q.cached.sharedBlocks()
+func (q *targetSearch) homeKey() uint64 {
+	own := q.cached.sharedBlockCount()
 	switch {
-	case q.cached.knownBlocks() > own:
+	case q.cached.knownBlockCount() > own:
 		return 0
 	case q.Session != 0:
 		return q.Session
@@ -207,7 +207,7 @@ func (q *search) homeKey() uint64 {
 // conversation to one of these targets, pickHome returns that target. Otherwise, it returns the
 // target that ranks first for the key (rendezvous hashing). All edges that use the same engines
 // compute the same ranks, so they agree without communication.
-func (c *targetScan) pickHome(key uint64, all *scores, latest float64) (best *Target) {
+func (c *targetScan) pickHome(key uint64, all *targetScores, latest float64) (best *Target) {
 	first := uint64(0)
 	for i := range all.targets[:all.n] {
 		t := &c.r.targets[all.targets[i].pos]

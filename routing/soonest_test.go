@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTimeOf checks each term of estimateSeconds.
-func TestTimeOf(t *testing.T) {
+// TestEstimateSeconds checks each term of estimateSeconds.
+func TestEstimateSeconds(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
 	tokens := func(calls float64) float64 { return estimatedTokens * (0.02 + 0.001*calls) }
 	own := 0.1 + 0.5
@@ -38,22 +38,22 @@ func TestTimeOf(t *testing.T) {
 	}
 }
 
-// TestProductOf checks each term of loadProduct.
-func TestProductOf(t *testing.T) {
+// TestLoadScore checks each term of loadScore.
+func TestLoadScore(t *testing.T) {
 	for name, c := range map[string]struct {
 		load    upstreams.Load
 		charged float64
 		want    float64
 	}{
-		"idle":                 {upstreams.Load{Share: 1, Weight: 1}, 1000 - minPromptWeight, 1000},
-		"no prompt":            {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 0, 4 * minPromptWeight},
-		"a batch":              {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 1000 - minPromptWeight, 4000},
-		"prompts ahead":        {upstreams.Load{Share: 1, Weight: 1, Active: 1, Unread: 4000}, 1000 - minPromptWeight, 10000},
-		"more places":          {upstreams.Load{Share: 0.25, Weight: 1, Active: 3}, 1000 - minPromptWeight, 1000},
-		"others' and failures": {upstreams.Load{Share: 1, Weight: 1, Usual: 2, Others: 9, Penalty: 3}, 1000 - minPromptWeight, 6000},
-		"weight":               {upstreams.Load{Share: 0.5, Weight: 2, Active: 1, Unread: 4000}, 1000 - minPromptWeight, 3000},
+		"idle":                 {upstreams.Load{Share: 1, Weight: 1}, 1000 - basePromptTokens, 1000},
+		"no prompt":            {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 0, 4 * basePromptTokens},
+		"a batch":              {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 1000 - basePromptTokens, 4000},
+		"prompts ahead":        {upstreams.Load{Share: 1, Weight: 1, Active: 1, Unread: 4000}, 1000 - basePromptTokens, 10000},
+		"more places":          {upstreams.Load{Share: 0.25, Weight: 1, Active: 3}, 1000 - basePromptTokens, 1000},
+		"others' and failures": {upstreams.Load{Share: 1, Weight: 1, Usual: 2, Others: 9, Penalty: 3}, 1000 - basePromptTokens, 6000},
+		"weight":               {upstreams.Load{Share: 0.5, Weight: 2, Active: 1, Unread: 4000}, 1000 - basePromptTokens, 3000},
 	} {
-		if got := loadProduct(&c.load, c.charged); math.Abs(got-c.want) > 0.001 {
+		if got := loadScore(&c.load, c.charged); math.Abs(got-c.want) > 0.001 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestProductOf(t *testing.T) {
 func pickedIndex(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
-	from := search{Query: q}
+	from := targetSearch{Query: q}
 	r.prefixIndex.lookUp(q.Prefix, r.targets, &from.cached)
 	best, eligible := r.pickTarget(&from, 0)
 	if !eligible || best == nil {
@@ -109,9 +109,9 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	}
 }
 
-// TestAcquireBooksUncachedTokens checks that a lease records how many prompt tokens its engine has
+// TestAcquireRecordsUncachedTokens checks that a lease records how many prompt tokens its engine has
 // to read.
-func TestAcquireBooksUncachedTokens(t *testing.T) {
+func TestAcquireRecordsUncachedTokens(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 8, 8)
 	prompt := randomBlocks(10)
 	for turn, want := range []int{2000, 1000, 200} {
@@ -205,9 +205,9 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// TestEditsDoNotMakeACrowd checks that a conversation whose history is edited at every turn stays
+// TestEditedConversationsAreNotShared checks that a conversation whose history is edited at every turn stays
 // at its engine and does not count as more than one conversation.
-func TestEditsDoNotMakeACrowd(t *testing.T) {
+func TestEditedConversationsAreNotShared(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)
 	first := -1

@@ -15,7 +15,7 @@ const recentStallWindow = 30 * time.Second
 // recentStallWindow, a generation probe decides. In that case, a fault in the edge or a burst of
 // long prompts is more likely than a fault in each engine.
 func (t *Table) DecideStall(u *upstreams.Upstream, now time.Time) upstreams.StallDecision {
-	decision := upstreams.StallOut
+	decision := upstreams.StallTakeOut
 	for _, r := range t.routes {
 		if all, others, lately, own := countStalls(r, u, now); own {
 			decision = max(decision, decideRouteStall(all, others, lately))
@@ -28,11 +28,11 @@ func (t *Table) DecideStall(u *upstreams.Upstream, now time.Time) upstreams.Stal
 func decideRouteStall(all, others, lately int) upstreams.StallDecision {
 	switch {
 	case others == 0:
-		return upstreams.StallStay
+		return upstreams.StallKeepServing
 	case 2*(lately+1) > all:
-		return upstreams.StallConfirm
+		return upstreams.StallProbeFirst
 	}
-	return upstreams.StallOut
+	return upstreams.StallTakeOut
 }
 
 // countStalls counts the route's upstreams (all), the upstreams other than u that accept calls

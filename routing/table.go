@@ -24,13 +24,13 @@ type Resolver interface {
 // Table maps every public model name to its Route. It is immutable and safe for concurrent use.
 type Table struct {
 	byName   map[string]*Route
-	patterns []pattern // longest prefix first
-	routes   []*Route  // in configuration order
-	Claims   *Claims   // claims of all routes
+	patterns []aliasPattern // longest prefix first
+	routes   []*Route       // in configuration order
+	Claims   *SlotClaims    // claims of all routes
 }
 
-// pattern is an alias that ends in "*".
-type pattern struct {
+// aliasPattern is an alias that ends in "*".
+type aliasPattern struct {
 	prefix string
 	route  *Route
 }
@@ -38,7 +38,7 @@ type pattern struct {
 // BuildTable compiles the models of f. The routes inherit the state of keep (rotating start, prefix
 // index, claims). keep may be nil. BuildTable returns an error only if f was not validated.
 func BuildTable(f *config.File, r Resolver, keep *Table) (*Table, error) {
-	t := &Table{byName: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
+	t := &Table{byName: make(map[string]*Route, len(f.Models)), Claims: &SlotClaims{}}
 	if keep != nil {
 		t.Claims = keep.Claims
 	}
@@ -57,7 +57,7 @@ func BuildTable(f *config.File, r Resolver, keep *Table) (*Table, error) {
 		t.byName[m.ID] = route
 		for _, alias := range m.Aliases {
 			if prefix, ok := strings.CutSuffix(alias, "*"); ok {
-				t.patterns = append(t.patterns, pattern{prefix, route})
+				t.patterns = append(t.patterns, aliasPattern{prefix, route})
 			} else {
 				t.byName[alias] = route
 			}
@@ -97,7 +97,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		for _, u := range ups {
 			t := Target{
 				Upstream: u, Served: served, Tier: d.Tier, isExternal: external[d.Upstream],
-				Arm: d.Arm, armNumber: arm, maxPromptTokens: d.PromptTokens.Max, model: u.Models.Entry(served), requiredFeatures: upstreams.KindFeature(m.Kind),
+				Arm: d.Arm, armNumber: arm, maxPromptTokens: d.PromptTokens.Max, model: u.Models.FindModel(served), requiredFeatures: upstreams.KindFeature(m.Kind),
 			}
 			route.targets = append(route.targets, t)
 			route.hasLengthLimits = route.hasLengthLimits || t.maxPromptTokens > 0

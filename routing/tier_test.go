@@ -18,7 +18,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	for i := range m.Deployments {
 		d := &m.Deployments[i]
 		if d.Served = "served-" + id; d.Tier > 0 && d.When == "" {
-			d.When = config.WhenFull
+			d.When = config.DeployWhenFull
 		}
 	}
 	return m
@@ -110,22 +110,22 @@ func TestTiers(t *testing.T) {
 func TestCapacityOfTiers(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("cloud", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
-	if got := r.Targets()[0].Upstream.Name(); got != "a" || len(r.Tiers) != 2 || r.Tiers[1].When != config.WhenFull {
+	if got := r.Targets()[0].Upstream.Name(); got != "a" || len(r.Tiers) != 2 || r.Tiers[1].When != config.DeployWhenFull {
 		t.Fatalf("first %s, %d tiers", got, len(r.Tiers))
 	}
 	want := func(tier int) {
 		t.Helper()
 		full, ok := errors.AsType[*FullError](r.RefusalError(&Query{Now: t0}))
-		if total := r.Tiers[tier].Capacity(upstreams.PoolText, t0).Total; !ok || full.Capacity.Total != total {
+		if total := r.Tiers[tier].PoolCapacity(upstreams.PoolText, t0).Total; !ok || full.Capacity.Total != total {
 			t.Errorf("%+v, want %d", full, total)
 		}
 	}
-	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
+	if c := r.PoolCapacity(upstreams.PoolText, t0); c.Total != 3 {
 		t.Errorf("Capacity = %+v, want a total of 3", c)
 	}
 	want(0)
 	p.Upstream("a")[0].SetMode(upstreams.ModeDrain)
-	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 0 {
+	if c := r.PoolCapacity(upstreams.PoolText, t0); c.Total != 0 {
 		t.Errorf("Capacity = %+v, want a total of 0", c)
 	}
 	want(1)
@@ -141,7 +141,7 @@ func TestTiersProperty(t *testing.T) {
 		for tier := range tiers {
 			when := ""
 			if tier > 0 {
-				when = rapid.SampledFrom([]string{config.WhenFull, config.WhenDown}).Draw(rt, "when")
+				when = rapid.SampledFrom([]string{config.DeployWhenFull, config.DeployWhenDown}).Draw(rt, "when")
 			}
 			for range rapid.IntRange(1, 3).Draw(rt, "targets") {
 				name := fmt.Sprint("u", len(ups))
@@ -177,7 +177,7 @@ func TestTiersProperty(t *testing.T) {
 				}
 			},
 			"mode": func(rt *rapid.T) {
-				any().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
+				any().SetMode(rapid.SampledFrom([]upstreams.OperatorMode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
 			},
 			"call": func(rt *rapid.T) {
 				q := Query{Now: t0, Overflow: rapid.Bool().Draw(rt, "overflow"), Rand: rapid.Uint64().Draw(rt, "chance")}
@@ -227,7 +227,7 @@ func expectedTier(r *Route, q *Query) int {
 	for tier := range config.MaxTier {
 		takes, slots, when := false, 0, ""
 		for i := range r.targets {
-			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludes(t) && mayUseExternal(t, q) {
+			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludesTarget(t) && mayUseExternal(t, q) {
 				takes, slots = true, slots+slotsFree(t, q)
 			}
 		}
@@ -237,7 +237,7 @@ func expectedTier(r *Route, q *Query) int {
 			}
 		}
 		switch {
-		case full && (!q.Overflow || when == config.WhenDown):
+		case full && (!q.Overflow || when == config.DeployWhenDown):
 			return allFull
 		case slots > 0:
 			return tier
@@ -258,7 +258,7 @@ func mayUseExternal(t *Target, q *Query) bool {
 }
 
 func slotsFree(t *Target, q *Query) int {
-	if t.Upstream.Mode() != upstreams.ModeReady || q.excludes(t) || !mayUseExternal(t, q) {
+	if t.Upstream.Mode() != upstreams.ModeReady || q.excludesTarget(t) || !mayUseExternal(t, q) {
 		return 0
 	}
 	var l upstreams.Load
@@ -324,9 +324,9 @@ func TestBusyIsNotDown(t *testing.T) {
 		when     string
 		busy, to bool // the next tier takes the call
 	}{
-		{config.WhenDown, true, false},
-		{config.WhenDown, false, true},
-		{config.WhenFull, true, true},
+		{config.DeployWhenDown, true, false},
+		{config.DeployWhenDown, false, true},
+		{config.DeployWhenFull, true, true},
 	} {
 		house, cloud := upstream("house", 4), upstream("cloud", 4)
 		p := plan(t, house, cloud)

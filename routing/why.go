@@ -1,18 +1,18 @@
 package routing
 
-// Reason is the reason why a pick chose a target among more than one.
-type Reason string
+// ChoiceReason is the reason why a pick chose a target among more than one.
+type ChoiceReason string
 
 // The set of reasons is closed.
 const (
-	ReasonCached     Reason = "cached"
-	ReasonSoonest    Reason = "soonest"
-	ReasonHome       Reason = "home"
-	ReasonOnly       Reason = "only"
-	ReasonUnmeasured Reason = "unmeasured"
+	ReasonCached     ChoiceReason = "cached"
+	ReasonSoonest    ChoiceReason = "soonest"
+	ReasonHome       ChoiceReason = "home"
+	ReasonOnly       ChoiceReason = "only"
+	ReasonUnmeasured ChoiceReason = "unmeasured"
 )
 
-var reasonMeanings = map[Reason]string{
+var reasonMeanings = map[ChoiceReason]string{
 	ReasonCached:     "the answer was expected soonest there, and the engine held a part of the prompt",
 	ReasonSoonest:    "the answer was expected soonest there, and the engine held nothing of the prompt",
 	ReasonHome:       "no engine was known to hold the conversation, or another edge had sent it there: it is the conversation's home",
@@ -21,21 +21,21 @@ var reasonMeanings = map[Reason]string{
 }
 
 // Meaning returns a clause that explains the reason.
-func (r Reason) Meaning() string { return reasonMeanings[r] }
+func (r ChoiceReason) Meaning() string { return reasonMeanings[r] }
 
 // maxEstimates is the maximum number of estimates in a PickExplanation.
 const maxEstimates = 8
 
 // PickExplanation explains a pick to an operator.
 type PickExplanation struct {
-	Reason Reason // empty if there was no choice
+	Reason ChoiceReason // empty if there was no choice
 	// Estimates contains the estimates for targets with free slots, best first. If the route has at
 	// most maxEstimates targets, the picked target is included.
-	Estimates []Estimate
+	Estimates []TargetEstimate
 }
 
-// Estimate is a pick's estimate for one target.
-type Estimate struct {
+// TargetEstimate is a pick's estimate for one target.
+type TargetEstimate struct {
 	Upstream string
 	// Seconds is the estimated time to the tenth token. It is 0 if no speed was known.
 	Seconds float64
@@ -43,7 +43,7 @@ type Estimate struct {
 }
 
 // recordReason records why a pick chose best.
-func (q *search) recordReason(targets []Target, s *scores, best *Target, home bool) {
+func (q *targetSearch) recordReason(targets []Target, s *targetScores, best *Target, home bool) {
 	w := q.Why
 	var top [maxEstimates]targetScore // the lowest scores, in ascending order
 	n, held := 0, 0
@@ -75,7 +75,7 @@ func (q *search) recordReason(targets []Target, s *scores, best *Target, home bo
 	}
 	w.Estimates = w.Estimates[:0]
 	for _, a := range top[:n] {
-		e := Estimate{Upstream: targets[a.pos].Upstream.Name(), Cached: int(a.cachedTokens)}
+		e := TargetEstimate{Upstream: targets[a.pos].Upstream.Name(), Cached: int(a.cachedTokens)}
 		if s.useTime {
 			e.Seconds = a.score
 		}

@@ -18,7 +18,7 @@ func TestWhy(t *testing.T) {
 		known   int // number of blocks that were sent to the second target
 		full    int // number of targets without free slots, counting from the first
 		session uint64
-		want    Reason
+		want    ChoiceReason
 		cached  []int // estimated number of cached tokens at each target, best first
 	}{
 		"unknown, nobody has it": {want: ReasonHome, cached: []int{0, 0, 0}},
@@ -57,7 +57,7 @@ func TestWhy(t *testing.T) {
 		if q.Why.Reason != c.want || !slices.Equal(cached, c.cached) {
 			t.Errorf("%s: %s, want %s; %v tokens held, want %v", name, q.Why.Reason, c.want, cached, c.cached)
 		}
-		if !slices.ContainsFunc(q.Why.Estimates, func(e Estimate) bool { return e.Upstream == best.Upstream.Name() }) {
+		if !slices.ContainsFunc(q.Why.Estimates, func(e TargetEstimate) bool { return e.Upstream == best.Upstream.Name() }) {
 			t.Errorf("%s: %s is not among %+v", name, best.Upstream.Name(), q.Why.Estimates)
 		}
 		if c.want.Meaning() == "" {
@@ -66,9 +66,9 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestWhyWithoutAPick checks that a pick that finds no target clears the reason recorded by an
+// TestChoiceReasonWithoutTarget checks that a pick that finds no target clears the reason recorded by an
 // earlier pick.
-func TestWhyWithoutAPick(t *testing.T) {
+func TestChoiceReasonWithoutTarget(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(PickExplanation)
 	for i := range 3 {
@@ -98,7 +98,7 @@ func TestWhyInTiers(t *testing.T) {
 	want("a")
 	l.Release(upstreams.OutcomeOK)
 
-	q := search{Query: Query{Now: t0, Overflow: true, Why: w}}
+	q := targetSearch{Query: Query{Now: t0, Overflow: true, Why: w}}
 	lost := func(m *upstreams.ServedModel, key string, pool upstreams.Pool, p upstreams.Prompt, r config.Percent, now time.Time) (*upstreams.Lease, bool) {
 		l, _ := m.TryLease(key, pool, p, r, now)
 		t.Cleanup(func() { l.Release(upstreams.OutcomeOK) })

@@ -2,11 +2,11 @@ package translate
 
 import "errors"
 
-// Limits for an answer. If an answer exceeds one of them, the error is a *BadAnswer with the reason
-// TooLarge.
+// Limits for an answer. If an answer exceeds one of them, the error is a *BadAnswerError with the reason
+// ReasonTooLarge.
 const (
-	MaxAnswer  = 32 << 20 // bytes of a whole completion, received or assembled
-	MaxChoices = 128
+	MaxAnswerBytes = 32 << 20 // bytes of a whole completion, received or assembled
+	MaxChoices     = 128
 )
 
 // ErrNoLength is the error for a binary answer that has no length and ends only when the connection
@@ -17,17 +17,17 @@ var ErrNoLength = errors.New("an answer without its length")
 // dies, the stream ends without a finish_reason and without an error.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
-// Reasons for a BadAnswer that more than one dialect uses.
+// Reasons for a BadAnswerError that more than one dialect uses.
 const (
-	TooLarge        = "too large"
-	BadJSON         = "invalid JSON"
-	NotObject       = "not a JSON object"
-	DuplicateMember = "a member is given twice"
+	ReasonTooLarge        = "too large"
+	ReasonBadJSON         = "invalid JSON"
+	ReasonNotObject       = "not a JSON object"
+	ReasonDuplicateMember = "a member is given twice"
 )
 
-// BadAnswer is the error for an engine's response, or a stream event, that violates the engine's
+// BadAnswerError is the error for an engine's response, or a stream event, that violates the engine's
 // dialect. Reason never quotes the response, so it may be logged.
-type BadAnswer struct {
+type BadAnswerError struct {
 	Reason string
 	Cause  error // the error that the engine sent instead of a completion, or nil
 	// ByModel is true if the model is at fault. For example, the model wrote a tool call with
@@ -35,7 +35,7 @@ type BadAnswer struct {
 	ByModel bool
 }
 
-func (e *BadAnswer) Error() string { return "read chat answer: " + e.Reason }
+func (e *BadAnswerError) Error() string { return "read chat answer: " + e.Reason }
 
 // Unwrap returns the cause.
-func (e *BadAnswer) Unwrap() error { return e.Cause }
+func (e *BadAnswerError) Unwrap() error { return e.Cause }

@@ -9,29 +9,29 @@ import (
 // safe for concurrent use. The edge calls Append for each event from the engine, and finally either
 // Finish or Fail. Every implementation also has a Reset method.
 type Stream interface {
-	// Append appends the client's events for one engine event. Its errors are *BadAnswer and
+	// Append appends the client's events for one engine event. Its errors are *BadAnswerError and
 	// *engineerror.Error.
 	Append(dst []byte, ev sse.Event) ([]byte, error)
 	// Finish appends the end of a successful stream. It returns ErrNoFinish if the engine's stream
 	// ended before every choice had a finish reason.
 	Finish(dst []byte) ([]byte, error)
-	// Fail appends the error event that ends a failed stream.
-	Fail(dst []byte, e *apierr.Error) []byte
-	// Keepalive appends a keep-alive for a waiting client.
-	Keepalive(dst []byte) []byte
-	// Started reports whether any part of the answer has been appended. Events that only announce
+	// AppendFailure appends the error event that ends a failed stream.
+	AppendFailure(dst []byte, e *apierr.Error) []byte
+	// AppendKeepalive appends a keep-alive for a waiting client.
+	AppendKeepalive(dst []byte) []byte
+	// HasStarted reports whether any part of the answer has been appended. Events that only announce
 	// an answer do not count.
-	Started() bool
+	HasStarted() bool
 	// NextEngine prepares for events from another engine. If the answer has started, the other
 	// engine continues it.
 	NextEngine()
-	// Finished reports whether every choice has its finish reason, which means that Finish will
+	// IsFinished reports whether every choice has its finish reason, which means that Finish will
 	// succeed.
-	Finished() bool
-	// Done reports whether the stream needs no more events from the engine. A finished stream that
+	IsFinished() bool
+	// IsDone reports whether the stream needs no more events from the engine. A finished stream that
 	// is not done still waits for usage or [DONE]. Some engines never send either, so the caller
 	// should not wait long.
-	Done() bool
+	IsDone() bool
 	// BufferedBytes returns roughly how many bytes the stream buffers, for the reply memory budget.
 	BufferedBytes() int
 	// Markup returns the markup word at the start of the answer's text, if any.

@@ -32,8 +32,9 @@ var markupWords = [...]struct {
 	{"<minimax:tool_call>", OfferedFeatures{Tools: true}, false},  // MiniMax M2
 	{"<｜tool▁calls▁begin｜>", OfferedFeatures{Tools: true}, false}, // DeepSeek
 	{"<think>", OfferedFeatures{}, true},                          // DeepSeek, Qwen
-	{"</think>", OfferedFeatures{}, true},                         // the same models, if the chat template already wrote <think>
-	{"<|channel|>", OfferedFeatures{Tools: true}, true},           // gpt-oss
+	// The same models, if the chat template already wrote <think>.
+	{"</think>", OfferedFeatures{}, true},
+	{"<|channel|>", OfferedFeatures{Tools: true}, true}, // gpt-oss
 }
 
 // String returns the markup word.
@@ -54,8 +55,8 @@ type MarkupDetector struct {
 	Markup Markup
 }
 
-// Add reads the next piece.
-func (o *MarkupDetector) Add(v jsonx.Value) {
+// AddValue reads the next piece.
+func (o *MarkupDetector) AddValue(v jsonx.Value) {
 	if !v.HasText() {
 		return
 	}

@@ -16,7 +16,7 @@ type Usage struct {
 	Cached                    int // prompt tokens that came from the prefix cache
 	Reasoning                 int // completion tokens that are not visible text
 
-	Finish Finish // how the answer's first choice ended
+	Finish FinishReason // how the answer's first choice ended
 	// CutToolCalls is true if tool calls were omitted because the request allows only one.
 	CutToolCalls bool
 
@@ -34,12 +34,12 @@ type Usage struct {
 	PartlyEstimated bool
 }
 
-// Finish says how a choice ended.
-type Finish uint8
+// FinishReason says how a choice ended.
+type FinishReason uint8
 
 // The values of Finish. An unknown finish_reason counts as FinishStop, unless it reports a failure.
 const (
-	FinishNone Finish = iota // the choice has not ended
+	FinishNone FinishReason = iota // the choice has not ended
 	FinishStop
 	FinishLength
 	FinishToolCalls
@@ -47,7 +47,7 @@ const (
 )
 
 // String returns the finish_reason of the chat dialect.
-func (f Finish) String() string {
+func (f FinishReason) String() string {
 	return [...]string{"", "stop", "length", "tool_calls", "content_filter"}[f]
 }
 
@@ -75,8 +75,8 @@ func (u Usage) ContinueWith(next Usage) Usage {
 	return u
 }
 
-// AppendResumed appends a member with the number of times another engine continued the answer.
-func (u Usage) AppendResumed(dst []byte) []byte {
+// AppendResumeCount appends a member with the number of times another engine continued the answer.
+func (u Usage) AppendResumeCount(dst []byte) []byte {
 	if u.Resumed == 0 {
 		return dst
 	}
@@ -86,8 +86,8 @@ func (u Usage) AppendResumed(dst []byte) []byte {
 // TokensInBytes estimates the tokens in n bytes of an answer.
 func TokensInBytes(n int) int { return (n + 3) / 4 }
 
-// EstimatedUsage returns the usage of an answer for which the engine sent no counts.
-func EstimatedUsage(tokens int) Usage {
+// EstimateUsage returns the usage of an answer for which the engine sent no counts.
+func EstimateUsage(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
 }
 

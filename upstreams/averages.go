@@ -11,8 +11,8 @@ import (
 
 // Averages contains moving averages over an upstream's calls. It is safe for concurrent use.
 type Averages struct {
-	ttft          average // seconds
-	bytesPerToken average
+	ttft          movingAverage // seconds
+	bytesPerToken movingAverage
 }
 
 // BytesPerToken returns the average number of bytes of prompt text per token, based on the token
@@ -34,14 +34,14 @@ func (a *Averages) UpdateBytesPerToken(bytes, tokens int) {
 // TTFT returns the average time to first token, or 0 before the first measurement.
 func (a *Averages) TTFT() time.Duration { return time.Duration(a.ttft.value() * float64(time.Second)) }
 
-// average is an exponentially weighted moving average. The zero value has no measurements.
-type average struct{ bits atomic.Uint64 }
+// movingAverage is an exponentially weighted moving average. The zero value has no measurements.
+type movingAverage struct{ bits atomic.Uint64 }
 
-func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
+func (a *movingAverage) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
 // update moves the average towards v by the given weight. Before the first update, the average is
 // set to start, or to v if start is 0.
-func (a *average) update(v, start, weight float64) {
+func (a *movingAverage) update(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
 		from := math.Float64frombits(old)
@@ -99,8 +99,8 @@ type fitSamples struct {
 }
 
 const (
-	// sampleMemory is the number of newest samples that dominate the sums.
-	sampleMemory = 64
+	// effectiveSampleCount is the number of newest samples that dominate the sums.
+	effectiveSampleCount = 64
 	// sampleDecayTime is the time constant of the decay with time. An idle engine may become
 	// faster, so its speed is measured again once the old samples have decayed.
 	sampleDecayTime = 5 * time.Minute
@@ -125,8 +125,8 @@ const (
 	minAnswerTokens = 8
 )
 
-func (s *fitSamples) add(x, y, z float64, at Moment) {
-	keep := (1 - 1.0/sampleMemory) * math.Exp(-float64(max(0, at-s.newestAt))/float64(sampleDecayTime))
+func (s *fitSamples) addSample(x, y, z float64, at Moment) {
+	keep := (1 - 1.0/effectiveSampleCount) * math.Exp(-float64(max(0, at-s.newestAt))/float64(sampleDecayTime))
 	if s.newestAt = max(s.newestAt, at); s.n == 0 {
 		s.newestAt, keep = at, 0
 	}
@@ -158,7 +158,7 @@ func (s *fitSamples) fitLineFromZero(doubt float64) (at0, slope float64) {
 
 // recordPrompt records a prompt's prefill time and uncached tokens. met is the engine's load when
 // the call acquired its slot, including that call.
-func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met startLoad, at Moment) {
+func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met loadAtAcquire, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
 	}
@@ -172,8 +172,8 @@ func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met startLo
 		m.longPrompts, m.longTotal, m.newestLong = m.longPrompts+1, m.longTotal+1, max(m.newestLong, at)
 		long = 1
 	}
-	m.prefillFit.add(float64(tokens), took.Seconds(), long, at)
-	m.unreadFit.add(met.calls, float64(met.unread), 0, at)
+	m.prefillFit.addSample(float64(tokens), took.Seconds(), long, at)
+	m.unreadFit.addSample(met.calls, float64(met.unread), 0, at)
 }
 
 // recordAnswer records a response: its duration from the first token to the last, its token count,
@@ -184,7 +184,7 @@ func (m *speedometer) recordAnswer(took time.Duration, tokens int, calls float64
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.outputFit.add(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
+	m.outputFit.addSample(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
 }
 
 // decayedSamples returns the engine's samples with their weights at the given time.

@@ -35,10 +35,10 @@ type CircuitBreaker struct {
 	lastCallFailed atomic.Bool              // the last call failed
 
 	mu      sync.Mutex // never held during I/O
-	circuit circuit
+	circuit breakerCircuit
 	timer   *time.Timer // starts a trial probe; nil until the breaker first opens
 
-	hooks      *hooks
+	hooks      *upstreamHooks
 	onHalfOpen func() // called when the breaker becomes half-open
 }
 
@@ -56,9 +56,9 @@ func (b *CircuitBreaker) StateAt(now time.Time) BreakerState {
 	return BreakerHalfOpen
 }
 
-// BarsKey reports whether calls of the key cannot be the trial, because failures of that key opened
+// BarsKeyFromTrial reports whether calls of the key cannot be the trial, because failures of that key opened
 // the breaker or kept it open.
-func (b *CircuitBreaker) BarsKey(key string) bool {
+func (b *CircuitBreaker) BarsKeyFromTrial(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
 	}
@@ -84,7 +84,7 @@ func (b *CircuitBreaker) admitCall(key string, now time.Time) (trial, ok bool) {
 	if until == breakerClosed {
 		return false, true
 	}
-	ok = momentTicks(now) >= until && !b.BarsKey(key) && b.trialRunning.CompareAndSwap(false, true)
+	ok = momentTicks(now) >= until && !b.BarsKeyFromTrial(key) && b.trialRunning.CompareAndSwap(false, true)
 	return ok, ok
 }
 
@@ -105,7 +105,7 @@ func (b *CircuitBreaker) recordOutcome(o Outcome, by FailureSource, trial bool, 
 	return generate
 }
 
-func (b *CircuitBreaker) recordGeneration(g engine.Generation, trial bool, cause string, now time.Time) {
+func (b *CircuitBreaker) recordGeneration(g engine.GenerationVerdict, trial bool, cause string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.circuit.recordGeneration(g, trial, now)
@@ -158,9 +158,9 @@ func (b *CircuitBreaker) publishState(cause string, now time.Time) {
 
 // wakeForTrial wakes waiting calls, because one of them may now be the trial.
 func (b *CircuitBreaker) wakeForTrial() {
-	defer b.hooks.guard.Catch(guardRoom, nil)
+	defer b.hooks.guard.Catch(guardSlotWakeups, nil)
 	defer b.onHalfOpen()
-	b.hooks.guard.Point(guardRoom)
+	b.hooks.guard.Point(guardSlotWakeups)
 	b.hooks.wakeWaiting()
 }
 
@@ -196,9 +196,9 @@ func (b *CircuitBreaker) trialDelay() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.circuit.cannotProbe {
-		return unprobedHeadStart
+		return barredTrialHeadStart
 	}
-	return trialHeadStart
+	return callTrialHeadStart
 }
 
 // hasBrokenResponse reports whether any response has broken off since the last success.

@@ -43,8 +43,8 @@ const (
 	longestResponseAge = 10 * time.Minute
 )
 
-// busyFacts contains the facts that decide what happens to a busy engine.
-type busyFacts struct {
+// busyProgress contains the facts that decide what happens to a busy engine.
+type busyProgress struct {
 	hasProgressed         bool          // the engine has made progress since it became busy
 	countersStuck         bool          // the engine's counters can be read, but have not changed for too long
 	silentFor             time.Duration // time since the last progress
@@ -61,7 +61,7 @@ const (
 	busyDown                  // the upstream is down
 )
 
-func (f busyFacts) verdict() busyVerdict {
+func (f busyProgress) verdict() busyVerdict {
 	switch {
 	case f.hasProgressed:
 		return busyUp
@@ -75,12 +75,12 @@ func (f busyFacts) verdict() busyVerdict {
 
 // retryElsewhere reports whether calls should be retried at a different upstream, because the
 // engine has been silent for half of maxBusySilence.
-func (f busyFacts) retryElsewhere() bool {
+func (f busyProgress) retryElsewhere() bool {
 	return f.silentFor >= maxBusySilence(f.longestWaitedResponse)/2
 }
 
 // isSuspect reports whether the silence is long enough to warn the operator.
-func (f busyFacts) isSuspect() bool {
+func (f busyProgress) isSuspect() bool {
 	return f.silentFor >= max(minSuspectSilence, f.longestResponse*3/2)
 }
 
@@ -106,7 +106,7 @@ type progressTracker struct {
 // update updates progressedAt. An idle engine counts as making progress. A busy engine without
 // calls does not count as idle, because its calls may have been retried elsewhere.
 func (h *progressTracker) update(u *Upstream, now time.Time) {
-	s := progressCounters{reads: u.client.answerWatch.Observe(), elsewhere: u.slots.fleet.others.Load().totalCalls()}
+	s := progressCounters{reads: u.client.answerWatch.ArrivalStamp(), elsewhere: u.slots.fleet.others.Load().totalCalls()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
 		s.ended += u.series.attempts[o].Get()
 	}
@@ -132,7 +132,7 @@ func (p *prober) judgeBusy(l *progressChecker, now time.Time) {
 	if since := u.Health.factsSnapshot().changedAt; !since.Equal(l.busySince) {
 		l.busySince, l.firstBusyCheck = since, now // this check may include earlier progress
 	}
-	f := busyFacts{
+	f := busyProgress{
 		hasProgressed: l.progress.progressedAt.After(l.firstBusyCheck), countersStuck: u.Progress.IsProvenStalled(now),
 		silentFor: now.Sub(l.progress.progressedAt), longestWaitedResponse: u.Models.longestResponse(true), longestResponse: u.Models.longestResponse(false),
 	}

@@ -50,7 +50,7 @@ func TestBusyInARoute(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, now := table.Routes()[0], time.Now()
-			if got := r.Capacity(upstreams.PoolText, now); got.Total != c.total || got.Available != c.free || r.IsReady(now) != c.ready {
+			if got := r.PoolCapacity(upstreams.PoolText, now); got.Total != c.total || got.Available != c.free || r.IsReady(now) != c.ready {
 				t.Errorf("%s, %v and %v: %+v, ready %t", policy, c.a, c.b, got, r.IsReady(now))
 			}
 			for range 3 {

@@ -17,11 +17,11 @@ import (
 // TestVerdict checks the verdict on a probe, depending on whether the engine has calls and whether
 // these make progress.
 func TestVerdict(t *testing.T) {
-	failed := func(k http1.Kind, reason, clock string) error {
+	failed := func(k http1.FailureKind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
 	}
-	late := failed(http1.KindTimeout, http1.ReasonTimeout, http1.ClockAnswer)
-	unaccepted := failed(http1.KindTimeout, http1.ReasonTimeout, http1.ClockConnect)
+	late := failed(http1.KindTimeout, http1.ReasonTimeout, http1.TimeoutAnswer)
+	unaccepted := failed(http1.KindTimeout, http1.ReasonTimeout, http1.TimeoutConnect)
 	for name, c := range map[string]struct {
 		r    probeResult
 		want probeVerdict
@@ -53,18 +53,18 @@ func TestVerdict(t *testing.T) {
 // TestBusyEnd checks which facts about a busy upstream make it leave the busy state.
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
-		f    busyFacts
+		f    busyProgress
 		want busyVerdict
 	}{
-		"at first":                        {busyFacts{}, busyContinues},
-		"nothing for less than a minute":  {busyFacts{silentFor: time.Minute - 1}, busyContinues},
-		"for a minute":                    {busyFacts{silentFor: time.Minute}, busyDown},
-		"its answers take 10 s":           {busyFacts{silentFor: time.Minute, longestWaitedResponse: 10 * time.Second}, busyDown},
-		"its answers take 30 s":           {busyFacts{silentFor: time.Minute, longestWaitedResponse: 30 * time.Second}, busyContinues},
-		"for longer than three of them":   {busyFacts{silentFor: 90 * time.Second, longestWaitedResponse: 30 * time.Second}, busyDown},
-		"something came":                  {busyFacts{hasProgressed: true, silentFor: time.Hour}, busyUp},
-		"its counters stand":              {busyFacts{countersStuck: true, silentFor: 20 * time.Second}, busyStalled},
-		"for longer than it may be still": {busyFacts{countersStuck: true, silentFor: time.Minute}, busyDown},
+		"at first":                        {busyProgress{}, busyContinues},
+		"nothing for less than a minute":  {busyProgress{silentFor: time.Minute - 1}, busyContinues},
+		"for a minute":                    {busyProgress{silentFor: time.Minute}, busyDown},
+		"its answers take 10 s":           {busyProgress{silentFor: time.Minute, longestWaitedResponse: 10 * time.Second}, busyDown},
+		"its answers take 30 s":           {busyProgress{silentFor: time.Minute, longestWaitedResponse: 30 * time.Second}, busyContinues},
+		"for longer than three of them":   {busyProgress{silentFor: 90 * time.Second, longestWaitedResponse: 30 * time.Second}, busyDown},
+		"something came":                  {busyProgress{hasProgressed: true, silentFor: time.Hour}, busyUp},
+		"its counters stand":              {busyProgress{countersStuck: true, silentFor: 20 * time.Second}, busyStalled},
+		"for longer than it may be still": {busyProgress{countersStuck: true, silentFor: time.Minute}, busyDown},
 	} {
 		if got := c.f.verdict(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -86,7 +86,7 @@ func TestBusyUnheard(t *testing.T) {
 		{59 * time.Second, 40 * time.Second, false},
 		{60 * time.Second, 40 * time.Second, true},
 	} {
-		if got := (busyFacts{silentFor: c.still, longestWaitedResponse: c.longest}).retryElsewhere(); got != c.want {
+		if got := (busyProgress{silentFor: c.still, longestWaitedResponse: c.longest}).retryElsewhere(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: %t", c.still, c.longest, got)
 		}
 	}
@@ -99,7 +99,7 @@ func TestBusyUnheard(t *testing.T) {
 		{40 * time.Second, 30 * time.Second, false}, // responses from this engine are usually slow
 		{45 * time.Second, 30 * time.Second, true},
 	} {
-		if got := (busyFacts{silentFor: c.still, longestResponse: c.longest}).isSuspect(); got != c.want {
+		if got := (busyProgress{silentFor: c.still, longestResponse: c.longest}).isSuspect(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: suspect is %t", c.still, c.longest, got)
 		}
 	}
@@ -157,7 +157,7 @@ func (r *stallRig) waitForState(t *testing.T, s State) time.Duration {
 
 func (r *stallRig) markWaiting(t *testing.T) {
 	for _, l := range r.leases {
-		l.model = r.Models.Entry("m")
+		l.model = r.Models.FindModel("m")
 		l.AddWaiting(1)
 		t.Cleanup(func() { l.AddWaiting(-1) })
 	}
@@ -197,10 +197,10 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state,
+// TestBusyFirstCheck checks that the first check of a busy upstream does not end the busy state,
 // because that check may still include progress from before the state began. The next check can end
 // the state.
-func TestBusyFirstLook(t *testing.T) {
+func TestBusyFirstCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
 		r.waitForState(t, StateBusy)
@@ -240,7 +240,7 @@ func TestBusyToDown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, lines := observer.New(zap.WarnLevel)
 				r := busyRig(t, Options{Log: zap.New(core)}, 2)
-				r.Models.Entry("m").responses.record(c.longest, MomentOf(time.Now()))
+				r.Models.FindModel("m").responses.record(c.longest, MomentOf(time.Now()))
 				r.waitForState(t, StateBusy)
 				if c.then == nil || c.least > 0 {
 					r.markWaiting(t)

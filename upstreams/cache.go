@@ -31,9 +31,9 @@ func (c *PromptCache) CapacityTokens() int { return int(c.tokens.Load()) }
 // SetCapacity stores the capacity of the cache in tokens.
 func (c *PromptCache) SetCapacity(n int) { c.tokens.Store(int64(max(0, n))) }
 
-// recordCounters records the sum of the engine's counters. If the sum decreases, the engine has
+// recordCounterSum records the sum of the engine's counters. If the sum decreases, the engine has
 // restarted and its cache is empty.
-func (u *Upstream) recordCounters(at time.Time, sum float64) {
+func (u *Upstream) recordCounterSum(at time.Time, sum float64) {
 	if u.Progress.RecordCount(at, sum) {
 		u.Cache.RecordEmptied()
 	}

@@ -16,7 +16,7 @@ func TestCacheIsEmptyAfterARestart(t *testing.T) {
 		emptied uint32
 	}{{100, 0}, {500, 0}, {500, 0}, {3, 1}, {40, 1}, {2, 2}} {
 		now = now.Add(10 * time.Second)
-		if u.recordCounters(now, c.sum); u.Cache.EmptiedCount() != c.emptied {
+		if u.recordCounterSum(now, c.sum); u.Cache.EmptiedCount() != c.emptied {
 			t.Errorf("count %d, %v: emptied %d times, want %d", i, c.sum, u.Cache.EmptiedCount(), c.emptied)
 		}
 	}

@@ -23,9 +23,9 @@ import (
 // result of a discovery.
 const lookupTimeout = 2 * time.Second
 
-// endpoint is one engine process that a discovery has found. Until a discovery succeeds, the zero
+// discoveredEndpoint is one engine process that a discovery has found. Until a discovery succeeds, the zero
 // endpoint is used as a placeholder, and the edge dials the host in the upstream's URL.
-type endpoint struct {
+type discoveredEndpoint struct {
 	key         string  // identifies the endpoint, together with the upstream's name and URL
 	label       string  // the endpoint's name, appended to the upstream's name
 	address     string  // the address to dial, including the port if it differs from the port in the URL
@@ -35,7 +35,7 @@ type endpoint struct {
 	concurrency int     // replaces the configured concurrency, unless 0
 }
 
-func (e *endpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
+func (e *discoveredEndpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
 	st := &settings{
 		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: newProbeSettings(&spec.Probe),
 		endpoint: *e,
@@ -54,19 +54,19 @@ func (e *endpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
 // background, keeps the last successful result, and requests a new plan when the result changes. No
 // client request waits for a discovery.
 type discovery struct {
-	name     string              // the query, for the operator
-	resolver dns.Name            // nil if pods are watched
-	pods     *kubernetes.Watcher // nil if names are looked up
+	name     string                 // the query, for the operator
+	resolver dns.Name               // nil if pods are watched
+	pods     *kubernetes.PodWatcher // nil if names are looked up
 
 	mu            sync.Mutex
 	interval      time.Duration
-	endpoints     []endpoint      // in a stable order
-	readyKeys     map[string]bool // by endpoint key; true if the pod is ready
-	hasSucceeded  bool            // at least one look-up has succeeded
-	failingSince  time.Time       // when look-ups began to fail; zero if the last look-up succeeded
-	lastSuccess   time.Time       // when a look-up last succeeded; zero if never
-	failureText   string          // why look-ups fail
-	failedLookups uint64          // failed look-ups
+	endpoints     []discoveredEndpoint // in a stable order
+	readyKeys     map[string]bool      // by endpoint key; true if the pod is ready
+	hasSucceeded  bool                 // at least one look-up has succeeded
+	failingSince  time.Time            // when look-ups began to fail; zero if the last look-up succeeded
+	lastSuccess   time.Time            // when a look-up last succeeded; zero if never
+	failureText   string               // why look-ups fail
+	failedLookups uint64               // failed look-ups
 	cancel        context.CancelFunc
 
 	series      *metrics.Set // guarded by the set's mutex
@@ -143,16 +143,16 @@ func (p *Plan) awaitDiscoveries(specs []config.Upstream) {
 // endpoints returns the endpoints of an upstream: the configured endpoint, or the endpoints that
 // the upstream's discovery has found. If the discovery has found no endpoints yet, endpoints
 // returns one endpoint without an address.
-func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
+func (p *Plan) endpoints(spec *config.Upstream, base string) ([]discoveredEndpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
-		return []endpoint{{}}, nil
+		return []discoveredEndpoint{{}}, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.interval = spec.Resolve.Every.D()
 	if len(d.endpoints) == 0 {
-		return []endpoint{{origin: d.name}}, d
+		return []discoveredEndpoint{{origin: d.name}}, d
 	}
 	return slices.Clone(d.endpoints), d
 }
@@ -166,7 +166,7 @@ func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
 	if d.pods != nil {
 		return d.pods.Sync(ctx) == nil && d.storeResult(d.podEndpoints())
 	}
-	found, err := d.resolver.Find(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
+	found, err := d.resolver.LookUp(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
 	if err != nil || len(found) == 0 {
 		if ctx.Err() != context.Canceled {
 			if d.recordFailure("the name does not resolve") {
@@ -176,9 +176,9 @@ func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
 		}
 		return false
 	}
-	out := make([]endpoint, 0, len(found))
+	out := make([]discoveredEndpoint, 0, len(found))
 	for _, e := range found {
-		out = append(out, endpoint{key: e.Address, label: e.Address, address: e.Address, origin: d.name, weight: e.Weight})
+		out = append(out, discoveredEndpoint{key: e.Address, label: e.Address, address: e.Address, origin: d.name, weight: e.Weight})
 	}
 	return d.storeResult(out, nil)
 }
@@ -196,7 +196,7 @@ func (d *discovery) recordFailure(trouble string) (first bool) {
 
 // storeResult stores a successful result, and reports whether it differs from the previous one.
 // ready contains the keys of the ready endpoints, or is nil if readiness is unknown.
-func (d *discovery) storeResult(found []endpoint, ready map[string]bool) (changed bool) {
+func (d *discovery) storeResult(found []discoveredEndpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
 		keys[found[i].key] = ready[found[i].key]
@@ -210,11 +210,11 @@ func (d *discovery) storeResult(found []endpoint, ready map[string]bool) (change
 }
 
 // podEndpoints returns the endpoints of the pods that may get calls.
-func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
+func (d *discovery) podEndpoints() (out []discoveredEndpoint, ready map[string]bool) {
 	pods, _ := d.pods.Endpoints()
 	ready = make(map[string]bool, len(pods))
 	for _, p := range pods {
-		out = append(out, endpoint{
+		out = append(out, discoveredEndpoint{
 			key: p.Key, label: p.Pod, address: p.Address, origin: d.pods.PodName(p.Pod),
 			weight: p.Weight, engine: p.Engine, concurrency: p.Concurrency,
 		})
@@ -344,9 +344,9 @@ type FoundEngine struct {
 	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0 if not set
 }
 
-// Discover looks up an upstream's engines once, like an edge does when it starts. It returns nil
+// LookUpEngines looks up an upstream's engines once, like an edge does when it starts. It returns nil
 // for an upstream without discovery.
-func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *DiscoveryResult {
+func LookUpEngines(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *DiscoveryResult {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
 		return nil
@@ -359,7 +359,7 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Disc
 		if r == nil {
 			r = &dns.Resolver{Host: net.DefaultResolver.LookupHost, SRV: lookupSRV}
 		}
-		found, err := d.resolver.Find(ctx, r)
+		found, err := d.resolver.LookUp(ctx, r)
 		for _, e := range found {
 			out.Engines = append(out.Engines, FoundEngine{Address: e.Address, Weight: e.Weight})
 		}
@@ -385,9 +385,10 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Disc
 	return out
 }
 
-// Discovery is the status of a discovery in DNS or Kubernetes.
-type Discovery struct {
-	Source  string  `json:"source"`             // the query: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
+// DiscoveryStatus is the status of a discovery in DNS or Kubernetes.
+type DiscoveryStatus struct {
+	// The query: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm.
+	Source  string  `json:"source"`
 	Targets int     `json:"targets"`            // endpoints in the last successful result
 	Age     float64 `json:"age_seconds"`        // seconds since the last successful look-up; -1 if none
 	Stale   float64 `json:"stale_seconds"`      // seconds since look-ups began to fail; 0 if they succeed
@@ -395,26 +396,26 @@ type Discovery struct {
 	Failed  uint64  `json:"failed_since_start"` // failed look-ups
 }
 
-// Discoveries returns the status of all discoveries, ordered by source.
-func (s *Set) Discoveries(now time.Time) []Discovery {
+// DiscoveryStatuses returns the status of all discoveries, ordered by source.
+func (s *Set) DiscoveryStatuses(now time.Time) []DiscoveryStatus {
 	s.mu.Lock()
 	all := make([]*discovery, 0, len(s.discoveries))
 	for _, d := range s.discoveries {
 		all = append(all, d)
 	}
 	s.mu.Unlock()
-	out := make([]Discovery, 0, len(all))
+	out := make([]DiscoveryStatus, 0, len(all))
 	for _, d := range all {
 		out = append(out, d.status(now))
 	}
-	slices.SortFunc(out, func(a, b Discovery) int { return cmp.Compare(a.Source, b.Source) })
+	slices.SortFunc(out, func(a, b DiscoveryStatus) int { return cmp.Compare(a.Source, b.Source) })
 	return out
 }
 
-func (d *discovery) status(now time.Time) Discovery {
+func (d *discovery) status(now time.Time) DiscoveryStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st := Discovery{Source: d.name, Targets: len(d.endpoints), Age: secondsSince(d.lastSuccess, now), Trouble: d.failureText, Failed: d.failedLookups}
+	st := DiscoveryStatus{Source: d.name, Targets: len(d.endpoints), Age: secondsSince(d.lastSuccess, now), Trouble: d.failureText, Failed: d.failedLookups}
 	if !d.failingSince.IsZero() {
 		st.Stale = now.Sub(d.failingSince).Seconds()
 	}
@@ -435,10 +436,10 @@ func (d *discovery) registerMetrics(s *Set) {
 		name = d.name + " #" + strconv.Itoa(n)
 	}
 	d.metricsName, d.series = name, metrics.NewSet()
-	for metric, read := range map[string]func(Discovery) float64{
-		"penstock_discovery_targets":       func(d Discovery) float64 { return float64(d.Targets) },
-		"penstock_discovery_stale_seconds": func(d Discovery) float64 { return d.Stale },
-		"penstock_discovery_failed_total":  func(d Discovery) float64 { return float64(d.Failed) },
+	for metric, read := range map[string]func(DiscoveryStatus) float64{
+		"penstock_discovery_targets":       func(d DiscoveryStatus) float64 { return float64(d.Targets) },
+		"penstock_discovery_stale_seconds": func(d DiscoveryStatus) float64 { return d.Stale },
+		"penstock_discovery_failed_total":  func(d DiscoveryStatus) float64 { return float64(d.Failed) },
 	} {
 		d.series.NewGauge(metric+"{source="+strconv.Quote(name)+"}", func() float64 { return read(d.status(time.Now())) })
 	}

@@ -33,7 +33,7 @@ func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // runs after all cleanups registered below
 	k := &kubeTest{t: t, api: kubeapi.Start(t), changed: make(chan struct{}, 100)}
 	for _, p := range pods {
-		k.api.Put(kubeapi.Pods, p)
+		k.api.PutObject(kubeapi.PodsPath, p)
 	}
 	engine := fakeEngine(t, "vllm")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(engine.URL, "http://"))
@@ -71,7 +71,7 @@ func canLease(u *Upstream) bool {
 // TestPodIsDeleted checks that a pod gets no new calls once its deletion event has arrived, even
 // before the next plan. Its running calls continue.
 func TestPodIsDeleted(t *testing.T) {
-	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
+	a := kubeapi.NewPod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
 	if ups := apply(t, k.set, k.spec).Upstream("a"); len(ups) != 1 {
 		t.Fatalf("%d upstreams, want 1", len(ups))
@@ -86,9 +86,9 @@ func TestPodIsDeleted(t *testing.T) {
 	if !ok {
 		t.Fatal("no lease")
 	}
-	k.api.Put(kubeapi.Pods, kubeapi.DeletingPod(a))
+	k.api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(a))
 	eventually(t, "no new call", func() bool { return !canLease(u) && u.State() == StateRetiring })
-	if why := u.Obstacle("x", time.Now()); !strings.Contains(why, "Kubernetes") || u.slots.inFlight() != 1 {
+	if why := u.DescribeObstacle("x", time.Now()); !strings.Contains(why, "Kubernetes") || u.slots.inFlight() != 1 {
 		t.Errorf("Obstacle = %q with %d calls, want one that names Kubernetes, with 1 call", why, u.slots.inFlight())
 	}
 	<-k.changed
@@ -101,7 +101,7 @@ func TestPodIsDeleted(t *testing.T) {
 	}
 	running.Release(OutcomeOK)
 	eventually(t, "the upstream is gone", func() bool { return len(k.set.All()) == 1 })
-	k.api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "u1", "127.0.0.1"))
+	k.api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("vllm-0", "u1", "127.0.0.1"))
 	<-k.changed
 	apply(t, k.set, k.spec)
 	if u = k.named("a@vllm-0"); !strings.Contains(string(u.ID()), "u1:") {
@@ -113,7 +113,7 @@ func TestPodIsDeleted(t *testing.T) {
 // TestPodIsDeletedDuringAPlan checks that a deletion event takes effect if it arrives between a
 // plan and its commit.
 func TestPodIsDeletedDuringAPlan(t *testing.T) {
-	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
+	a := kubeapi.NewPod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, a)
 	apply(t, k.set, k.spec)
 	u := k.named("a@vllm-0")
@@ -122,7 +122,7 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.api.Delete(kubeapi.Pods, "vllm-0")
+	k.api.DeleteObject(kubeapi.PodsPath, "vllm-0")
 	eventually(t, "no new call", func() bool { return !canLease(u) })
 	k.set.Commit(plan)
 	if canLease(u) {
@@ -138,13 +138,13 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 // TestKubernetesIsAway checks that the edge dials the host in the URL until the API server has
 // responded. After that, the edge keeps its upstreams even if the API server is unreachable.
 func TestKubernetesIsAway(t *testing.T) {
-	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
+	k := startKube(t, kubeapi.NewPod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
 	k.api.SetUnavailable(true)
 	apply(t, k.set, k.spec)
 	byName := k.named("a")
 	eventually(t, "up by its name", func() bool { return canLease(byName) })
-	if d := k.set.Discoveries(time.Now()); len(d) != 1 || d[0].Age != -1 || d[0].Trouble == "" || d[0].Stale <= 0 || d[0].Failed == 0 {
+	if d := k.set.DiscoveryStatuses(time.Now()); len(d) != 1 || d[0].Age != -1 || d[0].Trouble == "" || d[0].Stale <= 0 || d[0].Failed == 0 {
 		t.Errorf("Discoveries = %+v, want 1 in trouble without an answer", d)
 	}
 	k.api.SetUnavailable(false)
@@ -155,11 +155,11 @@ func TestKubernetesIsAway(t *testing.T) {
 	apply(t, k.set, k.spec)
 	u := k.named("a@vllm-0")
 	eventually(t, "up", func() bool { return canLease(u) })
-	eventually(t, "no trouble", func() bool { return k.set.Discoveries(time.Now())[0].Trouble == "" })
+	eventually(t, "no trouble", func() bool { return k.set.DiscoveryStatuses(time.Now())[0].Trouble == "" })
 	k.api.SetUnavailable(true)
-	eventually(t, "trouble", func() bool { return k.set.Discoveries(time.Now())[0].Trouble != "" })
+	eventually(t, "trouble", func() bool { return k.set.DiscoveryStatuses(time.Now())[0].Trouble != "" })
 	apply(t, k.set, k.spec)
-	if d := k.set.Discoveries(time.Now())[0]; !canLease(u) || d.Targets != 1 || d.Age < 0 || d.Source != "pods llm/app=vllm:"+urlPort(k.spec.URL) {
+	if d := k.set.DiscoveryStatuses(time.Now())[0]; !canLease(u) || d.Targets != 1 || d.Age < 0 || d.Source != "pods llm/app=vllm:"+urlPort(k.spec.URL) {
 		t.Errorf("without an API server: %+v", d)
 	}
 }
@@ -167,7 +167,7 @@ func TestKubernetesIsAway(t *testing.T) {
 // TestPodReadiness checks that an engine that answers its probes gets calls even if its pod is not
 // ready. A pod whose readiness changes is probed immediately.
 func TestPodReadiness(t *testing.T) {
-	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
+	a := kubeapi.NewPod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, kubeapi.UnreadyPod(a))
 	k.spec.Probe.Interval = config.Duration(time.Hour)
 	apply(t, k.set, k.spec)
@@ -176,7 +176,7 @@ func TestPodReadiness(t *testing.T) {
 	probed := func() time.Time { return u.Health.factsSnapshot().probedAt }
 	for _, p := range []kubeapi.Object{a, kubeapi.UnreadyPod(a)} {
 		before := probed()
-		k.api.Put(kubeapi.Pods, p)
+		k.api.PutObject(kubeapi.PodsPath, p)
 		eventually(t, "a probe", func() bool { return probed().After(before) })
 	}
 	if !canLease(u) || len(k.changed) != 0 {
@@ -247,14 +247,14 @@ func TestDiscover(t *testing.T) {
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}
 	find := func(u config.Upstream, r *dns.Resolver) *DiscoveryResult {
 		u.Name = "a"
-		return Discover(t.Context(), &u, r)
+		return LookUpEngines(t.Context(), &u, r)
 	}
 	kube := config.Upstream{URL: "http://vllm.test:8000", Kubernetes: pods}
 	if f := find(kube, nil); f.Trouble == "" || len(f.Engines) != 0 {
 		t.Errorf("no pods: %+v", f)
 	}
-	api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "u0", "10.0.0.1", "app=vllm"))
-	api.Put(kubeapi.Pods, kubeapi.UnreadyPod(kubeapi.Pod("vllm-1", "u1", "10.0.0.2", "app=vllm")))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("vllm-0", "u0", "10.0.0.1", "app=vllm"))
+	api.PutObject(kubeapi.PodsPath, kubeapi.UnreadyPod(kubeapi.NewPod("vllm-1", "u1", "10.0.0.2", "app=vllm")))
 	want := []FoundEngine{{Address: "10.0.0.1:8000", Pod: "vllm-0"}, {Address: "10.0.0.2:8000", Pod: "vllm-1", NotReady: true}}
 	if f := find(kube, nil); f.Trouble != "" || !slices.Equal(f.Engines, want) {
 		t.Errorf("engines of pods = %+v, want %+v", f, want)

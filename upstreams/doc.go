@@ -154,7 +154,7 @@
 // shared limit.
 //
 // If an engine queues calls while others run, its reports reveal how many calls it runs
-// concurrently (placeTracker). The edge then measures the load against that number. If the edge
+// concurrently (concurrencyTracker). The edge then measures the load against that number. If the edge
 // used a limit that is too high, calls would queue at this engine while another engine is idle. The
 // limit does not change, because reports are seconds old and the engine would still accept the
 // calls.

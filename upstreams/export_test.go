@@ -34,20 +34,20 @@ func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)
 
 // RecordLoad records a report of the engine's work, as if a probe had read it.
 func (u *Upstream) RecordLoad(running, waiting int, now time.Time) {
-	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.others.Load().inFlight(PoolText, true), At: now}, 0, now)
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.others.Load().inFlight(PoolText, true), At: now}, 0, now)
 }
 
 // book records a report, as if a probe had read it.
-func (u *Upstream) book(r *Report, batch int, now time.Time) {
+func (u *Upstream) book(r *LoadReport, batch int, now time.Time) {
 	(&prober{up: u}).storeReport(r, batch, now)
 }
 
 // newest returns the newest report, or false if there is none or it has expired.
-func (r *reports) newest(now time.Time) (Report, bool) {
+func (r *loadReports) newest(now time.Time) (LoadReport, bool) {
 	if last := r.last.Load(); last.isFresh(MomentOf(now)) {
-		return last.Report, true
+		return last.LoadReport, true
 	}
-	return Report{}, false
+	return LoadReport{}, false
 }
 
 // Adopt adds the plan's upstreams to their set like Commit, but starts no probes.

@@ -99,19 +99,20 @@ func (f Features) suspectFeatures() Features {
 }
 
 const (
-	trackedResponses  = 20               // number of recent responses that count
-	siblingCallEvery  = 10               // one in this many suspicious refusals is retried at a sibling
-	minAcceptedBodies = 3                // distinct request bodies that siblings must accept
-	minLackPause      = 30 * time.Second // first pause before a new trial; it doubles up to maxLackPause
-	maxLackPause      = 5 * time.Minute
-	noRefusal         = 0 // the text of a response that is not a refusal
-	unknownBody       = 0
+	trackedResponseCount = 20               // number of recent responses that count
+	siblingRetryInterval = 10               // one in this many suspicious refusals is retried at a sibling
+	minAcceptedBodies    = 3                // distinct request bodies that siblings must accept
+	minLackPause         = 30 * time.Second // first pause before a new trial; it doubles up to maxLackPause
+	maxLackPause         = 5 * time.Minute
+	noRefusalText        = 0 // the text of a response that is not a refusal
+	unknownBodyHash      = 0
 )
 
-// suspicion is the state of one feature that an engine may be lacking. The caller serialises the
+// lackSuspicion is the state of one feature that an engine may be lacking. The caller serialises the
 // method calls.
-type suspicion struct {
-	refusalHashes  [trackedResponses]uint64 // text hashes of the last refusals; noRefusal for other responses
+type lackSuspicion struct {
+	// Text hashes of the last refusals; noRefusalText for other responses.
+	refusalHashes  [trackedResponseCount]uint64
 	n              int
 	sinceSibling   int           // suspicious refusals since the last call to a sibling
 	siblingAsked   bool          // a refused call was sent to a sibling
@@ -125,19 +126,19 @@ type suspicion struct {
 	lastRefusal    Moment        // time of the newest refusal
 }
 
-func (s *suspicion) addResponse(text uint64) {
-	s.refusalHashes[s.n%trackedResponses] = text
+func (s *lackSuspicion) addResponse(text uint64) {
+	s.refusalHashes[s.n%trackedResponseCount] = text
 	s.n++
 }
 
 // recordSuccess records a response that is not a refusal. It reports whether the suspicion ends.
-func (s *suspicion) recordSuccess() (clear bool) {
-	s.addResponse(noRefusal)
-	return s.isTrial || s.refusalHashes == [trackedResponses]uint64{}
+func (s *lackSuspicion) recordSuccess() (clear bool) {
+	s.addResponse(noRefusalText)
+	return s.isTrial || s.refusalHashes == [trackedResponseCount]uint64{}
 }
 
 // matchingRefusals returns how many of the recent responses are refusals with this text.
-func (s *suspicion) matchingRefusals(text uint64) (n int) {
+func (s *lackSuspicion) matchingRefusals(text uint64) (n int) {
 	for _, t := range s.refusalHashes {
 		if t == text {
 			n++
@@ -149,7 +150,7 @@ func (s *suspicion) matchingRefusals(text uint64) (n int) {
 // recordRefusal records a refusal and reports whether to send the call to a sibling. plain is true
 // if the cause is certain. After a sibling has accepted one refused call, every later refused call
 // is sent to a sibling, because the cause is most likely the same.
-func (s *suspicion) recordRefusal(text uint64, plain bool) (ask bool) {
+func (s *lackSuspicion) recordRefusal(text uint64, plain bool) (ask bool) {
 	s.addResponse(text)
 	s.refusalCount++
 	same := s.matchingRefusals(text)
@@ -158,10 +159,10 @@ func (s *suspicion) recordRefusal(text uint64, plain bool) (ask bool) {
 		return false // the call was already sent, or no other engine can accept it
 	case plain, s.isTrial:
 		return true
-	case same <= trackedResponses/2:
+	case same <= trackedResponseCount/2:
 		return false
 	}
-	if s.sinceSibling++; s.siblingAsked && s.sinceSibling < siblingCallEvery && len(s.acceptedBodies) == 0 {
+	if s.sinceSibling++; s.siblingAsked && s.sinceSibling < siblingRetryInterval && len(s.acceptedBodies) == 0 {
 		return false
 	}
 	s.siblingAsked, s.sinceSibling = true, 0
@@ -170,8 +171,8 @@ func (s *suspicion) recordRefusal(text uint64, plain bool) (ask bool) {
 
 // recordSiblingAccept records that a sibling accepted a call with this body. It reports whether the
 // engine now counts as lacking the feature.
-func (s *suspicion) recordSiblingAccept(body uint64, now Moment) (takes bool) {
-	if s.isLacking || body == unknownBody {
+func (s *lackSuspicion) recordSiblingAccept(body uint64, now Moment) (takes bool) {
+	if s.isLacking || body == unknownBodyHash {
 		return false
 	}
 	if !slices.Contains(s.acceptedBodies, body) {
@@ -186,11 +187,11 @@ func (s *suspicion) recordSiblingAccept(body uint64, now Moment) (takes bool) {
 }
 
 // isKnownLacking reports whether the engine is known to lack the feature.
-func (s *suspicion) isKnownLacking() bool { return s.isLacking || s.isTrial }
+func (s *lackSuspicion) isKnownLacking() bool { return s.isLacking || s.isTrial }
 
 // startTrial starts a new trial of the feature.
-func (s *suspicion) startTrial() {
-	*s = suspicion{isTrial: true, status: s.status, acceptedBodies: s.acceptedBodies, pause: s.pause, refusalCount: s.refusalCount, lastRefusal: s.lastRefusal}
+func (s *lackSuspicion) startTrial() {
+	*s = lackSuspicion{isTrial: true, status: s.status, acceptedBodies: s.acceptedBodies, pause: s.pause, refusalCount: s.refusalCount, lastRefusal: s.lastRefusal}
 }
 
 // lackTracker tracks the features that an engine lacks for one model.
@@ -200,7 +201,7 @@ type lackTracker struct {
 	nextRetry         atomic.Int64  // time of the earliest retry (Moment)
 
 	mu          sync.Mutex
-	suspicions  map[Features]*suspicion
+	suspicions  map[Features]*lackSuspicion
 	metricNames map[Features]string // metric series of the lacked features
 }
 
@@ -310,9 +311,9 @@ type DisputedRefusal struct {
 	body     uint64
 }
 
-// distinctBody is the hash of bodies that cannot be compared, such as forms. Each of these bodies
+// incomparableBodyHash is the hash of bodies that cannot be compared, such as forms. Each of these bodies
 // counts as distinct.
-const distinctBody = 1 << 63
+const incomparableBodyHash = 1 << 63
 
 // SetFeatures declares the features that the call requires.
 func (l *Lease) SetFeatures(f Features) { l.features = f }
@@ -335,15 +336,15 @@ func (l *Lease) RecordRefusal(r Refusal) *DisputedRefusal {
 		s := k.suspicions[f]
 		if s == nil {
 			if k.suspicions == nil {
-				k.suspicions = map[Features]*suspicion{}
+				k.suspicions = map[Features]*lackSuspicion{}
 			}
-			s = &suspicion{}
+			s = &lackSuspicion{}
 			k.suspicions[f] = s
 		}
 		s.status, s.lastRefusal = r.Status, now
 		asks = s.recordRefusal(r.Text, r.Path) || asks
-		if r.Path && r.Body == unknownBody {
-			r.Body = distinctBody | uint64(s.n)
+		if r.Path && r.Body == unknownBodyHash {
+			r.Body = incomparableBodyHash | uint64(s.n)
 		}
 	})
 	k.publishState(l.model)
@@ -413,25 +414,25 @@ type RefusedFeature struct {
 // Remedy returns advice for the operator, in case the engine is at fault.
 func (r *RefusedFeature) Remedy() string { return remedyFor(r.Flag) }
 
-// A refused feature is shown after minRefusals refusals, and until refusalRecentTime after the
+// A refused feature is shown after minRefusals refusals, and until shownRefusalTime after the
 // newest refusal.
 const (
-	minRefusals       = 3
-	refusalRecentTime = 5 * time.Minute
+	minRefusals      = 3
+	shownRefusalTime = 5 * time.Minute
 )
 
 // RefusedFeatures returns the features for which the upstream refuses most calls, by served name
 // and feature. It omits features that count as lacking or are being tried again.
 func RefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
-	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != l.lackingFeatures.Load() }, func(m *ServedModel, f Features, s *suspicion) {
+	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != l.lackingFeatures.Load() }, func(m *ServedModel, f Features, s *lackSuspicion) {
 		most := 0
 		for _, text := range s.refusalHashes {
-			if text != noRefusal {
+			if text != noRefusalText {
 				most = max(most, s.matchingRefusals(text))
 			}
 		}
-		answers, old := min(s.n, trackedResponses), time.Duration(MomentOf(now)-s.lastRefusal)
-		if !s.isKnownLacking() && most >= minRefusals && 2*most > answers && old < refusalRecentTime {
+		answers, old := min(s.n, trackedResponseCount), time.Duration(MomentOf(now)-s.lastRefusal)
+		if !s.isKnownLacking() && most >= minRefusals && 2*most > answers && old < shownRefusalTime {
 			flag := engine.FeatureFlag(u.engine.Load(), f.featureName())
 			all = append(all, RefusedFeature{m.served, f.featureName(), s.status, flag, most, answers, max(0, old.Seconds())})
 		}
@@ -443,7 +444,7 @@ func RefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 }
 
 // eachSuspected calls visit for each suspected feature of each model whose lackTracker passes fits.
-func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*ServedModel, Features, *suspicion)) {
+func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*ServedModel, Features, *lackSuspicion)) {
 	s.mu.Lock()
 	entries := make([]*ServedModel, 0, len(s.entries))
 	for _, m := range s.entries {
@@ -464,7 +465,7 @@ func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*S
 // LackedFeatures returns the features that the upstream lacks, by served name and feature. While a
 // feature is being tried again, it still counts as lacking.
 func LackedFeatures(u *Upstream, now time.Time) (all []LackedFeature) {
-	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
+	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != 0 }, func(m *ServedModel, f Features, s *lackSuspicion) {
 		if s.isKnownLacking() {
 			all = append(all, LackedFeature{
 				m.served, f.featureName(), s.status, engine.FeatureFlag(u.engine.Load(), f.featureName()),

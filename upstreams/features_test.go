@@ -43,7 +43,7 @@ func TestSuspicion(t *testing.T) {
 		"a trial that fails":               {eleven + "1 2 3 ~ a 1", 2, true},
 		"until its sibling has answered":   {eleven + "1 2 3 ~ a", 2, false},
 	} {
-		var s suspicion
+		var s lackSuspicion
 		asks, now := 0, Moment(0)
 		for _, word := range strings.Fields(c.script) {
 			switch {
@@ -76,13 +76,13 @@ func TestSuspicion(t *testing.T) {
 // only after siblings have accepted three different bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s suspicion
+		var s lackSuspicion
 		bodies := map[uint64]bool{}
 		for range rapid.IntRange(0, 200).Draw(t, "events") {
 			switch rapid.IntRange(0, 3).Draw(t, "event") {
 			case 0:
 				if s.recordSuccess() {
-					s = suspicion{}
+					s = lackSuspicion{}
 					clear(bodies)
 				}
 			case 1:
@@ -116,7 +116,7 @@ func TestBlamed(t *testing.T) {
 // TestLackingPause checks that the pause before the next trial doubles up to five minutes while the
 // engine refuses.
 func TestLackingPause(t *testing.T) {
-	s, now := suspicion{acceptedBodies: []uint64{1, 2}}, Moment(0)
+	s, now := lackSuspicion{acceptedBodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 		if !s.recordSiblingAccept(3, now) || s.retryAt-now != Moment(want) {
 			t.Errorf("taken for %v, want %v", time.Duration(s.retryAt-now), want)
@@ -135,7 +135,7 @@ func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
 	u.bring(StateUp)
-	m, other := u.Models.Entry("m"), u.Models.Entry("n")
+	m, other := u.Models.FindModel("m"), u.Models.FindModel("n")
 	now := time.Now()
 	chat := OperationFeature(config.OpChat)
 	call := func(needs Features, o Outcome, body uint64, path bool) *DisputedRefusal {
@@ -224,7 +224,7 @@ func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
 	u.bring(StateUp)
-	m, now := u.Models.Entry("m"), time.Now()
+	m, now := u.Models.FindModel("m"), time.Now()
 	call := func(o Outcome, text uint64) (d *DisputedRefusal) {
 		l, _ := m.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
 		l.SetFeatures(OperationFeature(config.OpChat) | FeatureForcedTool)
@@ -250,7 +250,7 @@ func TestRefusing(t *testing.T) {
 		!strings.Contains(all[0].Remedy(), "--enable-auto-tool-choice") {
 		t.Errorf("Lacking = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
 	}
-	if all := RefusedFeatures(u, now.Add(refusalRecentTime+time.Minute)); all != nil {
+	if all := RefusedFeatures(u, now.Add(shownRefusalTime+time.Minute)); all != nil {
 		t.Errorf("long after the last refusal: %+v", all)
 	}
 	for range 3 {

@@ -26,15 +26,15 @@ import (
 const (
 	// minGenerationInterval is the minimum interval between two generation probes of an upstream.
 	minGenerationInterval = time.Second
-	// generationTimeout is the maximum timeout of a probe, even if the failed call had a longer
+	// generationProbeTimeout is the maximum timeout of a probe, even if the failed call had a longer
 	// timeout. If the engine may first have to load the model, the maximum is
-	// generationLoadTimeout.
-	generationTimeout     = 10 * time.Second
-	generationLoadTimeout = time.Minute
+	// generationProbeLoadTimeout.
+	generationProbeTimeout     = 10 * time.Second
+	generationProbeLoadTimeout = time.Minute
 )
 
-// LastGeneration is the result of the newest generation probe.
-type LastGeneration struct {
+// LastGenerationProbe is the result of the newest generation probe.
+type LastGenerationProbe struct {
 	At           time.Time `json:"at"`
 	Result       string    `json:"result"`
 	Reason       string    `json:"reason,omitempty"` // a Failure's reason, or "status"
@@ -52,7 +52,7 @@ type generationProber struct {
 	isRunning         bool
 	scheduledFailures int // consecutive failures when scheduleDoubtProbe last ran; 0 if no probe is scheduled
 	startedAt         time.Time
-	lastResult        *LastGeneration // immutable
+	lastResult        *LastGenerationProbe // immutable
 }
 
 // recordFailed records a failed call. The next probe uses that call's model and kind. After a 404
@@ -123,20 +123,20 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 		u.Breaker.recordGeneration(engine.GenerationRejected, trial, "calls fail", now)
 		return false
 	}
-	turn, ok := u.Models.takeTurn(served, now)
+	turn, ok := u.Models.enterProbeTurn(served, now)
 	if !ok {
 		return false
 	}
 	g.isRunning, g.startedAt = true, now
-	limit := generationTimeout
+	limit := generationProbeTimeout
 	if profile.HasQuirk(config.QuirkLoadsOnDemand) {
-		limit = generationLoadTimeout
+		limit = generationProbeLoadTimeout
 	}
 	if g.lastTimeout > 0 && !toEnd {
 		limit = min(limit, g.lastTimeout)
 	}
 	go u.hooks.guard.Once(guardGeneration, func() {
-		defer turn.Leave(time.Now())
+		defer turn.EndCall(time.Now())
 		g.run(p, profile, steps, limit, pool, trial)
 	})
 	return true
@@ -156,12 +156,12 @@ func (g *generationProber) run(
 	u.hooks.guard.Point(guardGeneration)
 	notFound := true
 	for i := range steps {
-		begun, reads := time.Now(), u.client.answerWatch.Observe()
+		begun, reads := time.Now(), u.client.answerWatch.ArrivalStamp()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
 		// An engine that knows only one of the paths is not lost.
 		notFound = notFound && result.NotFound
 		result.NotFound = notFound
-		progressed := u.client.answerWatch.Observe() != reads || u.Progress.ProgressedSince(begun)
+		progressed := u.client.answerWatch.ArrivalStamp() != reads || u.Progress.ProgressedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe was queued behind calls that make progress
@@ -187,7 +187,7 @@ func (g *generationProber) recordResult(result engine.GenerationResult, trial bo
 		u.Progress.RecordProgress(now)
 	}
 	g.isRunning = false
-	g.lastResult = &LastGeneration{
+	g.lastResult = &LastGenerationProbe{
 		At: now, Result: result.Verdict.String(), Reason: result.Reason, Status: result.Status,
 		Milliseconds: float64(now.Sub(g.startedAt).Microseconds()) / 1000,
 	}
@@ -207,7 +207,7 @@ func (g *generationProber) isOnlyCall() bool {
 	return g.isRunning && g.up.slots.inFlight() == 1 && g.up.slots.fleet.others.Load().totalCalls() == 0
 }
 
-func (g *generationProber) lastGeneration() *LastGeneration {
+func (g *generationProber) lastGeneration() *LastGenerationProbe {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lastResult
@@ -230,7 +230,7 @@ func (g *generationProber) scheduleDoubtProbe() {
 // probeDoubt sends a generation probe if the circuit is still in doubt and a slot is free. If calls
 // are running or have failed in the meantime, it waits for further outcomes.
 func (g *generationProber) probeDoubt() {
-	defer g.up.hooks.guard.Catch(guardRoom, nil)
+	defer g.up.hooks.guard.Catch(guardSlotWakeups, nil)
 	u := g.up
 	failures, wanted := u.Breaker.consecutiveFailures()
 	g.mu.Lock()
@@ -241,28 +241,28 @@ func (g *generationProber) probeDoubt() {
 	case !wanted || u.removal.isRetiring.Load():
 	case more:
 		g.scheduleDoubtProbe()
-	case u.slots.tryTake(PoolText, 0) && !g.start(PoolText, false):
+	case u.slots.tryAcquire(PoolText, 0) && !g.start(PoolText, false):
 		u.set.freeSlot(u, PoolText)
 	}
 }
 
-// A waiting call can become the trial of a half-open breaker within trialHeadStart. After that
+// A waiting call can become the trial of a half-open breaker within callTrialHeadStart. After that
 // time, the edge sends a generation probe as the trial. If no probe is possible, only calls of keys
-// that are not barred can be the trial within unprobedHeadStart. After that time, any call can.
+// that are not barred can be the trial within barredTrialHeadStart. After that time, any call can.
 const (
-	trialHeadStart    = 100 * time.Millisecond
-	unprobedHeadStart = time.Second
+	callTrialHeadStart   = 100 * time.Millisecond
+	barredTrialHeadStart = time.Second
 )
 
 // probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
-	defer g.up.hooks.guard.Catch(guardRoom, nil)
+	defer g.up.hooks.guard.Catch(guardSlotWakeups, nil)
 	defer g.rescheduleTrial() // if the probe is not sent or is inconclusive
 	u := g.up
 	if !g.needsTrialProbe() || !u.Breaker.trialRunning.CompareAndSwap(false, true) {
 		return
 	}
-	taken := u.slots.tryTake(PoolText, 0)
+	taken := u.slots.tryAcquire(PoolText, 0)
 	if taken && g.start(PoolText, true) {
 		return
 	}

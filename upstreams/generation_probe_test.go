@@ -21,7 +21,7 @@ import (
 // requires more than a first token, until a response completes.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _ := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationOK })
+		u, _ := generationUpstream(t, func(int64) engine.GenerationVerdict { return engine.GenerationOK })
 		var sent []string
 		u.probeControl.mu.Lock()
 		u.probeControl.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
@@ -39,9 +39,9 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 			synctest.Wait()
 		}
 		fail(true)
-		sleepAndSettle(coolDown)
+		sleepAndSettle(breakerCoolDown)
 		fail(false) // the trial
-		sleepAndSettle(2*coolDown + 2*trialHeadStart)
+		sleepAndSettle(2*breakerCoolDown + 2*callTrialHeadStart)
 		if len(sent) != 2 {
 			t.Fatalf("%d probes, want 2", len(sent))
 		}
@@ -50,7 +50,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 				t.Error(s)
 			}
 		}
-		l, ok := u.TryLease("b", PoolText, 0, time.Now().Add(coolDownMax))
+		l, ok := u.TryLease("b", PoolText, 0, time.Now().Add(maxBreakerCoolDown))
 		if !ok {
 			t.Fatal("no trial")
 		}
@@ -65,7 +65,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 
 // generationUpstream returns an upstream whose generation probes get their results from verdict,
 // which is called with the number of the probe.
-func generationUpstream(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
+func generationUpstream(t *testing.T, verdict func(n int64) engine.GenerationVerdict) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = probedUpstream(t, &scriptedEngine{code: 200}, "vllm"), new(atomic.Int64)
 	synctest.Wait()
@@ -141,7 +141,7 @@ func (u *Upstream) failAlone(t *testing.T, times int) {
 // and that probes are sent at most once a second.
 func TestProbeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationOK })
+		u, sent := generationUpstream(t, func(int64) engine.GenerationVerdict { return engine.GenerationOK })
 		u.failAlone(t, 4)
 		synctest.Wait()
 		if sent.Load() != 0 {
@@ -181,8 +181,8 @@ func TestProbeGeneration(t *testing.T) {
 // because routing avoids the engine.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generationUpstream(t, func(n int64) engine.Generation {
-			return []engine.Generation{engine.GenerationOK, engine.GenerationFailed}[n-1]
+		u, sent := generationUpstream(t, func(n int64) engine.GenerationVerdict {
+			return []engine.GenerationVerdict{engine.GenerationOK, engine.GenerationFailed}[n-1]
 		})
 		u.failAlone(t, 1)
 		sleepAndSettle(10 * doubtProbePause)
@@ -227,15 +227,15 @@ func TestProbeDoubt(t *testing.T) {
 // generation probe becomes the next trial, regardless of which clients send calls in the meantime.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generationUpstream(t, func(n int64) engine.Generation {
-			return []engine.Generation{engine.GenerationFailed, engine.GenerationFailed, engine.GenerationRefused, engine.GenerationOK}[n-1]
+		u, sent := generationUpstream(t, func(n int64) engine.GenerationVerdict {
+			return []engine.GenerationVerdict{engine.GenerationFailed, engine.GenerationFailed, engine.GenerationRefused, engine.GenerationOK}[n-1]
 		})
 		u.failAlone(t, 5)
 		sleepAndSettle(200 * time.Millisecond)
 		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the probe has failed, but the breaker is not open")
 		}
-		sleepAndSettle(coolDown)
+		sleepAndSettle(breakerCoolDown)
 		if sent.Load() != 1 {
 			t.Fatal("a probe where any call may be the trial")
 		}
@@ -243,11 +243,11 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the trial has failed, but the breaker is not open")
 		}
-		sleepAndSettle(2*coolDown + trialHeadStart/2)
+		sleepAndSettle(2*breakerCoolDown + callTrialHeadStart/2)
 		if sent.Load() != 1 {
 			t.Fatal("other clients' calls have no time to be the trial")
 		}
-		sleepAndSettle(trialHeadStart)
+		sleepAndSettle(callTrialHeadStart)
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
@@ -255,7 +255,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
-		sleepAndSettle(4*coolDown - 500*time.Millisecond) // no slot was free
+		sleepAndSettle(4*breakerCoolDown - 500*time.Millisecond) // no slot was free
 		if sent.Load() != 3 || u.Breaker.StateAt(time.Now()) != BreakerHalfOpen {
 			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.StateAt(time.Now()))
 		}
@@ -278,7 +278,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 // released when its upstream retires.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationFailed })
+		u, sent := generationUpstream(t, func(int64) engine.GenerationVerdict { return engine.GenerationFailed })
 		u.failAlone(t, 5)
 		synctest.Wait()
 		u.removal.isRetiring.Store(true)
@@ -329,7 +329,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 				}
 				u.probeControl.mu.Unlock()
 				u.failAlone(t, 5)
-				sleepAndSettle(generationTimeout + 100*time.Millisecond)
+				sleepAndSettle(generationProbeTimeout + 100*time.Millisecond)
 				if got := u.Breaker.StateAt(time.Now()); got != c.want {
 					t.Errorf("breaker %v, want %v; the probe: %+v", got, c.want, u.Status(time.Now()).Generation)
 				}
@@ -503,19 +503,19 @@ func TestTrialWithoutProbe(t *testing.T) {
 		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("five clients: not open")
 		}
-		sleepAndSettle(coolDown + 2*trialHeadStart)
+		sleepAndSettle(breakerCoolDown + 2*callTrialHeadStart)
 		u.failWork("a", "flux", config.KindImage, 1) // the trial
-		sleepAndSettle(2 * coolDown)
+		sleepAndSettle(2 * breakerCoolDown)
 		for range 5 {
 			if !u.IsEligibleFor("b", StateUp, MomentOf(time.Now())) || u.IsEligibleFor("a", StateUp, MomentOf(time.Now())) {
 				t.Fatal("another client's call may not be the trial, or the same client's may")
 			}
-			sleepAndSettle(unprobedHeadStart)
+			sleepAndSettle(barredTrialHeadStart)
 			if !u.IsEligibleFor("a", StateUp, MomentOf(time.Now())) {
 				t.Fatal("no other call has come, and there is no trial")
 			}
 			u.failWork("a", "flux", config.KindImage, 1)
-			sleepAndSettle(coolDown)
+			sleepAndSettle(breakerCoolDown)
 		}
 		l, ok := u.TryLease("b", PoolText, 0, time.Now())
 		if !ok {

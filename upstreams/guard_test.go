@@ -19,9 +19,9 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom checks that after a panic in Options.OnRoom, the slot, the upstream's lock and
+// TestPanicInOnRoom checks that after a panic in Options.OnRoom, the slot, the upstream's lock and
 // the breaker's trial are released, and the prober's goroutine is still running.
-func TestPanicOfRoom(t *testing.T) {
+func TestPanicInOnRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})
 	if err != nil {
@@ -52,7 +52,7 @@ func TestPanicOfRoom(t *testing.T) {
 		}
 		release(i, OutcomeBadResponse)
 	}
-	waitUntil(t, func() bool { return g.PanicCount(guardRoom) > 0 }) // the breaker's pause is over
+	waitUntil(t, func() bool { return g.PanicCount(guardSlotWakeups) > 0 }) // the breaker's pause is over
 	for i := range 3 {
 		release(i, OutcomeOK) // the trial closes the breaker, whose callback panics
 	}

@@ -43,13 +43,13 @@ func (s State) acceptsCalls() bool { return s == StateUp || s == StatePending ||
 // down without a probe.
 const downAfterUnreachable = 2
 
-// liveness is the state machine for up and down. It does no I/O. The caller serialises the method
+// livenessState is the state machine for up and down. It does no I/O. The caller serialises the method
 // calls.
 //
 // Probes decide by thresholds. Results of calls outrank probes. A call that cannot reach the engine
 // marks the upstream suspect. A single failed probe or a second such call then takes the upstream
 // down.
-type liveness struct {
+type livenessState struct {
 	fall, rise int
 
 	state          State
@@ -61,9 +61,9 @@ type liveness struct {
 }
 
 // isServing reports whether probes or progress on calls show that the engine is alive.
-func (l *liveness) isServing() bool { return l.state == StateUp || l.state == StateBusy }
+func (l *livenessState) isServing() bool { return l.state == StateUp || l.state == StateBusy }
 
-func (l *liveness) recordProbe(v probeVerdict) {
+func (l *livenessState) recordProbe(v probeVerdict) {
 	good := v == verdictGood
 	if good {
 		l.isSuspect, l.unreachable = false, 0
@@ -91,18 +91,18 @@ func (l *liveness) recordProbe(v probeVerdict) {
 
 // recordProgress records progress on calls during a probe that timed out. Progress outranks that
 // probe and earlier failed probes.
-func (l *liveness) recordProgress() {
+func (l *livenessState) recordProgress() {
 	if l.isServing() {
 		l.setState(StateUp)
 	}
 }
 
-func (l *liveness) setState(s State) {
+func (l *livenessState) setState(s State) {
 	l.state, l.contradictions, l.isSuspect, l.unreachable = s, 0, false, 0
 }
 
 // recordOutcome records the outcome of a call, and reports whether to probe immediately.
-func (l *liveness) recordOutcome(o Outcome, by FailureSource) (look bool) {
+func (l *livenessState) recordOutcome(o Outcome, by FailureSource) (look bool) {
 	switch o {
 	case OutcomeUnreachable:
 		return l.recordUnreachable(by)
@@ -118,7 +118,7 @@ func (l *liveness) recordOutcome(o Outcome, by FailureSource) (look bool) {
 // recordUnreachable records a call that could not reach the engine. If the request was sent before
 // the connection failed, the request itself may be the cause. A second such call from the same
 // client therefore does not take the engine down. In that case, the probe decides.
-func (l *liveness) recordUnreachable(by FailureSource) (look bool) {
+func (l *livenessState) recordUnreachable(by FailureSource) (look bool) {
 	if !l.isServing() && l.state != StatePending {
 		return false
 	}
@@ -149,22 +149,22 @@ type Health struct {
 	mu    sync.Mutex // never held during I/O
 	facts healthFacts
 
-	hooks    *hooks
+	hooks    *upstreamHooks
 	onReturn func() // called just before the upstream comes up from down
 }
 
 type healthFacts struct {
-	liveness    liveness
+	liveness    livenessState
 	isStalled   bool      // no progress; see stall.go
 	changedAt   time.Time // when the state last changed
 	downCount   uint64    // how many times the upstream went down or stalled
 	probedAt    time.Time
-	lastCheck   *LastCheck // lastCheck and lastFailure point to immutable values
+	lastCheck   *LastProbe // lastCheck and lastFailure point to immutable values
 	lastFailure *LastFailure
 }
 
-// LastCheck is the result of the newest probe, for the status page.
-type LastCheck struct {
+// LastProbe is the result of the newest probe, for the status page.
+type LastProbe struct {
 	OK           bool    `json:"ok"`
 	Reason       string  `json:"reason,omitempty"` // why the probe failed
 	Status       int     `json:"status,omitempty"` // HTTP status of the response
@@ -242,7 +242,7 @@ func (r *probeResult) verdict() probeVerdict {
 		return verdictGood
 	case !errors.As(r.err, &f):
 		return verdictBad
-	case f.Kind == http1.KindTimeout && (f.Clock != http1.ClockConnect || r.hostResponds):
+	case f.Kind == http1.KindTimeout && (f.Clock != http1.TimeoutConnect || r.hostResponds):
 		switch {
 		case r.hasProgressed:
 			return verdictProgress
@@ -263,7 +263,7 @@ func (h *Health) recordProbe(r probeResult) (serves bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.facts.probedAt = now
-	h.facts.lastCheck = &LastCheck{OK: r.isHealthy, Status: r.status, Milliseconds: float64(r.took.Microseconds()) / 1000}
+	h.facts.lastCheck = &LastProbe{OK: r.isHealthy, Status: r.status, Milliseconds: float64(r.took.Microseconds()) / 1000}
 	if !r.isHealthy {
 		h.facts.lastCheck.Reason = engine.FailureReason(r.err)
 		f := &LastFailure{At: now, During: "probe", Reason: h.facts.lastCheck.Reason, Detail: engine.FailureDetail(r.err), Status: r.status}

@@ -18,8 +18,8 @@ var begun = time.Now()
 // stateMachines contains an upstream's two state machines. liveness decides whether the upstream is
 // up, and circuit decides whether calls are admitted.
 type stateMachines struct {
-	liveness liveness
-	circuit  circuit
+	liveness livenessState
+	circuit  breakerCircuit
 }
 
 // TestHealth plays scripts against the state machines. A script is a list of words:
@@ -98,7 +98,7 @@ func TestHealth(t *testing.T) {
 		{"trials go through once probes pass", "+ b b b b b - - - + + 1.1", StateUp, "half-open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := stateMachines{liveness: liveness{fall: 3, rise: 2}}
+			h := stateMachines{liveness: livenessState{fall: 3, rise: 2}}
 			now := at(0)
 			for _, word := range strings.Fields(c.script) {
 				playStep(t, &h, word, &now)
@@ -120,7 +120,7 @@ func TestHealth(t *testing.T) {
 // 0 rejected, ~ refused.
 func playStep(t *testing.T, h *stateMachines, word string, now *time.Time) (generate bool) {
 	t.Helper()
-	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
+	if verdict, ok := map[string]engine.GenerationVerdict{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
 		h.circuit.recordGeneration(verdict, word[0] == 'P', *now)
 		return false
 	}
@@ -218,7 +218,7 @@ func TestBreakerEvidence(t *testing.T) {
 		{"one client's lost connections leave the engine up", "+ u@a u@a u@a", 0, "closed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := stateMachines{liveness: liveness{fall: 3, rise: 2, state: StateUp}}
+			h := stateMachines{liveness: livenessState{fall: 3, rise: 2, state: StateUp}}
 			now, asks := at(0), 0
 			for _, word := range strings.Fields(c.script) {
 				if playStep(t, &h, word, &now) {
@@ -244,7 +244,7 @@ func (h *stateMachines) breaker(now time.Time) string {
 
 // TestHealthAsksForAProbe checks which outcomes of a call request an immediate probe.
 func TestHealthAsksForAProbe(t *testing.T) {
-	h := liveness{fall: 3, rise: 2}
+	h := livenessState{fall: 3, rise: 2}
 	h.recordProbe(verdictGood)
 	for o, want := range map[Outcome]bool{
 		OutcomeUnreachable: true, OutcomeTimeout: true,
@@ -257,15 +257,15 @@ func TestHealthAsksForAProbe(t *testing.T) {
 	}
 }
 
-func TestWindowForgets(t *testing.T) {
+func TestOutcomeWindowExpires(t *testing.T) {
 	var w outcomeWindow
 	for i := range 3 * minWindowOutcomes {
-		w.add(true, at(time.Duration(i)*time.Millisecond))
+		w.addOutcome(true, at(time.Duration(i)*time.Millisecond))
 	}
 	if !w.shareExceeded(at(time.Second)) || w.shareExceeded(at(11*time.Second)) {
 		t.Error("the window does not slide")
 	}
-	w.add(false, at(20*time.Second)) // reuses an old bucket
+	w.addOutcome(false, at(20*time.Second)) // reuses an old bucket
 	if w.shareExceeded(at(20 * time.Second)) {
 		t.Error("an old bucket was counted again")
 	}

@@ -20,12 +20,12 @@ type Guard interface {
 
 // Names of the places that this package guards.
 const (
-	guardProbe      = "probe"      // a round of an upstream's prober
-	guardGeneration = "generation" // a generation probe
-	guardAddresses  = "addresses"  // a discovery of endpoints
-	guardWake       = "wake"       // a request that wakes an engine
-	guardStall      = "stall"      // a check for progress
-	guardRoom       = "room"       // waking the calls that are waiting for a slot
+	guardProbe       = "probe"      // a round of an upstream's prober
+	guardGeneration  = "generation" // a generation probe
+	guardAddresses   = "addresses"  // a discovery of endpoints
+	guardWake        = "wake"       // a request that wakes an engine
+	guardStall       = "stall"      // a check for progress
+	guardSlotWakeups = "room"       // waking the calls that are waiting for a slot
 )
 
 // unguarded does not catch panics.
@@ -33,14 +33,14 @@ type unguarded struct{ http1.Unguarded }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 
-// hooks contains the callbacks and the log that an upstream's parts share.
-type hooks struct {
+// upstreamHooks contains the callbacks and the log that an upstream's parts share.
+type upstreamHooks struct {
 	log           *zap.Logger // every entry includes the upstream's name
 	guard         Guard
 	wakeWaiting   func() // wakes the calls that are waiting for a slot; a part's lock may be held
 	modelsChanged func() // called when the published models change; a part's lock may be held
 	// slotAccount returns the fleet's exact slot account, or nil if there is no fleet.
-	slotAccount func() SlotAccount
+	slotAccount func() FleetSlotAccount
 }
 
 // Moment is a time on the monotonic clock, for comparisons while picking an upstream. It is

@@ -37,7 +37,7 @@ func startBusyEngine(t *testing.T) *busyEngine {
 	begun := make(chan bool, busyCalls)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
 		for {
-			r, _, ok := p.Request()
+			r, _, ok := p.ReadRequest()
 			switch {
 			case !ok:
 				return
@@ -123,7 +123,8 @@ func (w *busyEngine) call(path string) error {
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := startBusyEngine(t)
-	time.Sleep(100 * time.Millisecond) // by now, all data is acknowledged, so only HostWatch can detect the loss
+	// By now, all data is acknowledged, so only HostWatch can detect the loss.
+	time.Sleep(100 * time.Millisecond)
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
 		rawserver.DropAll(t, c)

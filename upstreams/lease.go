@@ -28,7 +28,7 @@ type Lease struct {
 	unreadTokens   int64         // all prompt tokens, including cached ones, until the first token; then 0
 	unreadUncached int64         // like unreadTokens, but without cached tokens
 	prefillTime    time.Duration // prefill time; 0 if not measured
-	startLoad      startLoad
+	startLoad      loadAtAcquire
 	features       Features
 	disputed       *DisputedRefusal // resolved when the call ends; may be nil
 	mayBeLoading   bool             // the model may still be loading
@@ -36,8 +36,8 @@ type Lease struct {
 	exchange       http1.Exchange   // embedded by value to save an allocation
 }
 
-// startLoad is the load at the upstream when the call acquired its slot, including the call itself.
-type startLoad struct {
+// loadAtAcquire is the load at the upstream when the call acquired its slot, including the call itself.
+type loadAtAcquire struct {
 	startedAt Moment
 	calls     float64 // see estimatedCalls
 	unread    int64   // prompt tokens that the engine has not read yet
@@ -82,7 +82,7 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 	if !ok {
 		return nil, false
 	}
-	if !u.slots.tryTake(p, free) {
+	if !u.slots.tryAcquire(p, free) {
 		if trial {
 			u.Breaker.trialRunning.Store(false)
 			u.hooks.wakeWaiting() // calls could not use the engine during the trial
@@ -104,16 +104,16 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 	l.unreadTokens, l.unreadUncached = int64(max(0, prompt.Tokens)), l.loadTokens
 	u.Progress.AddUnread(l.unreadTokens)
 	at := MomentOf(now)
-	l.startLoad = startLoad{at, estimatedCalls(u, at), u.slots.unreadTokens.Add(l.unreadUncached)}
+	l.startLoad = loadAtAcquire{at, estimatedCalls(u, at), u.slots.unreadTokens.Add(l.unreadUncached)}
 	if l.startLoad.unread == l.unreadUncached {
 		u.slots.promptStart.Store(int64(l.startLoad.startedAt))
 	}
 	return l, true
 }
 
-// enterTurn enters the turn of the lease's model. If it is another model's turn, enterTurn releases
+// enterModelTurn enters the turn of the lease's model. If it is another model's turn, enterModelTurn releases
 // the slot and returns false.
-func (l *Lease) enterTurn(now time.Time) bool {
+func (l *Lease) enterModelTurn(now time.Time) bool {
 	place := l.model.turn.Load()
 	if place == nil {
 		return true
@@ -134,15 +134,15 @@ func (l *Lease) enterTurn(now time.Time) bool {
 	return false
 }
 
-// leaveTurn leaves the turn of the lease's model, if the upstream's models take turns.
-func (l *Lease) leaveTurn(o Outcome, now time.Time) {
+// leaveModelTurn leaves the turn of the lease's model, if the upstream's models take turns.
+func (l *Lease) leaveModelTurn(o Outcome, now time.Time) {
 	if l.turn == nil {
 		return
 	}
 	if o == OutcomeOK {
 		l.turn.RecordLoaded(0)
 	}
-	l.turn.Leave(now)
+	l.turn.EndCall(now)
 	l.up.Models.scheduleTurnChange(now)
 }
 
@@ -181,7 +181,7 @@ func (l *Lease) RecordFirstToken(ttft time.Duration) {
 	if l.mayBeLoading {
 		l.model.lastLoaded.Store(time.Now().UnixNano())
 	}
-	if l.turn == nil || !l.turn.IsCold() { // otherwise the time includes loading the model
+	if l.turn == nil || !l.turn.MayBeUnloaded() { // otherwise the time includes loading the model
 		l.up.Averages.ttft.update(ttft.Seconds(), 0, 0.1)
 		// Engines read prompts one after another. The prefill of this prompt therefore began no
 		// earlier than the first token of the previous call.
@@ -270,7 +270,7 @@ func (l *Lease) MarkBuffering() {
 
 // passLongTrial closes the breaker if this call is still the trial.
 func (l *Lease) passLongTrial() {
-	defer l.up.hooks.guard.Catch(guardRoom, nil)
+	defer l.up.hooks.guard.Catch(guardSlotWakeups, nil)
 	if l.isTrial.CompareAndSwap(true, false) {
 		l.up.Breaker.closeDuringTrial(time.Now())
 	}
@@ -326,7 +326,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		o = OutcomeClientGone // a timeout while the engine loads the model is not a failure
 		l.up.probeControl.probeNow()
 	}
-	l.leaveTurn(o, now)
+	l.leaveModelTurn(o, now)
 	passedOn = l.reportOutcome(o, by, l.isTrial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
@@ -334,7 +334,8 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 // reports whether a generation probe should confirm the failure.
 func (l *Lease) reportOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.IsFailure() || o == OutcomeRefused || o == OutcomeModelGone { // an engine that fails fast must not look idle
+	// An engine that fails fast must not look idle.
+	if o.IsFailure() || o == OutcomeRefused || o == OutcomeModelGone {
 		u.penalty.addFailure(MomentOf(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

@@ -200,7 +200,7 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Fatal("a lease while open")
 	}
-	later := now.Add(coolDown + time.Millisecond)
+	later := now.Add(breakerCoolDown + time.Millisecond)
 	if !u.IsEligibleIn(StateUp, MomentOf(later)) || u.Breaker.StateAt(later) != BreakerHalfOpen {
 		t.Fatal("not half-open")
 	}
@@ -255,11 +255,11 @@ func TestTrialEndsWell(t *testing.T) {
 			}
 			return l
 		}
-		trial(coolDown).Release(OutcomeBadResponse)
-		l := trial(2 * coolDown)
+		trial(breakerCoolDown).Release(OutcomeBadResponse)
+		l := trial(2 * breakerCoolDown)
 		sleepAndSettle(longTrialTime - time.Millisecond)
 		l.Release(OutcomeBadResponse)
-		l = trial(4 * coolDown)
+		l = trial(4 * breakerCoolDown)
 		sleepAndSettle(longTrialTime)
 		if u.Breaker.StateAt(time.Now()) != BreakerClosed || !u.IsEligibleIn(StateUp, MomentOf(time.Now())) {
 			t.Error("a long stream keeps everyone else out")
@@ -274,7 +274,7 @@ func TestTrialEndsWell(t *testing.T) {
 				break
 			}
 		}
-		trial(8 * coolDown).Release(OutcomeOK) // the trial succeeds, but the next call fails
+		trial(8 * breakerCoolDown).Release(OutcomeOK) // the trial succeeds, but the next call fails
 	})
 }
 
@@ -286,7 +286,7 @@ func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	for i := range openAfterFailures {
 		(&Lease{up: u}).reportOutcome(OutcomeTimeout, FailureSource{Key: strconv.Itoa(i)}, false, time.Now())
 	}
-	later := time.Now().Add(coolDown + time.Millisecond)
+	later := time.Now().Add(breakerCoolDown + time.Millisecond)
 	if _, ok := u.TryLease("", PoolText, 0, later); ok {
 		t.Fatal("over the limit")
 	}
@@ -329,14 +329,14 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set
 	s.byID[u.identity.id] = u
-	if !u.Breaker.trialRunning.CompareAndSwap(false, true) || !u.slots.tryTake(PoolText, 0) {
+	if !u.Breaker.trialRunning.CompareAndSwap(false, true) || !u.slots.tryAcquire(PoolText, 0) {
 		t.Fatal("no slot")
 	}
 	nobody, err := s.Plan(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Retire(nobody)
+	s.RetireOmitted(nobody)
 	if u.removal.isRemoved.Load() || len(s.All()) != 1 {
 		t.Fatal("gone with a slot taken")
 	}
@@ -369,7 +369,7 @@ func TestPickPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkLook(b *testing.B) {
+func BenchmarkReadLoad(b *testing.B) {
 	u := newTestUpstream(b, config.Concurrency{Shared: 4})
 	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil), time.Now())
 	now := time.Now()

@@ -9,8 +9,9 @@ import (
 
 // Load is a snapshot of one pool's load at an upstream.
 type Load struct {
-	Active int     // this edge's leases plus Elsewhere; all pools if they share the limit
-	Taken  int     // occupied slots: Active (without Elsewhere if there is a SlotAccount), or Limit if busy
+	Active int // this edge's leases plus Elsewhere; all pools if they share the limit
+	// Occupied slots: Active (without Elsewhere if there is a FleetSlotAccount), or Limit if busy.
+	Taken  int
 	Others int     // requests of the engine's other clients, from its last fresh report
 	Usual  float64 // average of Others over othersAverageTime, used for routing
 	// Elsewhere is the number of calls that the fleet's other edges have reported.
@@ -108,8 +109,8 @@ func slowStartLoad(since int64, limit int) float64 {
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
-// Work is the work of one or more edges at an upstream.
-type Work struct {
+// EdgeWork is the work of one or more edges at an upstream.
+type EdgeWork struct {
 	InFlight [poolCount]int // calls by pool
 	Down     bool           // at least one of the edges reports the upstream as down
 }
@@ -118,7 +119,7 @@ type Work struct {
 type LocalWork struct {
 	ID       ID
 	Upstream *Upstream
-	Work     Work
+	Work     EdgeWork
 	// Placed counts the calls that this edge has sent to the upstream since joining the fleet. It
 	// excludes calls whose conversation already had turns at the upstream.
 	Placed int64
@@ -144,7 +145,7 @@ func (s *Set) LocalWork(dst []LocalWork) []LocalWork {
 // OtherEdgesWork is the work that the other edges of the fleet have reported.
 type OtherEdgesWork struct {
 	Edges int // live edges, including this one
-	Works map[ID]Work
+	Works map[ID]EdgeWork
 	// Placed contains this edge's LocalWork.Placed for each upstream, as of the report.
 	Placed map[ID]int64
 }
@@ -154,7 +155,7 @@ type OtherEdgesWork struct {
 // immediate probe of that upstream. The report alone does not take the upstream down.
 func (s *Set) SetOtherEdges(e *OtherEdgesWork) {
 	for _, u := range s.All() {
-		v := &otherEdges{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
+		v := &otherEdges{EdgeWork: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
 		before := u.slots.setOtherEdges(v, 0)
 		if v.Down && (before == nil || !before.Down) && u.Health.currentState() == StateUp && u.Mode() != ModeMaintenance {
 			u.probeControl.probeNow()
@@ -181,7 +182,7 @@ func IsDownElsewhere(u *Upstream) bool {
 
 // otherEdges is the reported work of other edges at one upstream. It is immutable.
 type otherEdges struct {
-	Work
+	EdgeWork
 	edges  int
 	placed int64 // fleetSlots.placed at the time of the report
 }
@@ -207,9 +208,9 @@ func (v *otherEdges) hasFewerCalls(before *otherEdges) bool {
 	return false
 }
 
-// SlotAccount counts exactly how many calls all edges of a fleet have at an upstream. It is safe
+// FleetSlotAccount counts exactly how many calls all edges of a fleet have at an upstream. It is safe
 // for concurrent use.
-type SlotAccount interface {
+type FleetSlotAccount interface {
 	// AcquireSlot acquires a slot if fewer than limit slots are in use. It may block on the fleet's
 	// store.
 	AcquireSlot(limit int, now time.Time) bool
@@ -222,11 +223,11 @@ type fleetSlots struct {
 	edges        atomic.Int64               // number of edges that share the slots; 0: as configured
 	placed       atomic.Int64               // see LocalWork.Placed
 	accountSlots atomic.Int64               // number of slots acquired from the account
-	account      atomic.Pointer[SlotAccount]
+	account      atomic.Pointer[FleetSlotAccount]
 }
 
 // takeFromAccount acquires a slot from the account. If there is no account, it returns true.
-func (f *fleetSlots) takeFromAccount(c *capacity) bool {
+func (f *fleetSlots) takeFromAccount(c *slotCapacity) bool {
 	a := f.account.Load()
 	if a == nil {
 		return true
@@ -274,7 +275,7 @@ func (s *slots) slotDivisor(l Limits, configured int) int {
 }
 
 // addToLoad adds the work of other edges to the load l.
-func (v *otherEdges) addToLoad(l *Load, c *capacity, p Pool, placed int64) {
+func (v *otherEdges) addToLoad(l *Load, c *slotCapacity, p Pool, placed int64) {
 	if v == nil {
 		return
 	}

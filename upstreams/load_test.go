@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-func TestLimitsOf(t *testing.T) {
+func TestNewLimits(t *testing.T) {
 	generic, whisper, llama := mustProfile(t, "openai"), mustProfile(t, "whisper"), mustProfile(t, "llamacpp")
 	for _, c := range []struct {
 		name     string
@@ -23,7 +23,7 @@ func TestLimitsOf(t *testing.T) {
 		{"what the engine says", config.Concurrency{}, 9, llama, Limits{true, 9, 9, 9, "engine", false}},
 		{"the profile's", config.Concurrency{}, 0, whisper, Limits{true, 1, 1, 1, "profile", false}},
 		{"nobody knows", config.Concurrency{}, 0, generic, Limits{true, 16, 16, 16, "default", false}},
-		{"absurd", config.Concurrency{Shared: 1 << 30}, 0, generic, Limits{true, slotMax, slotMax, slotMax, "config", false}},
+		{"absurd", config.Concurrency{Shared: 1 << 30}, 0, generic, Limits{true, maxPoolSlots, maxPoolSlots, maxPoolSlots, "config", false}},
 	} {
 		if got := newLimits(c.conf, c.reported, c.profile); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
@@ -119,26 +119,26 @@ func TestUsualOthers(t *testing.T) {
 	if usual() != 0 {
 		t.Error("without a report")
 	}
-	u.book(&Report{Load: engine.Load{Running: 6}, At: now}, 0, now)
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 6}, At: now}, 0, now)
 	if usual() != 6 {
 		t.Errorf("the first report: %v", usual())
 	}
 	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
 		for d := every; d <= othersAverageTime; d += every {
 			now = now.Add(every)
-			u.book(&Report{At: now}, 0, now)
+			u.book(&LoadReport{At: now}, 0, now)
 		}
 	}
 	if want := 6 * math.Exp(-2); math.Abs(usual()-want) > 0.01 {
 		t.Errorf("after twice the time constant: %v, want %v", usual(), want)
 	}
 	now = now.Add(time.Hour)
-	u.book(&Report{Load: engine.Load{Running: 3}, At: now}, 0, now)
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 3}, At: now}, 0, now)
 	if usual() != 3 {
 		t.Errorf("after a gap: %v", usual())
 	}
 	now = now.Add(-time.Second)
-	u.book(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 5}, At: now}, 0, now)
 	if got := usual(); got < 3 || got > 5 {
 		t.Errorf("a report from before the last one: %v", got)
 	}
@@ -152,16 +152,16 @@ func TestOthers(t *testing.T) {
 	if u.Load(PoolText, now).Others != 0 {
 		t.Error("others without a report")
 	}
-	u.book(&Report{Load: engine.Load{Running: 5, Waiting: 2}, OwnAtScrape: 3, At: now}, 0, now)
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 5, Waiting: 2}, OwnAtScrape: 3, At: now}, 0, now)
 	if got := u.Load(PoolText, now).Others; got != 4 {
 		t.Errorf("others %d, want 4", got)
 	}
-	u.book(&Report{Load: engine.Load{Running: 2}, OwnAtScrape: 3, At: now}, 0, now)
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 2}, OwnAtScrape: 3, At: now}, 0, now)
 	if got := u.Load(PoolText, now).Others; got != 0 {
 		t.Errorf("others %d, want 0", got)
 	}
-	u.book(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
-	if got := u.Load(PoolText, now.Add(reportFreshIntervals*defaultInterval+time.Millisecond)).Others; got != 0 {
+	u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 5}, At: now}, 0, now)
+	if got := u.Load(PoolText, now.Add(reportFreshIntervals*defaultProbeInterval+time.Millisecond)).Others; got != 0 {
 		t.Errorf("others %d from a stale report", got)
 	}
 	if _, fresh := u.reports.newest(now.Add(time.Minute)); fresh {
@@ -235,7 +235,7 @@ func TestGhosts(t *testing.T) {
 		{"more come while some are there", 2, []step{{0, 0, 0}, {1, 1, 0}, {1, 2, 1}, {0, 2, 2}}},
 		{"more come while one is missing", 2, []step{{0, 0, 0}, {1, 1, 0}, {0, 1, 1}, {0, 0, 1}, {1, 2, 1}, {0, 2, 2}}},
 	} {
-		var g ghostTracker
+		var g ghostRequestTracker
 		now := time.Now()
 		var abandoned, freed, held int
 		for i, s := range c.steps {
@@ -251,19 +251,19 @@ func TestGhosts(t *testing.T) {
 			t.Errorf("%s: held %d, want %d; freed %d and in doubt %d of %d", c.name, held, c.held, freed, g.unconfirmed, abandoned)
 		}
 	}
-	var g ghostTracker
+	var g ghostRequestTracker
 	now := time.Now()
 	g.abandonedNow++
 	g.judgeReport(g.beginReport(now), 1, now)
-	g.judgeReport(g.beginReport(now), 1, now.Add(ghostMemory+time.Second))
+	g.judgeReport(g.beginReport(now), 1, now.Add(ghostSuspicionTime+time.Second))
 	if got := g.confirmed; got != 0 {
-		t.Errorf("%d ghosts after %v", got, ghostMemory)
+		t.Errorf("%d ghosts after %v", got, ghostSuspicionTime)
 	}
 }
 
-// TestPlacesSeen plays an engine's reports, two seconds apart. Each row contains the running calls,
+// TestConcurrencyEstimates plays an engine's reports, two seconds apart. Each row contains the running calls,
 // the waiting calls, and the resulting estimate of how many calls the engine runs concurrently.
-func TestPlacesSeen(t *testing.T) {
+func TestConcurrencyEstimates(t *testing.T) {
 	type step struct{ running, waiting, want int }
 	for _, c := range []struct {
 		name  string
@@ -278,7 +278,7 @@ func TestPlacesSeen(t *testing.T) {
 		{"one queue does not make it smaller for long", []step{{9, 2, 9}, {9, 2, 9}, {6, 0, 9}, {3, 1, 3}, {6, 0, 9}}},
 		{"it loads", []step{{0, 5, 0}, {0, 5, 0}, {0, 5, 0}}},
 	} {
-		var p placeTracker
+		var p concurrencyTracker
 		now := time.Now()
 		for i, s := range c.steps {
 			p.judgeReport(s.running, s.waiting, now)
@@ -288,21 +288,21 @@ func TestPlacesSeen(t *testing.T) {
 			now = now.Add(2 * time.Second)
 		}
 	}
-	p := placeTracker{estimate: 10, reportedAt: time.Now()}
-	p.judgeReport(0, 0, p.reportedAt.Add(placesGrowthTime))
+	p := concurrencyTracker{estimate: 10, reportedAt: time.Now()}
+	p.judgeReport(0, 0, p.reportedAt.Add(concurrencyGrowthTime))
 	if p.current != 27 {
 		t.Errorf("%d places some time after a queue at 10", p.current)
 	}
 }
 
-// TestPlacesWeigh checks that the observed places affect the load but not the limit, because the
+// TestConcurrencyAffectsLoad checks that the observed places affect the load but not the limit, because the
 // engine accepts more calls than it runs. Observed places apply only to a shared limit, and expire
 // with the reports.
-func TestPlacesWeigh(t *testing.T) {
+func TestConcurrencyAffectsLoad(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
 		for range 2 {
-			u.book(&Report{Load: engine.Load{Running: 4, Waiting: 3}, At: now}, 0, now)
+			u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 4, Waiting: 3}, At: now}, 0, now)
 			now = now.Add(time.Second)
 		}
 	}
@@ -331,14 +331,14 @@ func TestPlacesWeigh(t *testing.T) {
 	}
 }
 
-func TestGhostsDerate(t *testing.T) {
+func TestGhostsReduceLimit(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 2})
 	now := time.Now()
 	l, _ := u.TryLease("", PoolText, 0, now)
 	l.Release(OutcomeClientGone)
 	for range 2 {
 		batch := u.reports.beginReport(now)
-		u.book(&Report{Load: engine.Load{Running: 1}, At: now}, batch, now)
+		u.book(&LoadReport{EngineLoad: engine.EngineLoad{Running: 1}, At: now}, batch, now)
 	}
 	if got := u.Load(PoolText, now); got.Limit != 1 || got.Others != 0 || u.Limits().Text != 2 || u.Status(now).Ghosts != 1 {
 		t.Errorf("Load = %+v, want limit 1 and no others, with 1 ghost", got)
@@ -394,7 +394,7 @@ func TestSpeedometer(t *testing.T) {
 		for range 20 {
 			for _, n := range calls {
 				now += Moment(time.Second)
-				m.recordPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), startLoad{calls: n, unread: int64(n * 1000)}, now)
+				m.recordPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), loadAtAcquire{calls: n, unread: int64(n * 1000)}, now)
 				m.recordAnswer(time.Duration(100*slowness*(20+n)*float64(time.Millisecond)), 101, n, now)
 			}
 		}
@@ -434,8 +434,8 @@ func TestSpeedometer(t *testing.T) {
 	}
 	var none speedometer
 	for range 9 {
-		none.recordPrompt(0, 10, startLoad{calls: 1}, now)
-		none.recordPrompt(time.Second, 0, startLoad{calls: 1}, now)
+		none.recordPrompt(0, 10, loadAtAcquire{calls: 1}, now)
+		none.recordPrompt(time.Second, 0, loadAtAcquire{calls: 1}, now)
 		none.recordAnswer(time.Second, minAnswerTokens-1, 1, now)
 	}
 	if none.prefillFit.n != 0 || none.outputFit.n != 0 {
@@ -453,7 +453,7 @@ func TestSpeedometerFixedStart(t *testing.T) {
 		for i := range prompts {
 			now += Moment(time.Second)
 			n := tokens[i%len(tokens)]
-			m.recordPrompt(300*time.Millisecond+time.Duration(n)*100*time.Microsecond, n, startLoad{calls: 1, unread: n}, now)
+			m.recordPrompt(300*time.Millisecond+time.Duration(n)*100*time.Microsecond, n, loadAtAcquire{calls: 1, unread: n}, now)
 			m.recordAnswer(time.Second, 51, 1, now)
 		}
 		ok = speedOf(m, &v, now)
@@ -512,7 +512,7 @@ func TestSiblings(t *testing.T) {
 			for i := range n {
 				tokens := 4000 * (1 + i%2)
 				took := time.Duration(slow * float64(tokens) * 100e3)
-				m.speed.recordPrompt(took, int64(tokens), startLoad{calls: 1, unread: int64(tokens)}, now)
+				m.speed.recordPrompt(took, int64(tokens), loadAtAcquire{calls: 1, unread: int64(tokens)}, now)
 				m.speed.recordAnswer(time.Duration(slow)*time.Second, 51, 1, now)
 			}
 		}
@@ -533,7 +533,7 @@ func TestSiblings(t *testing.T) {
 			t.Errorf("%s: %.2f times slower, want %.2f to %.2f", name, by, c.least, c.most)
 		}
 		for range 20 { // short prompts reveal little about the speed
-			models[1].speed.recordPrompt(time.Second, longPromptTokens, startLoad{calls: 1, unread: longPromptTokens}, now)
+			models[1].speed.recordPrompt(time.Second, longPromptTokens, loadAtAcquire{calls: 1, unread: longPromptTokens}, now)
 		}
 		before := own
 		s.Refresh(now)
@@ -555,7 +555,7 @@ func TestSiblingsAfterReload(t *testing.T) {
 		now := MomentOf(time.Now())
 		for i, m := range models {
 			for range 200 {
-				m.speed.recordPrompt(time.Duration(1+2*i)*time.Second, 10_000, startLoad{calls: 1}, now)
+				m.speed.recordPrompt(time.Duration(1+2*i)*time.Second, 10_000, loadAtAcquire{calls: 1}, now)
 			}
 		}
 		now += Moment(idle)
@@ -602,7 +602,7 @@ func TestPromptTrust(t *testing.T) {
 // engine does not count, because it does not reveal the prefill speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
-	m := u.Models.Entry("m")
+	m := u.Models.FindModel("m")
 	take := func() *Lease {
 		l, ok := m.TryLease("", PoolText, Prompt{Tokens: 9000, Uncached: 1000}, 0, now)
 		if !ok {
@@ -646,10 +646,10 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 }
 
-// TestLeaseBooksUncachedTokens checks that a lease counts the tokens that the engine has to read.
+// TestLeaseRecordsUncachedTokens checks that a lease counts the tokens that the engine has to read.
 // The engine's report corrects this number. At the first token, the number of unread tokens becomes
 // 0. For the stall bound, the whole prompt counts.
-func TestLeaseBooksUncachedTokens(t *testing.T) {
+func TestLeaseRecordsUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {
 		t.Helper()
@@ -658,7 +658,7 @@ func TestLeaseBooksUncachedTokens(t *testing.T) {
 			t.Errorf("%s: %d tokens, %d unread; want %d, %d", what, l.Tokens, l.Unread, tokens, unread)
 		}
 	}
-	l, ok := u.Models.Entry("m").TryLease("", PoolText, Prompt{Tokens: 5000, Uncached: 700}, 0, now)
+	l, ok := u.Models.FindModel("m").TryLease("", PoolText, Prompt{Tokens: 5000, Uncached: 700}, 0, now)
 	if !ok {
 		t.Fatal("no slot")
 	}

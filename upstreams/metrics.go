@@ -10,11 +10,11 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// series contains the metrics of an upstream. The set's mutex guards the field set and the fields
+// upstreamMetrics contains the metrics of an upstream. The set's mutex guards the field set and the fields
 // after it.
-type series struct {
+type upstreamMetrics struct {
 	attempts  [outcomeCount]*metrics.Counter
-	abandoned [fateCount]*metrics.Counter
+	abandoned [slotFateCount]*metrics.Counter
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
@@ -28,7 +28,7 @@ var wakeResults = [...]string{"asked", "failed"}
 const wakeAsked, wakeFailed = 0, 1
 
 // countFates adds fates, the number of abandoned calls by fate, to the counters.
-func (s *series) countFates(fates [fateCount]int) {
+func (s *upstreamMetrics) countFates(fates [slotFateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)
 	}
@@ -36,7 +36,7 @@ func (s *series) countFates(fates [fateCount]int) {
 
 // createMetrics creates the metrics set. All label values are configured names or constants, so the
 // number of series is bounded.
-func (s *series) createMetrics(u *Upstream) {
+func (s *upstreamMetrics) createMetrics(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
 	s.currentSet.Store(set)
@@ -61,17 +61,17 @@ func (s *series) createMetrics(u *Upstream) {
 	}
 	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return now.Sub(u.Health.factsSnapshot().changedAt).Seconds() })
 	gauge("admitted"+label+"}", func(time.Time) float64 { return boolToFloat(u.Mode() == ModeReady) })
-	reported := func(name string, read func(r *Report) float64) {
+	reported := func(name string, read func(r *LoadReport) float64) {
 		gauge(name+label+"}", func(now time.Time) float64 {
 			if r := u.reports.last.Load(); r.isFresh(MomentOf(now)) {
-				return read(&r.Report)
+				return read(&r.LoadReport)
 			}
 			return -1
 		})
 	}
-	reported("running", func(r *Report) float64 { return float64(r.Running) })
-	reported("waiting", func(r *Report) float64 { return float64(r.Waiting) })
-	reported("kv_usage_ratio", func(r *Report) float64 { return r.KVUsage })
+	reported("running", func(r *LoadReport) float64 { return float64(r.Running) })
+	reported("waiting", func(r *LoadReport) float64 { return float64(r.Waiting) })
+	reported("kv_usage_ratio", func(r *LoadReport) float64 { return r.KVUsage })
 	gauge("others"+label+"}", func(now time.Time) float64 {
 		others, _ := u.reports.otherRequests(MomentOf(now))
 		return float64(others)
@@ -94,11 +94,11 @@ func (s *series) createMetrics(u *Upstream) {
 	}
 	speed("prompt_tokens_per_second", func(v *ModelSpeed) float64 { return v.Prompt })
 	speed("answer_tokens_per_second", func(v *ModelSpeed) float64 { return v.Answer })
-	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.client.hosts.SurplusCount()) })
+	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.client.hosts.UnsolicitedCount()) })
 	for o := range outcomeCount {
 		newOrRevivedCounter(set, &s.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
 	}
-	for f := range fateCount {
+	for f := range slotFateCount {
 		newOrRevivedCounter(set, &s.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
 	for i, result := range wakeResults {

@@ -9,15 +9,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// Mode is the operator's setting for an upstream, independent of its probes. It survives reloads
+// OperatorMode is the operator's setting for an upstream, independent of its probes. It survives reloads
 // that keep the upstream, but not a restart.
-type Mode uint8
+type OperatorMode uint8
 
 // In drain and maintenance, the upstream gets no new calls. Running calls finish at the upstream,
 // or move to another upstream after the drain time (ShouldHandOver). In maintenance, the upstream
 // is also not probed, so that an engine under repair does not fill the log.
 const (
-	ModeReady Mode = iota
+	ModeReady OperatorMode = iota
 	ModeDrain
 	ModeMaintenance
 )
@@ -25,13 +25,13 @@ const (
 var modeNames = [...]string{"ready", "drain", "maintenance"}
 
 // String returns ready, drain or maintenance.
-func (m Mode) String() string { return modeNames[m] }
+func (m OperatorMode) String() string { return modeNames[m] }
 
 // ParseMode parses the name of a mode.
-func ParseMode(name string) (Mode, error) {
+func ParseMode(name string) (OperatorMode, error) {
 	for i, n := range modeNames {
 		if n == name {
-			return Mode(i), nil
+			return OperatorMode(i), nil
 		}
 	}
 	return 0, fmt.Errorf("mode %q is none of ready, drain, maintenance", name)
@@ -45,22 +45,22 @@ type modeSwitch struct {
 	changedAt time.Time // zero if the mode was never changed
 }
 
-// handover is the timer for an upstream that gets no new calls. When the timer fires, running calls
+// handoverTimer is the timer for an upstream that gets no new calls. When the timer fires, running calls
 // should move to other upstreams. Calls that no other upstream can accept stay.
-type handover struct {
+type handoverTimer struct {
 	isDue atomic.Bool
 
 	mu    sync.Mutex
 	timer *time.Timer // nil while the upstream gets calls
 }
 
-func (h *handover) start(after time.Duration, hooks *hooks) {
+func (h *handoverTimer) start(after time.Duration, hooks *upstreamHooks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer == nil {
 		var own *time.Timer
 		own = time.AfterFunc(after, func() {
-			defer hooks.guard.Catch(guardRoom, nil)
+			defer hooks.guard.Catch(guardSlotWakeups, nil)
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.isDue.Store(h.timer == own)
@@ -69,7 +69,7 @@ func (h *handover) start(after time.Duration, hooks *hooks) {
 	}
 }
 
-func (h *handover) stop() {
+func (h *handoverTimer) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer != nil {
@@ -92,12 +92,12 @@ func updateHandover(u *Upstream) {
 	}
 }
 
-func (m *modeSwitch) current() Mode { return Mode(m.mode.Load()) }
+func (m *modeSwitch) current() OperatorMode { return OperatorMode(m.mode.Load()) }
 
-func (m *modeSwitch) set(mode Mode) (before Mode) {
+func (m *modeSwitch) set(mode OperatorMode) (before OperatorMode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if before = Mode(m.mode.Swap(uint32(mode))); before != mode {
+	if before = OperatorMode(m.mode.Swap(uint32(mode))); before != mode {
 		m.changedAt = time.Now()
 	}
 	return before
@@ -111,10 +111,10 @@ func (m *modeSwitch) secondsSinceChange(now time.Time) float64 {
 }
 
 // Mode returns the operator's setting.
-func (u *Upstream) Mode() Mode { return u.mode.current() }
+func (u *Upstream) Mode() OperatorMode { return u.mode.current() }
 
 // SetMode changes the mode. When an upstream leaves maintenance, SetMode probes it immediately.
-func (u *Upstream) SetMode(m Mode) {
+func (u *Upstream) SetMode(m OperatorMode) {
 	before := u.mode.set(m)
 	if before == m {
 		return

@@ -17,18 +17,18 @@ import (
 // after a 404, or if no list contains the model.
 
 const (
-	// unlistedOutage is the duration of an outage that the list cannot end.
-	unlistedOutage = 30 * time.Second
-	// listedOutage is how long a listed model stays out of service after its second 404. Each later
-	// 404 doubles the duration, up to maxListedOutage. These durations are short, because a 404 may
+	// unlistedModelOutage is the duration of an outage that the list cannot end.
+	unlistedModelOutage = 30 * time.Second
+	// listedModelOutage is how long a listed model stays out of service after its second 404. Each later
+	// 404 doubles the duration, up to maxListedModelOutage. These durations are short, because a 404 may
 	// concern only one client's request.
-	listedOutage    = time.Second
-	maxListedOutage = 4 * time.Second
-	// If no 404 occurs during flapMemory, the next 404 counts as the first 404 again.
-	flapMemory = 2 * time.Minute
+	listedModelOutage    = time.Second
+	maxListedModelOutage = 4 * time.Second
+	// If no 404 occurs during modelFlapMemory, the next 404 counts as the first 404 again.
+	modelFlapMemory = 2 * time.Minute
 	// minMissingSources is the number of independent 404s that outweigh the model list.
 	minMissingSources = 2
-	// For rereadListTime after a 404, the prober reads the list every confirmPause.
+	// For rereadListTime after a 404, the prober reads the list every failureConfirmPause.
 	rereadListTime = 30 * time.Second
 )
 
@@ -46,7 +46,7 @@ type missingModels map[string]missingModel
 type recentOutages struct {
 	lastAt  time.Time // time of the newest 404
 	count   int
-	sources evidence // sources of the 404s
+	sources failureEvidence // sources of the 404s
 }
 
 // isConfirmed reports whether more than one client got a 404 for the name. Clients without a key
@@ -60,16 +60,16 @@ func (s *ServedModels) recordModelGone(f FailureSource, now time.Time) {
 	defer s.mu.Unlock()
 	v := s.view.Load()
 	r := s.flaps[f.Served]
-	if now.Sub(r.lastAt) > flapMemory {
+	if now.Sub(r.lastAt) > modelFlapMemory {
 		r = recentOutages{}
 	}
 	r.lastAt = now
-	r.sources.add(f, now)
+	r.sources.addFailure(f, now)
 	g, away := v.missing[f.Served]
 	leaves := away || r.isConfirmed(f) || r.count == 0 && v.list.Contains(v.profile, f.Served)
 	if leaves && !away { // if the model was already missing, this request was sent before the first 404
 		if r.count > 0 {
-			g.minOutage = min(maxListedOutage, listedOutage<<min(r.count-1, 8))
+			g.minOutage = min(maxListedModelOutage, listedModelOutage<<min(r.count-1, 8))
 		}
 		r.count++
 	}
@@ -102,7 +102,7 @@ func (m missingModels) stillMissing(p *engine.Profile, list *engine.ModelList, b
 	var next missingModels
 	for name, g := range m {
 		since := begun.Sub(g.at)
-		stays := since < 0 || since < g.minOutage || !list.Contains(p, name) && (list.IsAuthoritative(p, name) || since < unlistedOutage)
+		stays := since < 0 || since < g.minOutage || !list.Contains(p, name) && (list.IsAuthoritative(p, name) || since < unlistedModelOutage)
 		if stays {
 			if next == nil {
 				next = missingModels{}

@@ -42,11 +42,11 @@ func TestModelGone(t *testing.T) {
 		t.Error("one call alone took away what no list can bring back")
 	}
 	u.RecordModelGone(FailureSource{Served: "w"})
-	u.Models.setList(nil, time.Now().Add(unlistedOutage/2))
+	u.Models.setList(nil, time.Now().Add(unlistedModelOutage/2))
 	if serves(t, u, "w") {
 		t.Error("back too soon")
 	}
-	u.Models.setList(nil, time.Now().Add(unlistedOutage+time.Second))
+	u.Models.setList(nil, time.Now().Add(unlistedModelOutage+time.Second))
 	if !serves(t, u, "w") {
 		t.Error("never back")
 	}
@@ -63,21 +63,22 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		synctest.Wait()
 		for i, bounds := range [][2]time.Duration{
 			{0, 200 * time.Millisecond},
-			{listedOutage, 2300 * time.Millisecond},
-			{2 * listedOutage, 3500 * time.Millisecond},
-			{maxListedOutage, 6 * time.Second},
-			{maxListedOutage, 6 * time.Second},
+			{listedModelOutage, 2300 * time.Millisecond},
+			{2 * listedModelOutage, 3500 * time.Millisecond},
+			{maxListedModelOutage, 6 * time.Second},
+			{maxListedModelOutage, 6 * time.Second},
 		} {
 			if !serves(t, u, "m") || u.RetryDelay("m", time.Now()) != 0 {
 				t.Fatal("not served")
 			}
 			gone := time.Now()
 			u.RecordModelGone(FailureSource{Served: "m"})
-			u.RecordModelGone(FailureSource{Served: "m"}) // from a call that was already running; not logged again
+			// From a call that was already running; not logged again.
+			u.RecordModelGone(FailureSource{Served: "m"})
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
-			if next := u.RetryDelay("m", gone); next > kickPause {
+			if next := u.RetryDelay("m", gone); next > minRequestedProbePause {
 				t.Errorf("404 number %d: the next look is said to be %v away", i+1, next)
 			}
 			for !serves(t, u, "m") {
@@ -96,7 +97,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
 			t.Errorf("last failure %+v", f)
 		}
-		sleepAndSettle(flapMemory + time.Second)
+		sleepAndSettle(modelFlapMemory + time.Second)
 		u.RecordModelGone(FailureSource{Served: "m"})
 		sleepAndSettle(200 * time.Millisecond)
 		if !serves(t, u, "m") {
@@ -140,9 +141,9 @@ func TestModelGoneByOneClient(t *testing.T) {
 	}
 }
 
-// TestModelGoneForGood checks that a model stays out of service while the engine does not list it,
+// TestModelStaysGoneUntilListed checks that a model stays out of service while the engine does not list it,
 // and returns soon after the engine lists it again.
-func TestModelGoneForGood(t *testing.T) {
+func TestModelStaysGoneUntilListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
 		u := probedUpstream(t, e, "vllm", "m")
@@ -178,22 +179,22 @@ func TestNextChance(t *testing.T) {
 		synctest.Wait()
 		now := time.Now()
 		if d := u.RetryDelay("m", now); d != 0 {
-			t.Errorf("NextChance while up = %v, want 0", d)
+			t.Errorf("EstimateAcceptDelay while up = %v, want 0", d)
 		}
 		for i := range openAfterFailures {
 			u.failFor(t, i, OutcomeBadResponse)
 		}
-		if d := u.RetryDelay("m", now); d != coolDown {
+		if d := u.RetryDelay("m", now); d != breakerCoolDown {
 			t.Errorf("breaker open: %v", d)
 		}
 		e.set(0, 0)
 		sleepAndSettle(time.Minute)
-		if d := u.RetryDelay("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
-			t.Errorf("state %v, NextChance = %v; want down and the pause between probes", u.State(), d)
+		if d := u.RetryDelay("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultProbeInterval*11/10+recoveryConfirmPause {
+			t.Errorf("state %v, EstimateAcceptDelay = %v; want down and the pause between probes", u.State(), d)
 		}
 		u.removal.isRetiring.Store(true)
 		if d := u.RetryDelay("m", time.Now()); d < time.Minute {
-			t.Errorf("NextChance while retiring = %v, want at least 1 m", d)
+			t.Errorf("EstimateAcceptDelay while retiring = %v, want at least 1 m", d)
 		}
 	})
 }

@@ -24,11 +24,11 @@ type ServedModels struct {
 	expected        []string // served names that routes request from this upstream
 	entries         map[string]*ServedModel
 	flaps           map[string]recentOutages // by served name
-	publishedModels engine.Listing           // derives the published models from the list
+	publishedModels engine.TrackedModels     // derives the published models from the list
 	publishesList   bool                     // the list determines the published models
 	turnTimer       *time.Timer              // calls handleTurnChange; nil until first used
 
-	hooks *hooks
+	hooks *upstreamHooks
 }
 
 func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) {
@@ -66,7 +66,7 @@ func setTurnTimer(s *ServedModels, now time.Time) {
 }
 
 func (s *ServedModels) handleTurnChange() {
-	defer s.hooks.guard.Catch(guardRoom, nil)
+	defer s.hooks.guard.Catch(guardSlotWakeups, nil)
 	s.hooks.wakeWaiting()
 	s.scheduleTurnChange(time.Now())
 }
@@ -99,37 +99,38 @@ func (v *modelView) isLoaded(served string) (loaded, ok bool) {
 type ServedModel struct {
 	speed         speedometer
 	responses     responseTimes
-	callTime      average // seconds that a successful call holds its slot
+	callTime      movingAverage // seconds that a successful call holds its slot
 	lacking       lackTracker
 	isUnavailable atomic.Bool
 	contextLength atomic.Int64                    // in tokens; 0 if not reported
 	turn          atomic.Pointer[residency.Model] // nil if the upstream's models take no turns
-	lastLoaded    atomic.Int64                    // when a call last found the model loaded, in Unix nanoseconds
-	adapterAway   atomic.Bool                     // the model is an adapter that is probably not loaded
-	served        string
-	lastUsed      time.Time // when the engine last reported that this adapter is in use; guarded by models.mu
-	models        *ServedModels
+	// When a call last found the model loaded, in Unix nanoseconds.
+	lastLoaded  atomic.Int64
+	adapterAway atomic.Bool // the model is an adapter that is probably not loaded
+	served      string
+	lastUsed    time.Time // when the engine last reported that this adapter is in use; guarded by models.mu
+	models      *ServedModels
 }
 
-// Available is like ServedModels.Serves, for this name.
-func (m *ServedModel) Available() bool { return !m.isUnavailable.Load() }
+// IsAvailable is like ServedModels.Serves, for this name.
+func (m *ServedModel) IsAvailable() bool { return !m.isUnavailable.Load() }
 
-// CallTime returns the average time for which a successful call holds its slot, or 0 if no call has
+// AverageCallTime returns the average time for which a successful call holds its slot, or 0 if no call has
 // ended yet.
-func (m *ServedModel) CallTime() time.Duration {
+func (m *ServedModel) AverageCallTime() time.Duration {
 	return time.Duration(m.callTime.value() * float64(time.Second))
 }
 
 // ContextLength is like ServedModels.MaxContext, for this name.
 func (m *ServedModel) ContextLength() int { return int(m.contextLength.Load()) }
 
-// coldPenalty is added, multiplied by the number of places, to the load of an upstream that must
+// coldModelPenalty is added, multiplied by the number of places, to the load of an upstream that must
 // first load the model. A call completes sooner at an upstream that has loaded the model and has a
 // free slot.
-const coldPenalty = 2
+const coldModelPenalty = 2
 
-// awayPenalty, in calls, is added to the load of an upstream that must first load an adapter.
-const awayPenalty = 1
+// coldAdapterPenalty, in calls, is added to the load of an upstream that must first load an adapter.
+const coldAdapterPenalty = 1
 
 // setAdapters estimates which adapters the engine has loaded: the most recently used adapters, as
 // many as fit. If the list does not determine the published models, all adapters count as loaded.
@@ -158,17 +159,17 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 // the load shows no free slot.
 func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
 	if m.adapterAway.Load() {
-		l.Penalty += awayPenalty
+		l.Penalty += coldAdapterPenalty
 	}
 	p := m.turn.Load()
 	if p == nil {
 		return
 	}
-	switch passes, cold := p.CanEnter(now); {
+	switch passes, cold := p.CanAdmitCall(now); {
 	case !passes:
 		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
 	case cold:
-		l.Penalty += float64(coldPenalty * l.Limit)
+		l.Penalty += float64(coldModelPenalty * l.Limit)
 	}
 }
 
@@ -179,7 +180,7 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	if !ok {
 		return nil, false
 	}
-	if l.model = m; !l.enterTurn(now) {
+	if l.model = m; !l.enterModelTurn(now) {
 		return nil, false
 	}
 	l.markLoading()
@@ -208,7 +209,7 @@ func (m *ServedModel) BeginWait(now time.Time) (quit func()) {
 // since the list was read, the list does not count.
 func (m *ServedModel) mayBeLoading() bool {
 	if p := m.turn.Load(); p != nil {
-		return p.IsCold()
+		return p.MayBeUnloaded()
 	}
 	v := m.models.view.Load()
 	loaded, ok := v.isLoaded(m.served)
@@ -221,23 +222,23 @@ func (m *ServedModel) HasTurn(now time.Time) bool {
 	if p == nil {
 		return true
 	}
-	ok, _ := p.CanEnter(now)
+	ok, _ := p.CanAdmitCall(now)
 	return ok
 }
 
-// takeTurn enters a model's turn for a generation probe. turn is nil if the upstream's models take
+// enterProbeTurn enters a model's turn for a generation probe. turn is nil if the upstream's models take
 // no turns.
-func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
-	if turn = s.Entry(served).turn.Load(); turn == nil {
+func (s *ServedModels) enterProbeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
+	if turn = s.FindModel(served).turn.Load(); turn == nil {
 		return nil, true
 	}
 	return turn, s.enterTurn(turn, now)
 }
 
-// enterTurn enters a model's turn, if it is the model's turn now. If another model can then be
-// admitted, enterTurn also wakes the waiting calls.
+// enterModelTurn enters a model's turn, if it is the model's turn now. If another model can then be
+// admitted, enterModelTurn also wakes the waiting calls.
 func (s *ServedModels) enterTurn(turn *residency.Model, now time.Time) bool {
-	ok, opens := turn.Enter(now)
+	ok, opens := turn.AdmitCall(now)
 	if opens {
 		s.hooks.wakeWaiting()
 	}
@@ -273,9 +274,9 @@ func (m *ServedModel) updateTurn() {
 	}
 }
 
-// Entry returns the entry for a served name. The entry stays the same while the configuration
+// FindModel returns the entry for a served name. The entry stays the same while the configuration
 // expects the name at this upstream. Callers pass only expected names, so the map is bounded.
-func (s *ServedModels) Entry(served string) *ServedModel {
+func (s *ServedModels) FindModel(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.entries[served]
@@ -359,7 +360,7 @@ func publishedModels(s *ServedModels) (models []config.ListedModel, ok bool) {
 	profile := s.view.Load().profile
 	for _, m := range s.publishedModels.Models() {
 		models = append(models, config.ListedModel{
-			Name: m.ID, Kind: engine.KindOf(profile, &m), Parent: m.Parent, Aliases: engine.AliasesOf(profile, &m),
+			Name: m.ID, Kind: engine.ModelKind(profile, &m), Parent: m.Parent, Aliases: engine.ModelAliases(profile, &m),
 		})
 	}
 	return models, s.publishedModels.Listed

@@ -72,7 +72,7 @@ func TestModelFacts(t *testing.T) {
 func serves(t testing.TB, u *Upstream, served string) bool {
 	t.Helper()
 	want := u.Models.Serves(served)
-	if u.Models.Entry(served).Available() != want {
+	if u.Models.FindModel(served).IsAvailable() != want {
 		t.Errorf("the ServedModel of %s says %t", served, !want)
 	}
 	return want
@@ -89,7 +89,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	away := func() (names string) {
 		for _, served := range []string{"base", "x", "y", "z"} {
 			var l Load
-			if u.Models.Entry(served).AdjustLoad(&l, time.Now()); l.Penalty == awayPenalty {
+			if u.Models.FindModel(served).AdjustLoad(&l, time.Now()); l.Penalty == coldAdapterPenalty {
 				names += served
 			} else if l.Penalty != 0 {
 				t.Errorf("%s has a penalty of %v", served, l.Penalty)
@@ -134,11 +134,11 @@ func TestEntriesAreBounded(t *testing.T) {
 		st := *u.settings.Load()
 		st.expected = []string{"kept", "model-" + strconv.Itoa(i)}
 		for _, served := range st.expected {
-			u.Models.Entry(served)
+			u.Models.FindModel(served)
 		}
-		kept := u.Models.Entry("kept")
+		kept := u.Models.FindModel("kept")
 		u.Models.configure(u.engine.Load(), &st)
-		if u.Models.Entry("kept") != kept {
+		if u.Models.FindModel("kept") != kept {
 			t.Fatal("the entry of a name that is still expected is another one")
 		}
 	}

@@ -120,7 +120,7 @@ func (f *fleet) share() {
 			return
 		}
 		f.board[s] = s.LocalWork(nil)
-		e := upstreams.OtherEdgesWork{Edges: len(f.sets), Works: map[upstreams.ID]upstreams.Work{}, Placed: map[upstreams.ID]int64{}}
+		e := upstreams.OtherEdgesWork{Edges: len(f.sets), Works: map[upstreams.ID]upstreams.EdgeWork{}, Placed: map[upstreams.ID]int64{}}
 		for _, h := range f.board[s] {
 			e.Placed[h.ID] = h.Placed
 		}
@@ -305,10 +305,10 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces checks an engine that runs fewer calls than the edges assume and reports its
+// TestLowEngineConcurrency checks an engine that runs fewer calls than the edges assume and reports its
 // queue. It gets no more calls than it can run, and no call waits there while another engine has a
 // free slot.
-func TestFewerPlaces(t *testing.T) {
+func TestLowEngineConcurrency(t *testing.T) {
 	for _, c := range []struct {
 		edges int
 		busy  float64

@@ -106,7 +106,7 @@ func (p *Plan) addSpec(spec *config.Upstream, expected []string, works []probeTa
 }
 
 // findOrCreate finds or creates the upstream with this URL and endpoint, and adds it to the plan.
-func (p *Plan) findOrCreate(base string, e endpoint, profile *engine.Profile, st *settings) error {
+func (p *Plan) findOrCreate(base string, e discoveredEndpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
 		id += ID(" " + e.key)
@@ -137,16 +137,16 @@ func (p *Plan) findOrCreate(base string, e endpoint, profile *engine.Profile, st
 	return nil
 }
 
-func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile *engine.Profile) *Upstream {
+func (s *Set) newUpstream(id ID, st *settings, base string, e discoveredEndpoint, profile *engine.Profile) *Upstream {
 	label := st.spec.Name
 	if e.label != "" {
 		label += "@" + e.label
 	}
 	u := &Upstream{identity: identity{id, st.spec.Name, label, base, e.address}, set: s}
-	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, wakeWaiting: func() { s.o.OnRoom(u) }}
+	u.hooks = upstreamHooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, wakeWaiting: func() { s.o.OnRoom(u) }}
 	u.hooks.modelsChanged = s.o.OnModels
 	if s.o.SlotAccount != nil {
-		u.hooks.slotAccount = func() SlotAccount { return s.o.SlotAccount(u) }
+		u.hooks.slotAccount = func() FleetSlotAccount { return s.o.SlotAccount(u) }
 	}
 	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
 		u.hooks.log.Warn("unsolicited bytes from upstream: keep-alive disabled",
@@ -176,10 +176,10 @@ func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 // Profiles returns the plan's engine profiles.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slot limits that an upstream will have after the commit. If the configuration
+// PlannedLimits returns the slot limits that an upstream will have after the commit. If the configuration
 // does not set the limits, a later report of the engine may replace them. For an upstream that is
 // not in the plan, Limits returns the zero value.
-func (p *Plan) Limits(u *Upstream) Limits {
+func (p *Plan) PlannedLimits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
 		return Limits{}
@@ -191,8 +191,8 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	return u.slots.limitsWith(&st.spec, profile)
 }
 
-// Has reports whether the plan contains the upstream with this ID.
-func (p *Plan) Has(id ID) bool {
+// HasUpstream reports whether the plan contains the upstream with this ID.
+func (p *Plan) HasUpstream(id ID) bool {
 	return slices.ContainsFunc(p.items, func(item plannedUpstream) bool { return item.up.identity.id == id })
 }
 

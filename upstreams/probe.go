@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// The prober reads the models and the capacity with every modelsEvery-th probe.
-	modelsEvery = 5
+	// The prober reads the models and the capacity with every probesPerModelRead-th probe.
+	probesPerModelRead = 5
 	// After maxListFailures consecutive failures to read the model list, the previous list is
 	// discarded.
 	maxListFailures = 3
-	// kickPause is the minimum interval between the last probe and a probe that was requested with
+	// minRequestedProbePause is the minimum interval between the last probe and a probe that was requested with
 	// probeNow.
-	kickPause = 100 * time.Millisecond
-	// confirmPause is the pause after the first failed probe. returnPause is the pause after the
+	minRequestedProbePause = 100 * time.Millisecond
+	// failureConfirmPause is the pause after the first failed probe. recoveryConfirmPause is the pause after the
 	// first successful probe.
-	confirmPause = time.Second
-	returnPause  = 500 * time.Millisecond
+	failureConfirmPause  = time.Second
+	recoveryConfirmPause = 500 * time.Millisecond
 	// maxBackoff is the maximum pause between probes of an engine that is down. The pause doubles
-	// from returnPause to twice the interval. The maximum is low, because a probe costs little and
+	// from recoveryConfirmPause to twice the interval. The maximum is low, because a probe costs little and
 	// a recovered engine gets no calls until the next probe.
 	maxBackoff = 10 * time.Second
 	// probeTimeout applies if neither the configuration nor the profile sets a timeout.
@@ -47,15 +47,15 @@ type probeSettings struct {
 
 // Defaults of the probe configuration.
 const (
-	defaultInterval = 2 * time.Second
-	defaultFall     = 3
-	defaultRise     = 2
+	defaultProbeInterval = 2 * time.Second
+	defaultFallThreshold = 3
+	defaultRiseThreshold = 2
 )
 
 func newProbeSettings(p *config.Probe) probeSettings {
 	return probeSettings{
-		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
-		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
+		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultProbeInterval),
+		fall: cmp.Or(p.Fall, defaultFallThreshold), rise: cmp.Or(p.Rise, defaultRiseThreshold),
 	}
 }
 
@@ -63,11 +63,11 @@ func newProbeSettings(p *config.Probe) probeSettings {
 // is. Each prober has one goroutine.
 type prober struct {
 	up  *Upstream
-	get http1.GetPage
+	get http1.GetPageFunc
 	// getCounters reads the engine's counters, in parallel with the probes.
-	getCounters http1.GetPage
+	getCounters http1.GetPageFunc
 	// generate sends a generation probe. It is nil if generation probes are off.
-	generate       engine.Generate
+	generate       engine.GenerateFunc
 	closeIdleConns func() // closes idle connections, so that the next probe must connect
 	rand           func() float64
 	kicks          chan struct{}
@@ -87,7 +87,7 @@ type prober struct {
 	idle         idleTracker
 }
 
-func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
+func newProber(u *Upstream, get http1.GetPageFunc, refresh func()) *prober {
 	return &prober{
 		up: u, get: get, getCounters: get, closeIdleConns: refresh, rand: rand.Float64, modelListDue: true,
 		kicks: make(chan struct{}, 1), done: make(chan struct{}),
@@ -118,7 +118,7 @@ func (p *prober) start(last func()) {
 func (p *prober) probeNow() {
 	select {
 	case p.kicks <- struct{}{}:
-		p.setNextProbe(kickPause)
+		p.setNextProbe(minRequestedProbePause)
 	default:
 	}
 }
@@ -144,7 +144,7 @@ func (p *prober) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-p.kicks:
-			pause = kickPause - time.Since(ended)
+			pause = minRequestedProbePause - time.Since(ended)
 			p.setNextProbe(pause)
 			timer.Reset(pause)
 			select {
@@ -166,11 +166,11 @@ func (p *prober) nextPause() time.Duration {
 	pause := interval
 	switch {
 	case state == StateBusy, state == StateUp && (row > 0 || p.up.Models.view.Load().missing.anyRecent(time.Now())):
-		pause = min(interval, confirmPause)
+		pause = min(interval, failureConfirmPause)
 	case state == StateDown && (row > 0 || p.up.Health.Wake.IsStarting(time.Now())):
-		pause = min(interval, returnPause)
+		pause = min(interval, recoveryConfirmPause)
 	case state == StateDown:
-		p.backoff = min(max(p.backoff*2, returnPause), 2*interval, maxBackoff)
+		p.backoff = min(max(p.backoff*2, recoveryConfirmPause), 2*interval, maxBackoff)
 		pause = p.backoff
 	}
 	if state == StateUp {
@@ -219,7 +219,7 @@ func (p *prober) probeOnce(ctx context.Context) {
 		// Every probe reads the list while an expected model is missing, or if the list determines
 		// the published models.
 		missing := len(u.Models.unservedNames(s.expected)) > 0
-		if p.modelListDue || missing || s.spec.Lists || p.probeCount%modelsEvery == 0 {
+		if p.modelListDue || missing || s.spec.Lists || p.probeCount%probesPerModelRead == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
 			p.readCapacity(ctx, timeout)
 		}
@@ -235,9 +235,9 @@ func (p *prober) probeOnce(ctx context.Context) {
 // errAsleep is the probe error for an engine that reports sleep mode.
 var errAsleep = &http1.Failure{Kind: http1.KindUnreachable, Reason: string(CauseAsleep)}
 
-// wake sends the request that wakes the engine. Afterwards it wakes the waiting calls, so that they
+// sendWakeRequest sends the request that wakes the engine. Afterwards it wakes the waiting calls, so that they
 // try other upstreams if the request has failed.
-func (p *prober) wake(run wake.StartRequest) {
+func (p *prober) sendWakeRequest(run wake.StartRequest) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
 	defer u.hooks.wakeWaiting()
@@ -299,7 +299,7 @@ func (p *prober) healthTimeout(timeout time.Duration) time.Duration {
 
 // recordVerdict reports the verdict to Health.
 func (p *prober) recordVerdict(good bool, status int, err error, took time.Duration) {
-	reads := p.up.client.answerWatch.Observe()
+	reads := p.up.client.answerWatch.ArrivalStamp()
 	flows := reads != p.lastReads
 	p.lastReads = reads
 	m := p.up.Health.factsSnapshot().liveness
@@ -310,7 +310,7 @@ func (p *prober) recordVerdict(good bool, status int, err error, took time.Durat
 	// An engine with a full accept queue does not answer connection attempts, and neither does a
 	// host that has disappeared. After a few more probes, the open connections show which of these
 	// is the case.
-	if m.state == StateBusy && !good && m.contradictions+1 >= max(m.fall, defaultFall) {
+	if m.state == StateBusy && !good && m.contradictions+1 >= max(m.fall, defaultFallThreshold) {
 		r.hostResponds = p.up.client.hosts.CloseVanished() == 0
 	}
 	serves := p.up.Health.recordProbe(r)
@@ -390,22 +390,22 @@ func (p *prober) readModels(
 	u.Models.setList(engine.NewModelList(infos, u.Models.view.Load().list), begun)
 }
 
-func (p *prober) reader(timeout time.Duration) engine.Reader {
-	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
+func (p *prober) reader(timeout time.Duration) engine.PageReader {
+	return engine.PageReader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
 // readCapacity reads how many requests the engine runs concurrently, and how many prompt tokens fit
 // in its cache. If the read fails, the previous numbers stay.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
-	if n, cache, ok := r.Slots(ctx); ok {
+	if n, cache, ok := r.ReadSlots(ctx); ok {
 		p.up.slots.setReported(n)
 		if cache > 0 {
 			p.up.Cache.SetCapacity(cache)
 		}
 	}
 	if p.up.settings.Load().spec.Residents > 0 {
-		if n, ok := r.Residents(ctx); ok {
+		if n, ok := r.ReadMaxResidents(ctx); ok {
 			p.up.Models.setReportedResidents(n)
 		}
 	}
@@ -417,7 +417,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
 	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.others.Load().inFlight(PoolText, true)
 	batch := u.reports.beginReport(now)
-	load, at, path, ok := r.Load(ctx, p.loadSource)
+	load, at, path, ok := r.ReadLoad(ctx, p.loadSource)
 	if !ok {
 		p.storeReport(nil, batch, now)
 		return
@@ -428,13 +428,13 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	}
 	setAdapters(&u.Models, load.Adapters, now)
 	if load.Counts {
-		u.recordCounters(time.Now(), load.Progress)
+		u.recordCounterSum(time.Now(), load.Progress)
 	}
 	// The engine counted its requests at some moment during the exchange. The edge takes the larger
 	// of its counts before and after the exchange, to avoid overestimating the work of others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.others.Load().inFlight(PoolText, true))
-	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
+	report := &LoadReport{EngineLoad: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
 	if load.Queue {
 		u.Progress.RecordReport(report.At, load.Running+load.Waiting, min(before, after))
 	}
@@ -442,7 +442,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 }
 
 // storeReport stores the engine's report. r is nil if the read failed.
-func (p *prober) storeReport(r *Report, batch int, now time.Time) {
+func (p *prober) storeReport(r *LoadReport, batch int, now time.Time) {
 	u := p.up
 	ghosts, places, fates := u.reports.storeReport(r, batch, reportFreshIntervals*p.probeInterval(now), now)
 	u.series.countFates(fates)
@@ -494,7 +494,7 @@ func (p *probeControl) wake(run wake.StartRequest) {
 	prober.wakes.Add(1)
 	go prober.up.hooks.guard.Once(guardWake, func() {
 		defer prober.wakes.Done()
-		prober.wake(run)
+		prober.sendWakeRequest(run)
 	})
 }
 

@@ -55,7 +55,7 @@ func (e *scriptedEngine) get(ctx context.Context, path string, timeout time.Dura
 		}
 		e.mu.Lock()
 		if slow > timeout || ctx.Err() != nil {
-			return http1.Page{}, &http1.Failure{Kind: http1.KindTimeout, Clock: http1.ClockAnswer, Reason: http1.ReasonTimeout}
+			return http1.Page{}, &http1.Failure{Kind: http1.KindTimeout, Clock: http1.TimeoutAnswer, Reason: http1.ReasonTimeout}
 		}
 	}
 	switch body, ok := e.pages[path]; {
@@ -153,7 +153,7 @@ func TestProbeSchedule(t *testing.T) {
 		if pauses[0] == pauses[len(pauses)-1] {
 			t.Error("no jitter")
 		}
-		if lists, probes := e.asked["/v1/models"], e.asked["/health"]; lists > probes/modelsEvery+2 {
+		if lists, probes := e.asked["/v1/models"], e.asked["/health"]; lists > probes/probesPerModelRead+2 {
 			t.Errorf("%d lists for %d probes", lists, probes)
 		}
 	})
@@ -210,7 +210,7 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 		if u.State() != StateUp {
 			t.Error("down by a single call")
 		}
-		sleepAndSettle(2 * kickPause)
+		sleepAndSettle(2 * minRequestedProbePause)
 		if u.State() != StateDown {
 			t.Errorf("state %v after the probe that the call asked for", u.State())
 		}
@@ -254,7 +254,7 @@ func TestProbeModels(t *testing.T) {
 			e.pages["/v1/models"] = s
 		}
 		page(`{"data":[{"id":"n"}]}`)
-		sleepAndSettle((modelsEvery + 1) * 2200 * time.Millisecond)
+		sleepAndSettle((probesPerModelRead + 1) * 2200 * time.Millisecond)
 		if serves(t, u, "m") || !serves(t, u, "n") || u.State() != StateUp {
 			t.Error("m, n, state:", serves(t, u, "m"), serves(t, u, "n"), u.State())
 		}
@@ -267,7 +267,7 @@ func TestProbeModels(t *testing.T) {
 			t.Error("not found with the next probe")
 		}
 		page("<html>")
-		sleepAndSettle((maxListFailures + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
+		sleepAndSettle((maxListFailures + 1) * (probesPerModelRead + 1) * 2200 * time.Millisecond)
 		if !serves(t, u, "anything") {
 			t.Error("a list that cannot be read any more still counts")
 		}

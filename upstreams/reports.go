@@ -9,9 +9,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Report is an engine's report of its load.
-type Report struct {
-	engine.Load
+// LoadReport is an engine's report of its load.
+type LoadReport struct {
+	engine.EngineLoad
 	OwnAtScrape int       `json:"own_at_scrape"`
 	Elsewhere   int       `json:"elsewhere_at_scrape,omitempty"` // calls from the fleet's other edges
 	At          time.Time `json:"at"`
@@ -20,19 +20,19 @@ type Report struct {
 
 // unexplainedRequests returns how many requests at the engine belong to no lease of this edge or
 // its fleet.
-func (r *Report) unexplainedRequests() int {
+func (r *LoadReport) unexplainedRequests() int {
 	return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere)
 }
 
-// judgedReport is a report with the conclusions drawn from it. It is immutable.
-type judgedReport struct {
-	Report
+// judgedLoadReport is a report with the conclusions drawn from it. It is immutable.
+type judgedLoadReport struct {
+	LoadReport
 	validUntil    Moment  // when the report expires
 	others        int     // unexplained requests minus ghosts
 	averageOthers float64 // moving average of others
 }
 
-func (r *judgedReport) isFresh(now Moment) bool { return r != nil && now <= r.validUntil }
+func (r *judgedLoadReport) isFresh(now Moment) bool { return r != nil && now <= r.validUntil }
 
 // othersAverageTime is the time constant of the average of others' work. Reports are seconds old,
 // and all edges read the same reports. If each edge used only the newest report, all edges would
@@ -42,7 +42,7 @@ const othersAverageTime = 15 * time.Second
 
 // updateAverage computes averageOthers from the average of the previous report, before, which may
 // be nil.
-func (r *judgedReport) updateAverage(before *judgedReport) {
+func (r *judgedLoadReport) updateAverage(before *judgedLoadReport) {
 	r.averageOthers = float64(r.others)
 	if !before.isFresh(MomentOf(r.At)) {
 		return
@@ -52,31 +52,31 @@ func (r *judgedReport) updateAverage(before *judgedReport) {
 	}
 }
 
-// reports tracks an engine's newest report and what the edge has concluded from all reports:
+// loadReports tracks an engine's newest report and what the edge has concluded from all reports:
 // others' work, ghosts and places.
-type reports struct {
-	last atomic.Pointer[judgedReport] // nil until the first report
+type loadReports struct {
+	last atomic.Pointer[judgedLoadReport] // nil until the first report
 
 	mu     sync.Mutex
-	ghosts ghostTracker
-	places placeTracker
+	ghosts ghostRequestTracker
+	places concurrencyTracker
 }
 
-// fate describes what happened to an abandoned call's slot at its engine.
-type fate uint8
+// slotFate describes what happened to an abandoned call's slot at its engine.
+type slotFate uint8
 
 const (
-	fateFreed   fate = iota // the engine's running count decreased
-	fateHeld                // the running count did not decrease
-	fateUnknown             // the engine does not report its running calls
-	fateCount
+	slotFateFreed   slotFate = iota // the engine's running count decreased
+	slotFateHeld                    // the running count did not decrease
+	slotFateUnknown                 // the engine does not report its running calls
+	slotFateCount
 )
 
 // String returns the fate as a metric label.
-func (f fate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
+func (f slotFate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
 
 // countAbandoned counts a call that was abandoned while the engine was working on it.
-func (r *reports) countAbandoned() {
+func (r *loadReports) countAbandoned() {
 	r.mu.Lock()
 	r.ghosts.abandonedNow++
 	r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *reports) countAbandoned() {
 
 // beginReport must be called before a report is read. Calls that are abandoned after beginReport
 // count for the next report.
-func (r *reports) beginReport(now time.Time) (batch int) {
+func (r *loadReports) beginReport(now time.Time) (batch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ghosts.beginReport(now)
@@ -93,27 +93,27 @@ func (r *reports) beginReport(now time.Time) (batch int) {
 // storeReport stores a report, which stays fresh for freshFor. It returns the number of ghosts, the
 // number of requests that the engine runs concurrently (0 if no limit was observed), and the fates
 // of abandoned calls. report is nil if the read failed.
-func (r *reports) storeReport(
-	report *Report, batch int, freshFor time.Duration, now time.Time,
-) (ghosts, places int, fates [fateCount]int) {
+func (r *loadReports) storeReport(
+	report *LoadReport, batch int, freshFor time.Duration, now time.Time,
+) (ghosts, places int, fates [slotFateCount]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.last.Load()
 	if report == nil {
 		r.ghosts.abandonedNow += batch
 		if !before.isFresh(MomentOf(now)) {
-			fates[fateUnknown] = r.ghosts.abandonedNow + r.ghosts.unconfirmed
-			r.ghosts, r.places = ghostTracker{}, placeTracker{}
+			fates[slotFateUnknown] = r.ghosts.abandonedNow + r.ghosts.unconfirmed
+			r.ghosts, r.places = ghostRequestTracker{}, concurrencyTracker{}
 		}
 		return r.ghosts.confirmed, r.places.current, fates
 	}
-	fates[fateFreed], fates[fateHeld] = r.ghosts.judgeReport(batch, report.unexplainedRequests(), now)
+	fates[slotFateFreed], fates[slotFateHeld] = r.ghosts.judgeReport(batch, report.unexplainedRequests(), now)
 	others := max(0, report.unexplainedRequests()-r.ghosts.confirmed)
-	judged := &judgedReport{Report: *report, validUntil: MomentOf(report.At.Add(freshFor)), others: others}
+	judged := &judgedLoadReport{LoadReport: *report, validUntil: MomentOf(report.At.Add(freshFor)), others: others}
 	judged.updateAverage(before)
 	r.last.Store(judged)
 	if !before.isFresh(MomentOf(report.At)) { // the engine may have restarted in the meantime
-		r.places = placeTracker{}
+		r.places = concurrencyTracker{}
 	}
 	r.places.judgeReport(report.Running, report.Waiting, report.At)
 	return r.ghosts.confirmed, r.places.current, fates
@@ -121,7 +121,7 @@ func (r *reports) storeReport(
 
 // otherRequests returns the number of other clients' requests at the engine, according to the
 // newest report and on average.
-func (r *reports) otherRequests(now Moment) (others int, usual float64) {
+func (r *loadReports) otherRequests(now Moment) (others int, usual float64) {
 	if last := r.last.Load(); last.isFresh(now) {
 		return last.others, last.averageOthers
 	}
@@ -130,12 +130,12 @@ func (r *reports) otherRequests(now Moment) (others int, usual float64) {
 
 // queuesForOthers reports whether any report after the given time shows queued requests while some
 // requests came from other clients.
-func (r *reports) queuesForOthers(since time.Time) bool {
+func (r *loadReports) queuesForOthers(since time.Time) bool {
 	last := r.last.Load()
 	return last != nil && last.At.After(since) && last.Waiting > 0 && last.others > 0
 }
 
-// ghostTracker estimates ghosts: slots in which an engine still generates after the client has
+// ghostRequestTracker estimates ghosts: slots in which an engine still generates after the client has
 // disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
 // call of this edge was abandoned and two consecutive reports then contain more unexplained
 // requests than the reports before. A ghost also ends only after two consecutive reports without
@@ -143,7 +143,7 @@ func (r *reports) queuesForOthers(since time.Time) bool {
 // Work that other clients started earlier never counts as ghosts. New work of other clients may be
 // mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls.
 // reports.mu guards the tracker.
-type ghostTracker struct {
+type ghostRequestTracker struct {
 	confirmed    int       // ghosts according to the last two reports
 	baseline     int       // unexplained requests before the first abandoned call
 	abandonedNow int       // calls abandoned since the last beginReport
@@ -152,10 +152,10 @@ type ghostTracker struct {
 	abandonedAt  time.Time // when the last calls were abandoned
 }
 
-// ghostMemory is how long after the last abandoned call ghosts are suspected.
-const ghostMemory = 10 * time.Minute
+// ghostSuspicionTime is how long after the last abandoned call ghosts are suspected.
+const ghostSuspicionTime = 10 * time.Minute
 
-func (g *ghostTracker) beginReport(now time.Time) (batch int) {
+func (g *ghostRequestTracker) beginReport(now time.Time) (batch int) {
 	batch, g.abandonedNow = g.abandonedNow, 0
 	if batch > 0 {
 		g.abandonedAt = now
@@ -165,10 +165,10 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 
 // judgeReport evaluates a report's unexplained requests. It returns how many slots of abandoned
 // calls the engine has freed, and how many it evidently still occupies.
-func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
+func (g *ghostRequestTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
-	if before == 0 || now.Sub(g.abandonedAt) > ghostMemory {
-		*g = ghostTracker{baseline: unexplained, abandonedNow: g.abandonedNow}
+	if before == 0 || now.Sub(g.abandonedAt) > ghostSuspicionTime {
+		*g = ghostRequestTracker{baseline: unexplained, abandonedNow: g.abandonedNow}
 		return before, 0
 	}
 	seen := min(before, max(0, unexplained-g.baseline))
@@ -179,27 +179,27 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 	return before - g.unconfirmed, held
 }
 
-// placeTracker estimates how many requests an engine runs concurrently. If R requests are running
+// concurrencyTracker estimates how many requests an engine runs concurrently. If R requests are running
 // while others wait, the engine has R places. The estimate requires two consecutive reports,
 // because a burst of long prompts queues briefly even at an engine with free places. reports.mu
 // guards the tracker.
-type placeTracker struct {
+type concurrencyTracker struct {
 	current       int       // the current result in places; 0 if unknown
 	estimate      float64   // the unrounded estimate; 0 if there is no estimate yet
 	queuedRunning int       // running requests in the last report, if other requests were waiting in it
 	reportedAt    time.Time // time of the last report
 }
 
-// placesGrowthTime is the time in which the assumed number of places grows by a factor of e while
+// concurrencyGrowthTime is the time in which the assumed number of places grows by a factor of e while
 // the engine does not queue calls. The engine may have more places than its reports have shown, for
 // example after long prompts. Only more calls can reveal these places. The growth is slow, because
 // some of these additional calls will queue if there are no more places.
-const placesGrowthTime = 10 * time.Minute
+const concurrencyGrowthTime = 10 * time.Minute
 
 // judgeReport evaluates how many requests are running and how many are waiting. If requests are
 // waiting but none is running, the engine is loading or paused, and the report reveals nothing
 // about places.
-func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
+func (t *concurrencyTracker) judgeReport(running, waiting int, at time.Time) {
 	passed := max(0, at.Sub(t.reportedAt))
 	t.reportedAt = at
 	if waiting > 0 && running > 0 {
@@ -211,8 +211,8 @@ func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
 		return
 	}
 	if t.estimate > 0 {
-		grown := t.estimate * math.Exp(float64(passed)/float64(placesGrowthTime))
-		t.estimate = min(slotMax, max(grown, float64(running)))
+		grown := t.estimate * math.Exp(float64(passed)/float64(concurrencyGrowthTime))
+		t.estimate = min(maxPoolSlots, max(grown, float64(running)))
 	}
 	t.current, t.queuedRunning = int(t.estimate), 0
 }

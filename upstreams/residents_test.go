@@ -18,7 +18,7 @@ import (
 func oneResidentUpstream(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
 	u = residentsUpstream(t, 1, o)
-	return u, u.Models.Entry("a"), u.Models.Entry("b")
+	return u, u.Models.FindModel("a"), u.Models.FindModel("b")
 }
 
 func residentsUpstream(t *testing.T, n int, o Options) *Upstream {
@@ -82,7 +82,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 		var woken atomic.Int64
 		u := residentsUpstream(t, 2, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
 		lease := func(model string, want bool) *Lease {
-			l, ok := u.Models.Entry(model).TryLease("", PoolText, Prompt{}, 0, time.Now())
+			l, ok := u.Models.FindModel(model).TryLease("", PoolText, Prompt{}, 0, time.Now())
 			if ok != want {
 				t.Fatalf("a lease of %s: %v", model, ok)
 			}
@@ -90,7 +90,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 		}
 		busy := []*Lease{lease("busy", true)}
 		lease("idle", true).Release(OutcomeOK)
-		quit := u.Models.Entry("waits").BeginWait(time.Now())
+		quit := u.Models.FindModel("waits").BeginWait(time.Now())
 		lease("waits", false) // the engine would have to unload the busy model
 		before := woken.Load()
 		busy = append(busy, lease("busy", true))
@@ -149,7 +149,7 @@ func TestAnsweredIsLoaded(t *testing.T) {
 		}
 		lease := func(loads bool, outcome func(l *Lease)) {
 			t.Helper()
-			l, ok := u.Models.Entry("a").TryLease("", PoolText, Prompt{}, 0, time.Now())
+			l, ok := u.Models.FindModel("a").TryLease("", PoolText, Prompt{}, 0, time.Now())
 			if !ok || l.IsLoading() != loads {
 				t.Fatalf("a lease %v, loads %v", ok, l.IsLoading())
 			}
@@ -181,7 +181,7 @@ func TestColdLoadByTheList(t *testing.T) {
 		u.bring(StateUp)
 		u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "a", LoadedKnown: true, Loaded: loaded}}, nil), time.Now())
 		for i := range openAfterFailures {
-			if l, ok := u.Models.Entry("a").TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
+			if l, ok := u.Models.FindModel("a").TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
 				l.SetFailureSource(FailureSource{Key: strconv.Itoa(i)})
 				l.Release(OutcomeTimeout)
 			}
@@ -192,9 +192,9 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that the number of resident models is the smaller of the configured and the
+// TestResidentCount checks that the number of resident models is the smaller of the configured and the
 // reported number. If no number is configured, there are no turns.
-func TestPlaces(t *testing.T) {
+func TestResidentCount(t *testing.T) {
 	u, a, _ := oneResidentUpstream(t, Options{})
 	st := *u.settings.Load()
 	st.expected = []string{"a"}

@@ -7,12 +7,12 @@ import (
 
 // The prober probes idle engines less often, because probing a thousand of them would cost the edge
 // more than their calls. An engine becomes idle when it has been up with all its models for
-// idleAfter and has had no requests from any client. The first call ends the idle state: within a
+// idleThreshold and has had no requests from any client. The first call ends the idle state: within a
 // second, watchProgress requests a probe. A failed call requests a probe immediately (health.go).
 
 const (
-	// idleAfter is how long an engine must be without requests to count as idle.
-	idleAfter = time.Minute
+	// idleThreshold is how long an engine must be without requests to count as idle.
+	idleThreshold = time.Minute
 	// The probe interval of an idle engine is multiplied by idleIntervalFactor, up to
 	// maxIdleInterval.
 	idleIntervalFactor = 5
@@ -29,7 +29,7 @@ type idleTracker struct {
 
 // idleInterval returns the probe interval of an engine that has been idle for the given time.
 func idleInterval(interval, idle time.Duration) time.Duration {
-	if idle < idleAfter {
+	if idle < idleThreshold {
 		return interval
 	}
 	return max(interval, min(idleIntervalFactor*interval, maxIdleInterval))
@@ -37,7 +37,7 @@ func idleInterval(interval, idle time.Duration) time.Duration {
 
 // updateIdle updates the idleTracker. It is called before each probe.
 func (p *prober) updateIdle(now time.Time) {
-	u, work := p.up, endedCalls(p.up)
+	u, work := p.up, endedCallCount(p.up)
 	m, missing := u.Health.factsSnapshot().liveness, u.Models.unservedNames(u.settings.Load().expected)
 	if hasCalls(u) || work != p.idle.endedCalls || m.state != StateUp || m.contradictions > 0 || len(missing) > 0 {
 		p.idle.since, p.idle.endedCalls = now, work
@@ -54,7 +54,7 @@ func (p *prober) probeInterval(now time.Time) time.Duration {
 	return idleInterval(usual, now.Sub(p.idle.since))
 }
 
-func endedCalls(u *Upstream) (n uint64) {
+func endedCallCount(u *Upstream) (n uint64) {
 	for o := range outcomeCount {
 		n += u.series.attempts[o].Get()
 	}

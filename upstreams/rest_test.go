@@ -10,9 +10,9 @@ import (
 func TestRestInterval(t *testing.T) {
 	for _, c := range []struct{ interval, idle, want time.Duration }{
 		{2 * time.Second, 0, 2 * time.Second},
-		{2 * time.Second, idleAfter - 1, 2 * time.Second},
-		{2 * time.Second, idleAfter, 10 * time.Second},
-		{100 * time.Millisecond, idleAfter, 500 * time.Millisecond},
+		{2 * time.Second, idleThreshold - 1, 2 * time.Second},
+		{2 * time.Second, idleThreshold, 10 * time.Second},
+		{100 * time.Millisecond, idleThreshold, 500 * time.Millisecond},
 		{5 * time.Second, time.Hour, 10 * time.Second},
 		{time.Minute, time.Hour, time.Minute},
 	} {

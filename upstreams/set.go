@@ -42,9 +42,9 @@ type Options struct {
 	// models changes. The owner of the set should then apply the configuration again. OnModels must
 	// not block.
 	OnModels func()
-	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
+	// FleetSlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
 	// default, each edge counts only its own slots.
-	SlotAccount func(*Upstream) SlotAccount
+	SlotAccount func(*Upstream) FleetSlotAccount
 	// OnFree is called from any goroutine after a lease was released. It must not block.
 	OnFree func(*Upstream)
 	// Stall decides what to do about a stalled upstream. It is called from a goroutine of the set.
@@ -109,7 +109,7 @@ func NewSet(o Options) (*Set, error) {
 		o.OnRoom = func(*Upstream) {}
 	}
 	if o.Stall == nil {
-		o.Stall = func(*Upstream, time.Time) StallDecision { return StallOut }
+		o.Stall = func(*Upstream, time.Time) StallDecision { return StallTakeOut }
 	}
 	if o.Guard == nil {
 		o.Guard = unguarded{}
@@ -215,16 +215,16 @@ func (s *Set) restartProber(u *Upstream) {
 	}
 	p := newProber(u, transport.PageFetcher(), transport.CloseIdle)
 	p.getCounters = transport.PageFetcher()
-	p.engine, p.generate = u.settings.Load().spec.Engine, engine.NewGenerate(transport)
+	p.engine, p.generate = u.settings.Load().spec.Engine, engine.NewGenerateFunc(transport)
 	p.start(transport.Close)
 	if before := u.probeControl.replace(p); before != nil {
 		before.stop()
 	}
 }
 
-// WaitProbed waits until every upstream that the plan has added has a first verdict, or until ctx
+// WaitFirstProbes waits until every upstream that the plan has added has a first verdict, or until ctx
 // is done.
-func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
+func (s *Set) WaitFirstProbes(ctx context.Context, p *Plan) {
 	for i := range p.items {
 		if !p.items[i].isNew {
 			continue
@@ -237,10 +237,10 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	}
 }
 
-// Retire removes the upstreams that the plan omits. They get no new leases and no probes, and are
+// RetireOmitted removes the upstreams that the plan omits. They get no new leases and no probes, and are
 // removed when their last lease is released. Call Retire after no new request can pick these
 // upstreams.
-func (s *Set) Retire(p *Plan) {
+func (s *Set) RetireOmitted(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
 	for _, u := range s.byID {
@@ -346,7 +346,7 @@ func (s *Set) Close(ctx context.Context) error {
 			<-done
 		}
 	}
-	err := waitIdle(ctx, all)
+	err := waitSlotsReleased(ctx, all)
 	for _, u := range all {
 		u.client.transport.Load().Close()
 	}
@@ -361,7 +361,7 @@ func (s *Set) Close(ctx context.Context) error {
 
 const idlePollInterval = 20 * time.Millisecond
 
-func waitIdle(ctx context.Context, all []*Upstream) error {
+func waitSlotsReleased(ctx context.Context, all []*Upstream) error {
 	tick := time.NewTicker(idlePollInterval)
 	defer tick.Stop()
 	for slices.ContainsFunc(all, func(u *Upstream) bool { return u.slots.inUse.Load() != 0 }) {

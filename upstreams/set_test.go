@@ -56,8 +56,8 @@ func apply(t *testing.T, s *Set, specs ...config.Upstream) *Plan {
 	s.Commit(p)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	s.WaitProbed(ctx, p)
-	s.Retire(p)
+	s.WaitFirstProbes(ctx, p)
+	s.RetireOmitted(p)
 	return p
 }
 
@@ -89,7 +89,8 @@ func TestSetLife(t *testing.T) {
 	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
 		t.Fatalf("engines: a %v %s, b %v %s; want a up vllm, b up llamacpp", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
 	}
-	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // two calls run, one waits
+	// Two calls run, one waits.
+	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 {
 		t.Errorf("Load of b = %+v, want limit 4, 2 places, share 0.25 and 3 others", l)
 	}
 	if p.Upstream("c") != nil || len(s.All()) != 2 {
@@ -450,7 +451,7 @@ func TestOnRoom(t *testing.T) {
 				return u
 			}
 			s.byID[u.identity.id] = u // added directly, because Commit would start probes over a socket
-			u.Models.Entry("m")
+			u.Models.FindModel("m")
 			u.probeControl.replace(newProber(u, e.get, func() {}))
 			return u
 		}
@@ -497,7 +498,7 @@ func TestOnRoom(t *testing.T) {
 			}
 			synctest.Wait()
 			before := told.Load()
-			sleepAndSettle(coolDown)
+			sleepAndSettle(breakerCoolDown)
 			if told.Load() == before {
 				t.Error("the breaker has cooled down: nobody was told")
 			}

@@ -31,11 +31,11 @@ func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p]
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
-	slotBits = 21
-	slotMax  = 1<<slotBits - 1
+	slotBits     = 21
+	maxPoolSlots = 1<<slotBits - 1
 )
 
-func callsInPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) }
+func callsInPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & maxPoolSlots) }
 
 func callsInAllPools(word uint64) int {
 	return callsInPool(word, PoolText) + callsInPool(word, PoolVision) + callsInPool(word, PoolAudio)
@@ -51,7 +51,7 @@ type slots struct {
 	// holderCounts counts leases by a hash of their key, without a lock or an allocation. Keys with
 	// the same hash share a counter and count as one key.
 	holderCounts [256]atomic.Int32
-	limits       atomic.Pointer[capacity]
+	limits       atomic.Pointer[slotCapacity]
 
 	mu             sync.Mutex
 	configured     config.Concurrency
@@ -59,16 +59,16 @@ type slots struct {
 	weight         float64
 	profile        *engine.Profile
 	reportedSlots  int // number of slots that the engine reports; 0 if not reported
-	ghosts         int // number of slots that ghosts occupy; see ghostTracker
-	observedPlaces int // observed number of concurrent requests, or 0; see placeTracker
+	ghosts         int // number of slots that ghosts occupy; see ghostRequestTracker
+	observedPlaces int // observed number of concurrent requests, or 0; see concurrencyTracker
 
 	fleet fleetSlots
-	hooks *hooks
+	hooks *upstreamHooks
 }
 
-// tryTake acquires a slot of the pool, unless less than the percentage free of the limit would then
+// tryAcquire acquires a slot of the pool, unless less than the percentage free of the limit would then
 // remain unused.
-func (s *slots) tryTake(p Pool, free config.Percent) bool {
+func (s *slots) tryAcquire(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.others.Load()
 	unit, most := slotUnit(p), c.netSlots[p]
 	if free > 0 {
@@ -79,7 +79,7 @@ func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	}
 	for {
 		word := s.inUse.Load()
-		if c.activeCalls(word, p) >= most || callsInPool(word, p) == slotMax {
+		if c.activeCalls(word, p) >= most || callsInPool(word, p) == maxPoolSlots {
 			return false
 		}
 		if s.inUse.CompareAndSwap(word, word+unit) {
@@ -158,7 +158,7 @@ func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limits := newLimits(u.Concurrency, s.reportedSlots, profile)
-	return limits.divide(s.slotDivisor(limits, u.Edges))
+	return limits.divideAmongEdges(s.slotDivisor(limits, u.Edges))
 }
 
 // updateLimits recomputes the limits. The caller must hold mu.
@@ -207,22 +207,22 @@ func newLimits(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
 		l := sharedLimits(c.Shared, LimitFromConfig)
-		l.Exact = c.Exact()
+		l.Exact = c.IsExact()
 		return l
 	case c.IsSet():
-		text, vision, audio := min(c.Text, slotMax), min(c.Vision, slotMax), min(c.Audio, slotMax)
+		text, vision, audio := min(c.Text, maxPoolSlots), min(c.Vision, maxPoolSlots), min(c.Audio, maxPoolSlots)
 		return Limits{Text: text, Vision: vision, Audio: audio, Source: LimitFromConfig}
 	}
 	return sharedLimits(p.Slots(reported))
 }
 
 func sharedLimits(n int, source string) Limits {
-	n = min(n, slotMax)
+	n = min(n, maxPoolSlots)
 	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
 }
 
-// capacity contains the limits that routing and leases read. It is immutable.
-type capacity struct {
+// slotCapacity contains the limits that routing and leases read. It is immutable.
+type slotCapacity struct {
 	Limits
 	netSlots [poolCount]int     // slots minus ghosts
 	places   [poolCount]int     // see Load.Places
@@ -230,7 +230,7 @@ type capacity struct {
 	weight   float64
 }
 
-func (l Limits) divide(edges int) Limits {
+func (l Limits) divideAmongEdges(edges int) Limits {
 	if edges > 1 {
 		for _, n := range []*int{&l.Text, &l.Vision, &l.Audio} {
 			*n = config.EdgeShare(*n, edges)
@@ -246,8 +246,8 @@ func (l Limits) divide(edges int) Limits {
 // places apply only to a shared limit, because they cannot be assigned to separate pools. Places
 // affect the weight of a call but not the limit, because the engine accepts additional calls and
 // queues them.
-func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
-	c := &capacity{Limits: all.divide(edges), weight: weight}
+func newCapacity(all Limits, edges, ghosts, places int, weight float64) *slotCapacity {
+	c := &slotCapacity{Limits: all.divideAmongEdges(edges), weight: weight}
 	for p := range poolCount {
 		n := all.PoolLimit(p)
 		seen := n
@@ -264,7 +264,7 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 
 // mayHaveFreeSlot reports whether a change of the capacity from before to c may free a slot. If the
 // pools no longer share a limit, each of them may have a free slot.
-func (c *capacity) mayHaveFreeSlot(before *capacity) bool {
+func (c *slotCapacity) mayHaveFreeSlot(before *slotCapacity) bool {
 	for p := range poolCount {
 		if c.netSlots[p] > before.netSlots[p] {
 			return true

@@ -31,15 +31,15 @@ type StallDecision uint8
 
 // The values that Options.Stall may return.
 const (
-	StallOut     StallDecision = iota // the upstream gets no new calls
-	StallConfirm                      // a generation probe decides, through the breaker
-	StallStay                         // the upstream is the last target of a route and stays in service
+	StallTakeOut     StallDecision = iota // the upstream gets no new calls
+	StallProbeFirst                       // a generation probe decides, through the breaker
+	StallKeepServing                      // the upstream is the last target of a route and stays in service
 )
 
 // progressChecker is the state of watchProgress between two checks.
 type progressChecker struct {
-	countersResult    chan counters // receives the counters; nil if no read is in progress
-	outOfServiceSince time.Time     // zero while the upstream is in service
+	countersResult    chan counterReading // receives the counters; nil if no read is in progress
+	outOfServiceSince time.Time           // zero while the upstream is in service
 	progress          progressTracker
 	wasBusy           bool      // the upstream was busy at the last check
 	busySince         time.Time // start of the current busy state
@@ -47,7 +47,7 @@ type progressChecker struct {
 	endedCalls        uint64    // number of calls that had ended at the last check
 }
 
-type counters struct {
+type counterReading struct {
 	sum       float64
 	available bool
 }
@@ -67,7 +67,7 @@ func (p *prober) watchProgress(ctx context.Context) {
 		case c := <-l.countersResult:
 			l.countersResult = nil
 			if c.available {
-				p.up.recordCounters(time.Now(), c.sum)
+				p.up.recordCounterSum(time.Now(), c.sum)
 			}
 		case now := <-tick.C:
 			p.up.hooks.guard.Point(guardStall)
@@ -75,7 +75,7 @@ func (p *prober) watchProgress(ctx context.Context) {
 			l.progress.update(p.up, now)
 			p.judgeStall(&l, now)
 			if r := p.reader(countersTimeout); l.countersResult == nil && r.HasCounters() && p.up.Progress.ShouldReadCounters(now) {
-				l.countersResult, r.Get = make(chan counters, 1), p.getCounters
+				l.countersResult, r.Get = make(chan counterReading, 1), p.getCounters
 				go p.up.hooks.guard.Once(guardStall, func() { readCounters(ctx, r, l.countersResult) })
 			}
 		}
@@ -86,7 +86,7 @@ func (p *prober) watchProgress(ctx context.Context) {
 // as idle has calls again, sampleProgress requests a health probe.
 func (p *prober) sampleProgress(now time.Time, l *progressChecker) {
 	u := p.up
-	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answerWatch.Observe(), Ended: endedCalls(u)}
+	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answerWatch.ArrivalStamp(), Ended: endedCallCount(u)}
 	u.Progress.RecordSample(s)
 	if p.idle.probeDelayed.Load() && (s.Ended != l.endedCalls || hasCalls(u)) && p.idle.probeDelayed.Swap(false) {
 		p.probeNow()
@@ -94,8 +94,8 @@ func (p *prober) sampleProgress(now time.Time, l *progressChecker) {
 	l.endedCalls = s.Ended
 }
 
-func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
-	var c counters
+func readCounters(ctx context.Context, r engine.PageReader, to chan<- counterReading) {
+	var c counterReading
 	defer func() { to <- c }()
 	c.sum, _, c.available = r.ReadCounters(ctx)
 }
@@ -141,22 +141,22 @@ func (p *prober) handleStall(l *progressChecker, now time.Time) {
 	u.set.stallMu.Lock() // otherwise the last two upstreams of a route could go out of service together
 	defer u.set.stallMu.Unlock()
 	switch u.set.o.Stall(u, now) {
-	case StallOut:
+	case StallTakeOut:
 		u.hooks.log.Warn("upstream has stalled: nothing moves although it has work", zap.Duration("for", facts.Still),
 			zap.Int("calls", u.slots.inFlight()), zap.Bool("counters", facts.Counts))
 		l.outOfServiceSince = now
 		u.Progress.MarkOutOfService()
 		u.Health.setStalled(true, "nothing moves", now)
-	case StallConfirm:
+	case StallProbeFirst:
 		p.probeStalled(l, now)
-	case StallStay:
+	case StallKeepServing:
 	}
 }
 
 // probeStalled sends a generation probe, because any response to it is progress.
 func (p *prober) probeStalled(l *progressChecker, now time.Time) {
 	u := p.up
-	if u.slots.tryTake(PoolText, 0) && !u.generations.start(PoolText, false) {
+	if u.slots.tryAcquire(PoolText, 0) && !u.generations.start(PoolText, false) {
 		u.set.freeSlot(u, PoolText)
 	}
 	if l.outOfServiceSince.IsZero() || u.slots.inFlight() > 0 {

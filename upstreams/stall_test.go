@@ -132,7 +132,7 @@ func TestLoadIsNoStall(t *testing.T) {
 		r.Models.setResidents(r.Models.residents.SetConfigured, 1)
 		r.Models.mu.Unlock()
 		r.counts(100)
-		l, ok := r.Models.Entry("m").TryLease("", PoolText, Prompt{Tokens: 10, Uncached: 10}, 0, time.Now())
+		l, ok := r.Models.FindModel("m").TryLease("", PoolText, Prompt{Tokens: 10, Uncached: 10}, 0, time.Now())
 		if !ok {
 			t.Fatal("no lease")
 		}
@@ -256,7 +256,7 @@ func TestSlowCounters(t *testing.T) {
 // TestStallNotAllowed checks that a route's last target stays in service. If too many targets would
 // go out of service at the same time, a generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
-	for answer, want := range map[StallDecision]BreakerState{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
+	for answer, want := range map[StallDecision]BreakerState{StallKeepServing: BreakerClosed, StallProbeFirst: BreakerOpen} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newStallRig(t, Options{Stall: func(*Upstream, time.Time) StallDecision { return answer }}, "vllm", 2)
 			r.counts(100)

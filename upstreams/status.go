@@ -14,42 +14,48 @@ import (
 // Status is a snapshot of an upstream, as plain data for the status page and for tests. It contains
 // no credentials.
 type Status struct {
-	Name          string             `json:"name"`
-	Label         string             `json:"label"`
-	URL           string             `json:"url"`
-	Address       string             `json:"address,omitempty"`
-	Origin        string             `json:"origin,omitempty"` // of a discovered upstream: DNS vllm, pod default/vllm-0
-	Engine        string             `json:"engine"`
-	EngineTitle   string             `json:"engine_title"`
-	Quirks        []string           `json:"quirks,omitempty"`
-	State         string             `json:"state"`
-	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // silence of a suspected busy upstream
-	Leaves        bool               `json:"-"`                         // its calls are retried elsewhere, because it is silent
-	Downs         uint64             `json:"downs"`                     // number of times it went down or stalled
-	Mode          string             `json:"mode"`                      // the operator's setting
-	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was changed; -1 if never
-	Check         *LastCheck         `json:"last_check,omitempty"`
-	Suspect       bool               `json:"suspect"` // a call failed to connect, and no probe has confirmed it yet
-	Breaker       string             `json:"breaker"`
-	BreakerOpens  float64            `json:"breaker_half_open_in_seconds,omitempty"`
-	Limits        Limits             `json:"limits"`
-	Ghosts        int                `json:"ghosts"` // subtracted from a shared limit
-	Pools         []PoolStatus       `json:"pools"`
-	Others        int                `json:"others"`
-	Report        *Report            `json:"report,omitempty"` // the newest report, possibly stale
-	ReportFresh   bool               `json:"report_fresh"`
-	ReportAge     float64            `json:"report_age_seconds"` // -1 if none
-	Progress      ProgressStatus     `json:"progress"`
-	ProbeAge      float64            `json:"probe_age_seconds"` // -1 if none
-	Models        []engine.ModelInfo `json:"models"`
-	Missing       []string           `json:"missing,omitempty"` // expected names that are not served now
-	Lacks         []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have
-	Refuses       []RefusedFeature   `json:"refuses,omitempty"` // engine or clients may be at fault
-	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
-	TTFT          float64            `json:"ttft_seconds"`
-	BytesPerToken float64            `json:"bytes_per_token"` // average of prompts; assumed until the first report
-	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
+	Name    string `json:"name"`
+	Label   string `json:"label"`
+	URL     string `json:"url"`
+	Address string `json:"address,omitempty"`
+	// Of a discovered upstream: DNS vllm, pod default/vllm-0.
+	Origin       string   `json:"origin,omitempty"`
+	Engine       string   `json:"engine"`
+	EngineTitle  string   `json:"engine_title"`
+	Quirks       []string `json:"quirks,omitempty"`
+	State        string   `json:"state"`
+	StateSeconds float64  `json:"state_seconds"`
+	Unheard      float64  `json:"unheard_seconds,omitempty"` // silence of a suspected busy upstream
+	// Its calls are retried elsewhere, because it is silent.
+	Leaves bool `json:"-"`
+	// Number of times it went down or stalled.
+	Downs uint64 `json:"downs"`
+	Mode  string `json:"mode"` // the operator's setting
+	// Since the mode was changed; -1 if never.
+	ModeSeconds float64    `json:"mode_seconds"`
+	Check       *LastProbe `json:"last_check,omitempty"`
+	// A call failed to connect, and no probe has confirmed it yet.
+	Suspect      bool               `json:"suspect"`
+	Breaker      string             `json:"breaker"`
+	BreakerOpens float64            `json:"breaker_half_open_in_seconds,omitempty"`
+	Limits       Limits             `json:"limits"`
+	Ghosts       int                `json:"ghosts"` // subtracted from a shared limit
+	Pools        []PoolStatus       `json:"pools"`
+	Others       int                `json:"others"`
+	Report       *LoadReport        `json:"report,omitempty"` // the newest report, possibly stale
+	ReportFresh  bool               `json:"report_fresh"`
+	ReportAge    float64            `json:"report_age_seconds"` // -1 if none
+	Progress     ProgressStatus     `json:"progress"`
+	ProbeAge     float64            `json:"probe_age_seconds"` // -1 if none
+	Models       []engine.ModelInfo `json:"models"`
+	Missing      []string           `json:"missing,omitempty"` // expected names that are not served now
+	Lacks        []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have
+	Refuses      []RefusedFeature   `json:"refuses,omitempty"` // engine or clients may be at fault
+	LastFailure  *LastFailure       `json:"last_failure,omitempty"`
+	TTFT         float64            `json:"ttft_seconds"`
+	// Average of prompts; assumed until the first report.
+	BytesPerToken float64      `json:"bytes_per_token"`
+	Speeds        []ModelSpeed `json:"speeds,omitempty"`
 
 	Attempts  map[string]uint64 `json:"attempts"`  // number of attempts by outcome, since the start
 	Abandoned map[string]uint64 `json:"abandoned"` // number of abandoned calls by the fate of their slots
@@ -57,8 +63,8 @@ type Status struct {
 	Wake      *wake.Status        `json:"wake,omitempty"`      // set if the engine can be woken
 	Residency *residency.Snapshot `json:"residency,omitempty"` // set if the models take turns
 
-	GenerationProbes map[string]uint64 `json:"generation_probes"` // number of probes by result
-	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
+	GenerationProbes map[string]uint64    `json:"generation_probes"` // number of probes by result
+	Generation       *LastGenerationProbe `json:"last_generation_probe,omitempty"`
 }
 
 // ProgressStatus shows whether the upstream's calls make progress.
@@ -74,7 +80,7 @@ const (
 	ProgressByAnswers  = "answers"  // the responses to the edge's calls
 )
 
-func progressStatus(f progress.Facts) ProgressStatus {
+func progressStatus(f progress.WatchFacts) ProgressStatus {
 	p := ProgressStatus{By: ProgressByAnswers, Still: f.Still.Seconds(), Bound: f.Bound.Seconds()}
 	if f.Counts {
 		p.By = ProgressByCounters
@@ -94,9 +100,9 @@ type PoolStatus struct {
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// Obstacle explains to the operator why calls for a served name cannot be sent to the upstream now.
+// DescribeObstacle explains to the operator why calls for a served name cannot be sent to the upstream now.
 // It returns "" if such calls can be sent.
-func (u *Upstream) Obstacle(served string, now time.Time) string {
+func (u *Upstream) DescribeObstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
 		return "upstream was taken out by the operator: " + u.Mode().String()
@@ -164,7 +170,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		st.Unheard, st.Leaves = time.Duration(momentTicks(now)-since).Seconds(), u.Health.ShouldRetryElsewhere()
 	}
 	if report := u.reports.last.Load(); report != nil {
-		r := report.Report
+		r := report.LoadReport
 		st.Report, st.ReportFresh, st.ReportAge = &r, report.isFresh(MomentOf(now)), secondsSince(report.At, now)
 	}
 	if g := u.Models.residents.Gate(); g != nil {
@@ -176,7 +182,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	for o := range outcomeCount {
 		st.Attempts[o.String()] = u.series.attempts[o].Get()
 	}
-	for f := range fateCount {
+	for f := range slotFateCount {
 		st.Abandoned[f.String()] = u.series.abandoned[f].Get()
 	}
 	for g := range engine.GenerationCount {

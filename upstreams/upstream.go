@@ -18,13 +18,13 @@ import (
 type Upstream struct {
 	identity identity
 	set      *Set
-	hooks    hooks
+	hooks    upstreamHooks
 
 	settings  atomic.Pointer[settings]
 	engine    atomic.Pointer[engine.Profile]
 	profileMu sync.Mutex // held while the engine and the state derived from it change
 	mode      modeSwitch
-	removal   removal
+	removal   removalState
 
 	Health   Health
 	Breaker  CircuitBreaker
@@ -33,21 +33,21 @@ type Upstream struct {
 	Cache    PromptCache
 	Progress progress.Watch
 	slots    slots
-	reports  reports
+	reports  loadReports
 	penalty  penalty
 
 	probeControl probeControl
 	generations  generationProber
-	series       series
+	series       upstreamMetrics
 
 	client client
 }
 
-// removal tracks the removal of an upstream.
-type removal struct {
+// removalState tracks the removal of an upstream.
+type removalState struct {
 	podGone               atomic.Bool // the pod is gone, so the upstream gets no new calls
 	isRetiring, isRemoved atomic.Bool
-	handover              handover
+	handover              handoverTimer
 }
 
 type client struct {
@@ -72,7 +72,7 @@ type settings struct {
 	transport    transportConfig
 	probe        probeSettings
 	discovery    *discovery // the discovery that found the upstream, or nil
-	endpoint     endpoint
+	endpoint     discoveredEndpoint
 	expected     []string      // served names that routes expect at this upstream
 	probeTargets []probeTarget // the models' names and kinds
 }
@@ -144,7 +144,7 @@ func (u *Upstream) IsEligibleIn(s State, now Moment) bool {
 // IsEligibleFor is like IsEligibleIn, for a call made with the key that has this id. If the key's
 // failures opened the breaker, the key's calls cannot be the trial.
 func (u *Upstream) IsEligibleFor(key string, s State, now Moment) bool {
-	return u.IsEligibleIn(s, now) && !u.Breaker.BarsKey(key)
+	return u.IsEligibleIn(s, now) && !u.Breaker.BarsKeyFromTrial(key)
 }
 
 // resetAfterReturn discards evidence from before the engine went down, because the engine may have
@@ -169,7 +169,7 @@ func (u *Upstream) RetryDelay(served string, now time.Time) time.Duration {
 	case s == StateRetiring, u.Mode() != ModeReady:
 		return time.Hour
 	case s == StateDown:
-		until = u.probeControl.nextProbe.Load() + int64(u.settings.Load().probe.rise-1)*int64(returnPause)
+		until = u.probeControl.nextProbe.Load() + int64(u.settings.Load().probe.rise-1)*int64(recoveryConfirmPause)
 	case s == StatePending, !u.Models.Serves(served):
 		until = u.probeControl.nextProbe.Load()
 	}

@@ -53,8 +53,8 @@ func newWorld(t *rapid.T, turns bool) *world {
 	w := &world{t: t, queues: queue.New(), turns: turns}
 	var err error
 	if w.set, err = upstreams.NewSet(upstreams.Options{
-		OnFree:   w.queues.SlotFreed,
-		OnRoom:   w.queues.UpstreamChanged,
+		OnFree:   w.queues.OnSlotFreed,
+		OnRoom:   w.queues.OnUpstreamChanged,
 		Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {},
 	}); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func (w *world) reload() {
 			uses = append(uses, queue.QueueConfig{Model: r.ID, Queue: w.queues.ForModel(r.ID), Depth: 30, Route: r})
 		}
 	}
-	w.queues.Apply(uses)
+	w.queues.ApplyConfigs(uses)
 	w.table.Store(table)
 	w.queues.OfferAllSlots()
 }
@@ -251,7 +251,7 @@ func onTrial(r *routing.Route) bool {
 
 // bars reports whether one of a route's upstreams is half-open and bars a key from its trial.
 func bars(r *routing.Route, key string) bool {
-	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.BarsKey(key) })
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.BarsKeyFromTrial(key) })
 }
 
 // timeless hides the test's deadline, which rapid must not use in a synctest bubble.
@@ -262,9 +262,9 @@ type timeless struct{ testing.TB }
 // woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn checks the same as TestNobodySleepsBesideAFreeSlot for engines whose
+// TestNoWaiterSleepsInModelTurn checks the same as TestNobodySleepsBesideAFreeSlot for engines whose
 // models take turns. It also checks that every turn is left.
-func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
+func TestNoWaiterSleepsInModelTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {
 	synctest.Test(t, func(t *testing.T) {
@@ -312,7 +312,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 					up().SetState(rapid.SampledFrom([]upstreams.State{upstreams.StateUp, upstreams.StateUp, upstreams.StateDown, upstreams.StateBusy}).Draw(rt, "state"))
 				},
 				"mode": func() {
-					up().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
+					up().SetMode(rapid.SampledFrom([]upstreams.OperatorMode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
 				},
 				"slots":  func() { up().SetConcurrency(w.concurrency()) },
 				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },

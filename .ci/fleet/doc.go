@@ -16,10 +16,10 @@
 //
 // A client knows when it sent a call and when the answer ended. The edge made its decision in
 // between. A fleet has certainly admitted too many calls only if more calls were sent and answered
-// within a span than the limit and the refill during the span allow (excessCalls). Slow calls on a
+// within a span than the limit and the refill during the span allow (maxCallsOverLimit). Slow calls on a
 // slow machine therefore do not count against the fleet. Given the times at which calls were sent,
-// admittedByOneEdge and admittedBySlots compute how many of them a single edge with the whole limit
-// would have admitted. admittedByParts computes the same for four edges that each have a quarter of
+// countAdmittedByOneEdge and countAdmittedBySlots compute how many of them a single edge with the whole limit
+// would have admitted. countAdmittedBySplitLimit computes the same for four edges that each have a quarter of
 // the limit.
 //
 //   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The key

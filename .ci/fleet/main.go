@@ -19,7 +19,7 @@ func main() {
 	d := flag.Duration("duration", 80*time.Second, "how long calls come")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *d)
+	err := runMeasurements(ctx, *d)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
@@ -31,9 +31,9 @@ func main() {
 	}
 }
 
-// measure builds the program, which also serves as the edges and engines, and runs all
+// runMeasurements builds the program, which also serves as the edges and engines, and runs all
 // measurements.
-func measure(ctx context.Context, d time.Duration) error {
+func runMeasurements(ctx context.Context, d time.Duration) error {
 	dir, err := os.MkdirTemp("", "penstock-fleet-")
 	if err != nil {
 		return err

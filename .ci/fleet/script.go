@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	scriptRuns   = 2000
-	scriptRounds = 3
+	scriptRunsPerRound = 2000
+	scriptRounds       = 3
 )
 
-// scriptCost returns the mean time, in microseconds, that the store takes to run the account
+// measureScriptMicros returns the mean time, in microseconds, that the store takes to run the account
 // script. The messages of four edges about one key are sent back to back, because any script that
 // runs after a pause takes several times as long. The lowest mean of a few rounds counts, because
 // the machine may be busy.
-func (s *store) scriptCost(ctx context.Context) (least float64, err error) {
+func (s *storeProcess) measureScriptMicros(ctx context.Context) (least float64, err error) {
 	source, err := accountScript(ctx)
 	if err != nil {
 		return 0, err
@@ -39,8 +39,8 @@ func (s *store) scriptCost(ctx context.Context) (least float64, err error) {
 	script, number := valkey.NewLuaScript(source), 0
 	for range scriptRounds {
 		var all []valkey.LuaExec
-		for range scriptRuns {
-			all = append(all, valkey.LuaExec{Keys: []string{"ps:{k:script}"}, Args: accountArgs(number)})
+		for range scriptRunsPerRound {
+			all = append(all, valkey.LuaExec{Keys: []string{"ps:{k:script}"}, Args: accountScriptArgs(number)})
 			number++
 		}
 		if _, err = s.sendCommand("CONFIG RESETSTAT"); err != nil {
@@ -55,7 +55,7 @@ func (s *store) scriptCost(ctx context.Context) (least float64, err error) {
 				return 0, errors.New("the script of accounts: " + err.Error())
 			}
 		}
-		each, err := s.scriptMean()
+		each, err := s.meanScriptMicros()
 		if err != nil {
 			return 0, err
 		}
@@ -76,11 +76,11 @@ func accountScript(ctx context.Context) (string, error) {
 	return string(source), err
 }
 
-// accountArgs returns the arguments of a message, as account.lua describes them. The edge reports
+// accountScriptArgs returns the arguments of a message, as account.lua describes them. The edge reports
 // that it has used what its previous message requested.
-func accountArgs(number int) []string {
-	used := number / edges
-	args := []string{"edge" + strconv.Itoa(number%edges), strconv.Itoa(1 + number), "9000", ""}
+func accountScriptArgs(number int) []string {
+	used := number / edgeCount
+	args := []string{"edge" + strconv.Itoa(number%edgeCount), strconv.Itoa(1 + number), "9000", ""}
 	for _, each := range []int{1, 600} { // requests and tokens
 		args = append(args, "1", "1000000000000", strconv.Itoa(used*each), strconv.Itoa(max(0, used-1)*each), "0", "0",
 			strconv.Itoa(15*each))
@@ -88,8 +88,8 @@ func accountArgs(number int) []string {
 	return append(args, "0", "0", "0", "0", "0", "0", "0") // no slots
 }
 
-// scriptMean returns the mean run time of all scripts since the statistics were reset.
-func (s *store) scriptMean() (each float64, err error) {
+// meanScriptMicros returns the mean run time of all scripts since the statistics were reset.
+func (s *storeProcess) meanScriptMicros() (each float64, err error) {
 	text, err := s.sendCommand("INFO commandstats")
 	if err != nil {
 		return 0, err

@@ -4,14 +4,14 @@ import (
 	"testing"
 )
 
-// TestScriptCost checks that the store executes the script for each message, and that the cost is
+// TestMeasureScriptMicros checks that the store executes the script for each message, and that the cost is
 // measured.
-func TestScriptCost(t *testing.T) {
+func TestMeasureScriptMicros(t *testing.T) {
 	program, err := findStore()
 	if err != nil {
 		t.Skip("SKIPPED: ", err)
 	}
-	s := store{program: program, dir: t.TempDir()}
+	s := storeProcess{program: program, dir: t.TempDir()}
 	if s.port, err = freePort(); err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestScriptCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.process.Kill()
-	each, err := s.scriptCost(t.Context())
+	each, err := s.measureScriptMicros(t.Context())
 	if err != nil || each <= 0 {
 		t.Errorf("%v us, %v", each, err)
 	}

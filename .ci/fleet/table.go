@@ -8,48 +8,48 @@ import (
 	"strings"
 )
 
-type verdict uint8
+type rowVerdict uint8
 
 const (
-	notMeasured verdict = iota // this run does not measure the goal
-	unexercised                // the run was too short
-	held
-	missed
+	verdictNotMeasured rowVerdict = iota // this run does not measure the goal
+	verdictUnexercised                   // the run was too short
+	verdictHeld
+	verdictMissed
 )
 
-func (v verdict) String() string {
+func (v rowVerdict) String() string {
 	return [...]string{"not measured here", "not exercised", "held", "MISSED"}[v]
 }
 
-// verdictOf converts a condition to a verdict.
-func verdictOf(ok bool) verdict {
+// heldOrMissed converts a condition to a verdict.
+func heldOrMissed(ok bool) rowVerdict {
 	if ok {
-		return held
+		return verdictHeld
 	}
-	return missed
+	return verdictMissed
 }
 
-// holdsIf is like verdictOf, but returns unexercised if the run did not exercise the condition.
-func holdsIf(exercised, ok bool) verdict {
+// verdictIfExercised is like heldOrMissed, but returns unexercised if the run did not exercise the condition.
+func verdictIfExercised(exercised, ok bool) rowVerdict {
 	if !exercised {
-		return unexercised
+		return verdictUnexercised
 	}
-	return verdictOf(ok)
+	return heldOrMissed(ok)
 }
 
-type row struct {
+type tableRow struct {
 	goal                  int // number in the list of goals
 	what, bound, measured string
-	verdict               verdict
+	verdict               rowVerdict
 }
 
-type table []row
+type resultTable []tableRow
 
-func (t *table) add(goal int, what, bound string, v verdict, measured string, args ...any) {
-	*t = append(*t, row{goal, what, bound, fmt.Sprintf(measured, args...), v})
+func (t *resultTable) addRow(goal int, what, bound string, v rowVerdict, measured string, args ...any) {
+	*t = append(*t, tableRow{goal, what, bound, fmt.Sprintf(measured, args...), v})
 }
 
-func (t table) String() string {
+func (t resultTable) String() string {
 	cells := [][5]string{{"#", "goal", "bound", "measured", ""}}
 	for _, r := range t {
 		cells = append(cells, [5]string{strconv.Itoa(r.goal), r.what, r.bound, r.measured, r.verdict.String()})
@@ -71,15 +71,15 @@ func (t table) String() string {
 	return b.String()
 }
 
-func (t table) missed() (out []string) {
+func (t resultTable) missedRows() (out []string) {
 	for _, r := range t {
-		if r.verdict == missed {
+		if r.verdict == verdictMissed {
 			out = append(out, fmt.Sprintf("%d (%s)", r.goal, r.what))
 		}
 	}
 	return out
 }
 
-func (t table) sort() {
-	slices.SortStableFunc(t, func(a, b row) int { return cmp.Compare(a.goal, b.goal) })
+func (t resultTable) sort() {
+	slices.SortStableFunc(t, func(a, b tableRow) int { return cmp.Compare(a.goal, b.goal) })
 }

@@ -22,9 +22,9 @@ import (
 	"penstock/bench/process"
 )
 
-const edges = 4
+const edgeCount = 4
 
-var limits = map[string]string{
+var keyLimits = map[string]string{
 	"r60": "requests_per_minute: 60", "r600": "requests_per_minute: 600", "r6000": "requests_per_minute: 6000",
 	"calm": "requests_per_minute: 600", "slots": "concurrency: 20", "free": "",
 	"burst-slots":  fmt.Sprintf("concurrency: %d", burstSlots),
@@ -34,8 +34,8 @@ var limits = map[string]string{
 // burstSlots is enough for a burst, for the single calls between bursts, and for the tenth of the
 // slots that edges reserve in advance.
 const (
-	maxBurst   = 100
-	burstSlots = 128
+	maxBurstCalls = 100
+	burstSlots    = 128
 )
 
 // slotCount is the number of slots of the key "slots" and of the engine whose slots are exact.
@@ -49,23 +49,23 @@ type testFleet struct {
 	dir     string
 	keys    map[string]string // by id
 	secret  string
-	engines map[string]*engine
-	store   store
-	edges   [edges]*edge
+	engines map[string]*simEngine
+	store   storeProcess
+	edges   [edgeCount]*edgeProcess
 }
 
-type engine struct {
+type simEngine struct {
 	process *process.Child
 	url     string
 }
 
-type edge struct {
+type edgeProcess struct {
 	process    *process.Child
 	url, admin string
 }
 
-// store is a Valkey or Redis that keeps its data only in memory.
-type store struct {
+// storeProcess is a Valkey or Redis that keeps its data only in memory.
+type storeProcess struct {
 	program string
 	dir     string
 	port    int
@@ -92,16 +92,16 @@ func (w *testFleet) start(ctx context.Context) (err error) {
 	if w.dir, err = os.MkdirTemp("", "penstock-fleet-"); err != nil {
 		return err
 	}
-	w.store = store{program: program, dir: w.dir}
+	w.store = storeProcess{program: program, dir: w.dir}
 	if w.store.port, err = freePort(); err != nil {
 		return err
 	}
 	if err = w.store.start(ctx); err != nil {
 		return err
 	}
-	w.engines = map[string]*engine{}
+	w.engines = map[string]*simEngine{}
 	for i, name := range engineNames {
-		e := &engine{}
+		e := &simEngine{}
 		e.process, e.url, err = process.StartSim(ctx, "engine "+name, nil, "--listen=127.0.0.1:0", "--slots=256",
 			"--prefill-rate=5000", "--seed="+strconv.Itoa(i))
 		if err != nil {
@@ -122,8 +122,8 @@ func (w *testFleet) start(ctx context.Context) (err error) {
 }
 
 func (w *testFleet) startEdge(ctx context.Context, i int) (err error) {
-	e := &edge{}
-	e.process, e.url, e.admin, err = process.StartEdge(ctx, "edge "+strconv.Itoa(i+1), nil, w.config())
+	e := &edgeProcess{}
+	e.process, e.url, e.admin, err = process.StartEdge(ctx, "edge "+strconv.Itoa(i+1), nil, w.configPath())
 	if err == nil {
 		w.edges[i] = e
 	}
@@ -136,24 +136,24 @@ func (w *testFleet) waitJoined(ctx context.Context) error {
 		ok := true
 		for _, e := range w.edges {
 			page := string(e.metrics(ctx))
-			ok = ok && strings.Contains(page, "penstock_fleet_members "+strconv.Itoa(edges)+"\n") &&
-				strings.Contains(page, "penstock_fleet_board_edges "+strconv.Itoa(edges)+"\n")
+			ok = ok && strings.Contains(page, "penstock_fleet_members "+strconv.Itoa(edgeCount)+"\n") &&
+				strings.Contains(page, "penstock_fleet_board_edges "+strconv.Itoa(edgeCount)+"\n")
 		}
 		return ok
 	})
 }
 
-func (w *testFleet) config() string { return filepath.Join(w.dir, "edge.yaml") }
+func (w *testFleet) configPath() string { return filepath.Join(w.dir, "edge.yaml") }
 
 func (w *testFleet) writeConfig() error {
 	var b strings.Builder
-	w.secret, w.keys = random(), map[string]string{}
+	w.secret, w.keys = randomHex(), map[string]string{}
 	fmt.Fprintf(&b,
 		"listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { access: false, debug_headers: true }\n"+
 			"fleet: { edges: %d, store: { url: \"redis://127.0.0.1:%d\" }, keys: { secrets: [%s] } }\nkeys:\n",
-		edges, w.store.port, w.secret)
-	for id, limit := range limits {
-		w.keys[id] = random()
+		edgeCount, w.store.port, w.secret)
+	for id, limit := range keyLimits {
+		w.keys[id] = randomHex()
 		hash := sha256.Sum256([]byte(w.keys[id]))
 		fmt.Fprintf(&b, "  - { id: %s, hash: \"sha256:%x\", models: [\"*\"], limits: { %s } }\n", id, hash, limit)
 	}
@@ -174,10 +174,10 @@ func (w *testFleet) writeConfig() error {
 	for _, name := range engineNames[3:] {
 		fmt.Fprintf(&b, "  - { id: %s, deployments: [{ upstream: %s, served: sim }] }\n", name, name)
 	}
-	return os.WriteFile(w.config(), []byte(b.String()), 0o600)
+	return os.WriteFile(w.configPath(), []byte(b.String()), 0o600)
 }
 
-func random() string {
+func randomHex() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
@@ -211,7 +211,7 @@ func (w *testFleet) close() {
 	}
 }
 
-func (s *store) start(ctx context.Context) (err error) {
+func (s *storeProcess) start(ctx context.Context) (err error) {
 	s.process, err = process.Start(ctx, "the store", []string{
 		s.program, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--dir", s.dir,
 		"--maxmemory-policy", "noeviction",
@@ -221,7 +221,7 @@ func (s *store) start(ctx context.Context) (err error) {
 
 // sendCommand sends a command to the store and returns the answer: the whole text for INFO, and
 // only the first line for any other command.
-func (s *store) sendCommand(command string) (string, error) {
+func (s *storeProcess) sendCommand(command string) (string, error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
 	if err != nil {
 		return "", err
@@ -254,8 +254,8 @@ func (s *store) sendCommand(command string) (string, error) {
 	return string(text), err
 }
 
-// fetch returns a page of a server, or nil if the page cannot be fetched.
-func fetch(ctx context.Context, base, path string) []byte {
+// fetchPage returns a page of a server, or nil if the page cannot be fetched.
+func fetchPage(ctx context.Context, base, path string) []byte {
 	t, err := client.NewTarget(base, false, nil)
 	if err != nil {
 		return nil
@@ -267,7 +267,7 @@ func fetch(ctx context.Context, base, path string) []byte {
 	return p.Body
 }
 
-func (e *edge) metrics(ctx context.Context) []byte { return fetch(ctx, e.admin, "/metrics") }
+func (e *edgeProcess) metrics(ctx context.Context) []byte { return fetchPage(ctx, e.admin, "/metrics") }
 
 type engineStats struct {
 	Running   int   `json:"running"`
@@ -278,8 +278,9 @@ type engineStats struct {
 	Prompted  int64 `json:"prompt_tokens"`
 }
 
-func (e *engine) stats(ctx context.Context) (s engineStats) {
-	_ = json.Unmarshal(fetch(ctx, e.url, "/sim/stats"), &s) // if the page cannot be fetched, the stats stay empty
+func (e *simEngine) stats(ctx context.Context) (s engineStats) {
+	// If the page cannot be fetched, the stats stay empty.
+	_ = json.Unmarshal(fetchPage(ctx, e.url, "/sim/stats"), &s)
 	return s
 }
 

@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-const key = "icount-key-that-is-only-used-on-loopback"
+const edgeKey = "icount-key-that-is-only-used-on-loopback"
 
 // buildOutput contains the paths of the built program and the plugin, and the program's functions by
 // address.
 type buildOutput struct {
 	dir, program, plugin string
-	functions            []function
+	functions            []functionSymbol
 }
 
-type function struct {
+type functionSymbol struct {
 	address uint64
 	name    string
 }
@@ -35,15 +35,15 @@ func buildProgram(dir string) (*buildOutput, error) {
 	b := &buildOutput{dir: dir, program: filepath.Join(dir, "penstock"), plugin: filepath.Join(dir, "count.so")}
 	compile := exec.Command("go", "build", "-trimpath", "-o", b.program, ".")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return b, output(compile)
+	return b, runWithErrorOutput(compile)
 }
 
-func build(dir string) (*buildOutput, error) {
+func buildEdge(dir string) (*buildOutput, error) {
 	b, err := buildProgram(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := output(exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", b.plugin, filepath.Join(".ci", "icount", "plugin", "count.c"), "-lpthread")); err != nil {
+	if err := runWithErrorOutput(exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", b.plugin, filepath.Join(".ci", "icount", "plugin", "count.c"), "-lpthread")); err != nil {
 		return nil, err
 	}
 	symbols, err := exec.Command("go", "tool", "nm", "-n", b.program).Output()
@@ -56,30 +56,30 @@ func build(dir string) (*buildOutput, error) {
 			continue
 		}
 		if address, err := strconv.ParseUint(f[0], 16, 64); err == nil {
-			b.functions = append(b.functions, function{address, strings.Join(f[2:], " ")})
+			b.functions = append(b.functions, functionSymbol{address, strings.Join(f[2:], " ")})
 		}
 	}
 	return b, nil
 }
 
-// output runs a command. If it fails, the error includes its output.
-func output(c *exec.Cmd) error {
+// runWithErrorOutput runs a command. If it fails, the error includes its output.
+func runWithErrorOutput(c *exec.Cmd) error {
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c.Path, err, out)
 	}
 	return nil
 }
 
-// count runs the edge twice: once in emulation, to count instructions, and once natively, to count
+// countWorkload runs the edge twice: once in emulation, to count instructions, and once natively, to count
 // system calls.
-func (b *buildOutput) count(w *workload, top int) (counts, error) {
-	c := counts{}
+func (b *buildOutput) countWorkload(w *workload, top int) (rowCounts, error) {
+	c := rowCounts{}
 	out := filepath.Join(b.dir, "blocks")
 	err := b.withEdge(w, []string{"qemu-x86_64", "-cpu", "max", "-plugin", b.plugin + ",out=" + out}, func(e *edge) error {
 		if _, err := e.sendRequests(w, max(60, w.requests/4)); err != nil {
 			return err
 		}
-		before, err := readBlocks(out, 0)
+		before, err := dumpBlocks(out, 0)
 		if err != nil {
 			return err
 		}
@@ -87,22 +87,22 @@ func (b *buildOutput) count(w *workload, top int) (counts, error) {
 		if err != nil {
 			return err
 		}
-		after, err := readBlocks(out, 1)
+		after, err := dumpBlocks(out, 1)
 		if err != nil {
 			return err
 		}
-		c.Instructions, c.Different = b.sum(before, after, float64(n), top)
+		c.Instructions, c.Different = b.sumInstructions(before, after, float64(n), top)
 		return nil
 	})
 	if err != nil {
 		return c, err
 	}
-	w = w.traced()
+	w = w.systemCallWorkload()
 	err = b.withEdge(w, nil, func(e *edge) error {
 		if _, err := e.sendRequests(w, max(60, w.requests/4)); err != nil {
 			return err
 		}
-		c.SystemCalls, c.Again, err = e.systemCalls(w, filepath.Join(b.dir, "calls"))
+		c.SystemCalls, c.Again, err = e.countSystemCalls(w, filepath.Join(b.dir, "calls"))
 		return err
 	})
 	return c, err
@@ -144,7 +144,7 @@ keys:
 upstreams:
 %smodels:
   - { id: m, deployments: [%s] }
-`, address, admin, sha256.Sum256([]byte(key)), &upstreams, &deployments)
+`, address, admin, sha256.Sum256([]byte(edgeKey)), &upstreams, &deployments)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -192,9 +192,9 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// readBlocks makes the plugin write file number n. From that file, it reads how many instructions
+// dumpBlocks makes the plugin write file number n. From that file, it reads how many instructions
 // were executed at each address.
-func readBlocks(out string, n int) (map[uint64]block, error) {
+func dumpBlocks(out string, n int) (map[uint64]blockCount, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
 		_ = os.Remove(out + ".1")
@@ -214,29 +214,29 @@ func readBlocks(out string, n int) (map[uint64]block, error) {
 		}
 	}
 	defer f.Close()
-	all := map[uint64]block{}
+	all := map[uint64]blockCount{}
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var address, length, executions, end uint64
 		if _, err := fmt.Sscanf(s.Text(), "%x %d %d %x", &address, &length, &executions, &end); err != nil {
 			return nil, err
 		}
 		b := all[address] // a block that was translated more than once has more than one line
-		all[address] = block{max(b.length, length), b.executed + length*executions, max(b.end, end)}
+		all[address] = blockCount{max(b.length, length), b.executed + length*executions, max(b.end, end)}
 	}
 	return all, nil
 }
 
-// block is what was executed of the code at one address, up to the next jump, which ends at end.
-type block struct{ length, executed, end uint64 }
+// blockCount is what was executed of the code at one address, up to the next jump, which ends at end.
+type blockCount struct{ length, executed, end uint64 }
 
-// sum returns how many instructions were executed between two states, per unit. It prints where they
+// sumInstructions returns how many instructions were executed between two states, per unit. It prints where they
 // are if top is not 0.
-func (b *buildOutput) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
-	t := newTable()
+func (b *buildOutput) sumInstructions(before, after map[uint64]blockCount, n float64, top int) (instructions, different float64) {
+	t := newCostTable()
 	for address, is := range after {
 		is.executed -= before[address].executed
 		if is.executed > 0 {
-			t.add(b.functionAt(address), address, is, n)
+			t.addBlock(b.functionAt(address), address, is, n)
 		}
 	}
 	if top > 0 {
@@ -245,8 +245,8 @@ func (b *buildOutput) sum(before, after map[uint64]block, n float64, top int) (i
 	return t.all.instructions, t.all.different
 }
 
-func (b *buildOutput) functionAt(address uint64) function {
-	i, exact := slices.BinarySearchFunc(b.functions, address, func(f function, a uint64) int {
+func (b *buildOutput) functionAt(address uint64) functionSymbol {
+	i, exact := slices.BinarySearchFunc(b.functions, address, func(f functionSymbol, a uint64) int {
 		switch {
 		case f.address < a:
 			return -1
@@ -259,14 +259,14 @@ func (b *buildOutput) functionAt(address uint64) function {
 		i--
 	}
 	if i < 0 {
-		return function{name: "?"}
+		return functionSymbol{name: "?"}
 	}
 	return b.functions[i]
 }
 
-// systemCalls attaches strace to the running edge and counts system calls. It does not count those
+// countSystemCalls attaches strace to the running edge and counts system calls. It does not count those
 // that only wait.
-func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
+func (e *edge) countSystemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
 	var words lockedBuffer
 	trace.Stderr = &words

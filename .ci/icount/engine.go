@@ -34,9 +34,9 @@ var workloads = []workload{
 	{name: "token, four targets", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 4},
 }
 
-// traced returns the workload whose system calls are counted. The goal of a token was measured on 50
+// systemCallWorkload returns the workload whose system calls are counted. The goal of a token was measured on 50
 // running streams. Long streams keep the calls that open and end them below 2 %.
-func (w *workload) traced() *workload {
+func (w *workload) systemCallWorkload() *workload {
 	if !w.perToken {
 		return w
 	}
@@ -60,7 +60,7 @@ func (w *workload) body() []byte {
 	return []byte(head + text + strings.Repeat("A", n-len(text)) + end)
 }
 
-const models = `{"object":"list","data":[{"id":"m","object":"model"}]}`
+const modelsResponse = `{"object":"list","data":[{"id":"m","object":"model"}]}`
 
 const chunkHead = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[`
 
@@ -105,7 +105,7 @@ func (e *engine) serve(c net.Conn) {
 		}
 		switch {
 		case req.Method != http.MethodPost && req.URL.Path == "/v1/models":
-			_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(models), models)
+			_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(modelsResponse), modelsResponse)
 		case req.Method != http.MethodPost:
 			_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		case bytes.HasPrefix(body, streamedHead):

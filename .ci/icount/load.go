@@ -16,7 +16,7 @@ import (
 // sendRequests sends n requests from the workload's clients, and returns the number of served units
 // (requests or tokens). It returns an error if any request is not served completely.
 func (e *edge) sendRequests(w *workload, n int) (int, error) {
-	request := w.request(e.address)
+	request := w.requestBytes(e.address)
 	var (
 		left  atomic.Int64
 		wait  sync.WaitGroup
@@ -26,7 +26,7 @@ func (e *edge) sendRequests(w *workload, n int) (int, error) {
 	left.Store(int64(n))
 	for range min(w.clients, n) {
 		wait.Go(func() {
-			if err := client(e.address, request, w, &left); err != nil {
+			if err := runClient(e.address, request, w, &left); err != nil {
 				mutex.Lock()
 				errs = append(errs, err)
 				mutex.Unlock()
@@ -43,13 +43,13 @@ func (e *edge) sendRequests(w *workload, n int) (int, error) {
 	return n, nil
 }
 
-// request returns the head and the body of a request.
-func (w *workload) request(address string) []byte {
+// requestBytes returns the head and the body of a request.
+func (w *workload) requestBytes(address string) []byte {
 	body := w.body()
-	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", address, key, len(body), body)
+	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", address, edgeKey, len(body), body)
 }
 
-func client(address string, request []byte, w *workload, left *atomic.Int64) error {
+func runClient(address string, request []byte, w *workload, left *atomic.Int64) error {
 	c, err := net.DialTimeout("tcp", address, 10*time.Second)
 	if err != nil {
 		return err

@@ -28,23 +28,23 @@ import (
 	"strings"
 )
 
-// counts is a row of the table, per request or per token.
-type counts struct {
+// rowCounts is a row of the table, per request or per token.
+type rowCounts struct {
 	Instructions float64 `json:"instructions"`
 	Different    float64 `json:"different"` // distinct instructions that every second request executes
 	SystemCalls  float64 `json:"system_calls"`
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// extremeCounts returns the higher or the lower value of each count.
-func extremeCounts(c, d counts, higher bool) counts {
+// minOrMaxCounts returns the higher or the lower value of each count.
+func minOrMaxCounts(c, d rowCounts, higher bool) rowCounts {
 	of := func(a, b float64) float64 {
 		if higher {
 			return max(a, b)
 		}
 		return min(a, b)
 	}
-	return counts{
+	return rowCounts{
 		Instructions: math.Round(of(c.Instructions, d.Instructions)),
 		Different:    of(c.Different, d.Different),
 		SystemCalls:  math.Round(100*of(c.SystemCalls, d.SystemCalls)) / 100,
@@ -54,23 +54,23 @@ func extremeCounts(c, d counts, higher bool) counts {
 
 // recordedCounts is the file with the recorded counts and the versions of the tools that were used.
 type recordedCounts struct {
-	Go        string            `json:"go"`
-	Qemu      string            `json:"qemu"`
-	Processor string            `json:"processor"`
-	Rows      map[string]counts `json:"rows"`
+	Go        string               `json:"go"`
+	Qemu      string               `json:"qemu"`
+	Processor string               `json:"processor"`
+	Rows      map[string]rowCounts `json:"rows"`
 }
 
 // A count may exceed the recorded count by this factor. The sizes of reads differ between machines.
 // The instructions for a short stream therefore vary by 3 %. The system calls vary by more, mainly
 // if a body needs more than one read.
 const (
-	maxIncrease      = 1.04
-	maxCallsIncrease = 1.25
+	maxInstructionFactor = 1.04
+	maxSystemCallFactor  = 1.25
 )
 
-// maxTries is the maximum number of times that a row is counted. A busy machine can only increase a
+// maxCountAttempts is the maximum number of times that a row is counted. A busy machine can only increase a
 // count, so the lowest count is compared with the recorded count. The highest count is recorded.
-const maxTries = 3
+const maxCountAttempts = 3
 
 func main() {
 	var (
@@ -104,7 +104,7 @@ func run(write bool, top int, row string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b, err := build(dir)
+	b, err := buildEdge(dir)
 	if err != nil {
 		return err
 	}
@@ -117,18 +117,18 @@ func run(write bool, top int, row string) error {
 	if err != nil && !write {
 		return err
 	}
-	today := recordedCounts{Go: runtime.Version(), Qemu: qemuVersion(), Processor: cpuModel(), Rows: map[string]counts{}}
+	today := recordedCounts{Go: runtime.Version(), Qemu: qemuVersion(), Processor: cpuModel(), Rows: map[string]rowCounts{}}
 	fmt.Printf("%-22s %14s %10s %14s %10s\n", "per request or token", "instructions", "different", "system calls", "EAGAIN")
 	for i := range workloads {
 		w := &workloads[i]
 		if row != "" && row != w.name {
 			continue
 		}
-		c, err := b.count(w, top)
-		for n := 1; err == nil && n < maxTries && (write || checkIncrease(w.name, recorded.Rows, c) != nil); n++ {
-			var again counts
-			again, err = b.count(w, 0)
-			c = extremeCounts(c, again, write)
+		c, err := b.countWorkload(w, top)
+		for n := 1; err == nil && n < maxCountAttempts && (write || checkIncrease(w.name, recorded.Rows, c) != nil); n++ {
+			var again rowCounts
+			again, err = b.countWorkload(w, 0)
+			c = minOrMaxCounts(c, again, write)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
@@ -137,13 +137,13 @@ func run(write bool, top int, row string) error {
 		fmt.Printf("%-22s %14.0f %10.0f %14.2f %10.2f\n", w.name, c.Instructions, c.Different, c.SystemCalls, c.Again)
 	}
 	if write {
-		return record(file, &recorded, &today)
+		return writeRecordedCounts(file, &recorded, &today)
 	}
-	return compare(&recorded, &today)
+	return compareCounts(&recorded, &today)
 }
 
-// record replaces the recorded counts with those of the counted rows.
-func record(file string, recorded, today *recordedCounts) error {
+// writeRecordedCounts replaces the recorded counts with those of the counted rows.
+func writeRecordedCounts(file string, recorded, today *recordedCounts) error {
 	for name, c := range recorded.Rows {
 		if _, ok := today.Rows[name]; !ok {
 			today.Rows[name] = c
@@ -156,8 +156,8 @@ func record(file string, recorded, today *recordedCounts) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// compare returns an error if any count has increased too much.
-func compare(recorded, today *recordedCounts) error {
+// compareCounts returns an error if any count has increased too much.
+func compareCounts(recorded, today *recordedCounts) error {
 	var errs []error
 	for name, c := range today.Rows {
 		errs = append(errs, checkIncrease(name, recorded.Rows, c))
@@ -172,14 +172,14 @@ func compare(recorded, today *recordedCounts) error {
 }
 
 // checkIncrease returns an error if any count of a row exceeds the recorded count by too much.
-func checkIncrease(name string, rows map[string]counts, is counts) error {
+func checkIncrease(name string, rows map[string]rowCounts, is rowCounts) error {
 	was, ok := rows[name]
 	switch {
 	case !ok:
 		return fmt.Errorf("%s is not recorded: run with -write", name)
-	case is.Instructions > was.Instructions*maxIncrease:
+	case is.Instructions > was.Instructions*maxInstructionFactor:
 		return fmt.Errorf("%s: %.0f instructions, recorded are %.0f (%+.1f %%)", name, is.Instructions, was.Instructions, 100*(is.Instructions/was.Instructions-1))
-	case is.SystemCalls > was.SystemCalls*maxCallsIncrease:
+	case is.SystemCalls > was.SystemCalls*maxSystemCallFactor:
 		return fmt.Errorf("%s: %.2f system calls, recorded are %.2f", name, is.SystemCalls, was.SystemCalls)
 	}
 	return nil

@@ -31,8 +31,8 @@ var memoryRows = []memoryRow{
 // memoryUse is the memory of the edge in bytes.
 type memoryUse struct{ resident, stacks, heap, goroutines, collections float64 }
 
-// collectOften makes the edge's collector run after little allocation, which makes the numbers comparable.
-const collectOften = "GOGC=50"
+// frequentGCEnv makes the edge's collector run after little allocation, which makes the numbers comparable.
+const frequentGCEnv = "GOGC=50"
 
 // runMemory prints how much memory the edge needs for each held connection. It reads the memory after
 // collections, so the garbage of the calls does not count. If row is not empty, it measures only that
@@ -54,7 +54,7 @@ func runMemory(row, profiles string) error {
 		if row != "" && row != w.name {
 			continue
 		}
-		err := b.withEdge(&w.workload, []string{"env", collectOften}, func(e *edge) error { return e.holdConnections(w, profiles) })
+		err := b.withEdge(&w.workload, []string{"env", frequentGCEnv}, func(e *edge) error { return e.holdConnections(w, profiles) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
@@ -64,7 +64,7 @@ func runMemory(row, profiles string) error {
 
 func (e *edge) holdConnections(w *memoryRow, dir string) error {
 	churn := workload{size: 1024, clients: 4, targets: 1}
-	before, err := e.settledMemory(&churn, 0)
+	before, err := e.measureSettledMemory(&churn, 0)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (e *edge) holdConnections(w *memoryRow, dir string) error {
 	for range 16 {
 		dialers.Go(func() {
 			for range w.held / 16 {
-				c, err := e.holdOne(&w.workload)
+				c, err := e.openHeldConnection(&w.workload)
 				if err != nil {
 					failed <- err
 					return
@@ -95,7 +95,7 @@ func (e *edge) holdConnections(w *memoryRow, dir string) error {
 		return err
 	default:
 	}
-	after, err := e.settledMemory(&churn, w.settle)
+	after, err := e.measureSettledMemory(&churn, w.settle)
 	if err != nil {
 		return err
 	}
@@ -119,15 +119,15 @@ func (e *edge) holdConnections(w *memoryRow, dir string) error {
 	return nil
 }
 
-// holdOne opens a connection and sends a call. It returns after the answer, or after the first token of
+// openHeldConnection opens a connection and sends a call. It returns after the answer, or after the first token of
 // a stream.
-func (e *edge) holdOne(w *workload) (net.Conn, error) {
+func (e *edge) openHeldConnection(w *workload) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", e.address, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	_, err = c.Write(w.request(e.address))
+	_, err = c.Write(w.requestBytes(e.address))
 	if err != nil {
 		return c, err
 	}
@@ -143,9 +143,9 @@ func (e *edge) holdOne(w *workload) (net.Conn, error) {
 	return c, err
 }
 
-// settledMemory waits, sends calls until three more collections have ended, and then reads
+// measureSettledMemory waits, sends calls until three more collections have ended, and then reads
 // the memory. Two collections free what pools hold.
-func (e *edge) settledMemory(churn *workload, settle time.Duration) (memoryUse, error) {
+func (e *edge) measureSettledMemory(churn *workload, settle time.Duration) (memoryUse, error) {
 	time.Sleep(settle)
 	first, err := e.readMemory()
 	for u := first; err == nil && u.collections < first.collections+3; u, err = e.readMemory() {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// cost is what a function, a package, or the whole program executes per unit.
-type cost struct {
+// instructionCost is what a function, a package, or the whole program executes per unit.
+type instructionCost struct {
 	instructions float64 // executed
 	calls        float64
 	different    float64 // instructions of blocks that every second unit executes on average
@@ -18,19 +18,19 @@ type cost struct {
 	rareExecuted float64 // executed instructions of blocks that fewer than half of the units execute
 }
 
-// table sums up blocks by function and by package.
-type table struct {
-	all                 cost
-	functions, packages map[string]*cost
+// costTable sums up blocks by function and by package.
+type costTable struct {
+	all                 instructionCost
+	functions, packages map[string]*instructionCost
 	longest             map[uint64]float64 // by its end: the longest block of different
 }
 
-func newTable() *table {
-	return &table{functions: map[string]*cost{}, packages: map[string]*cost{}, longest: map[uint64]float64{}}
+func newCostTable() *costTable {
+	return &costTable{functions: map[string]*instructionCost{}, packages: map[string]*instructionCost{}, longest: map[uint64]float64{}}
 }
 
-func (t *table) add(f function, address uint64, b block, n float64) {
-	var c cost
+func (t *costTable) addBlock(f functionSymbol, address uint64, b blockCount, n float64) {
+	var c instructionCost
 	length := float64(b.length)
 	c.instructions = float64(b.executed) / n
 	executions := c.instructions / length
@@ -49,7 +49,7 @@ func (t *table) add(f function, address uint64, b block, n float64) {
 	default:
 		c.rareExecuted = c.instructions
 	}
-	for _, sum := range []*cost{&t.all, costOf(t.functions, f.name), costOf(t.packages, packageOf(f.name))} {
+	for _, sum := range []*instructionCost{&t.all, getOrAddCost(t.functions, f.name), getOrAddCost(t.packages, functionPackage(f.name))} {
 		sum.instructions += c.instructions
 		sum.calls += c.calls
 		sum.different += c.different
@@ -59,18 +59,18 @@ func (t *table) add(f function, address uint64, b block, n float64) {
 	}
 }
 
-func costOf(by map[string]*cost, name string) *cost {
+func getOrAddCost(by map[string]*instructionCost, name string) *instructionCost {
 	c := by[name]
 	if c == nil {
-		c = &cost{}
+		c = &instructionCost{}
 		by[name] = c
 	}
 	return c
 }
 
-// packageOf returns the import path of a function's package. Assembly and generated functions of
+// functionPackage returns the import path of a function's package. Assembly and generated functions of
 // the runtime have names without a package.
-func packageOf(function string) string {
+func functionPackage(function string) string {
 	function, _, _ = strings.Cut(function, "[")
 	folder := strings.LastIndexByte(function, '/') + 1
 	name, _, ok := strings.Cut(function[folder:], ".")
@@ -82,13 +82,13 @@ func packageOf(function string) string {
 
 // print writes the functions and the packages with the most instructions, and those with the most
 // different instructions.
-func (t *table) print(w io.Writer, top int) {
-	executed := func(c *cost) float64 { return c.instructions }
-	different := func(c *cost) float64 { return c.different + c.rare/1e6 }
+func (t *costTable) print(w io.Writer, top int) {
+	executed := func(c *instructionCost) float64 { return c.instructions }
+	different := func(c *instructionCost) float64 { return c.different + c.rare/1e6 }
 	for _, by := range []struct {
 		title string
-		costs map[string]*cost
-		of    func(*cost) float64
+		costs map[string]*instructionCost
+		of    func(*instructionCost) float64
 	}{
 		{"functions by instructions", t.functions, executed},
 		{"functions by different instructions", t.functions, different},

@@ -3,21 +3,23 @@ package main
 import "testing"
 
 func TestTable(t *testing.T) {
-	f := function{address: 100, name: "penstock/translate/jsonx.(*Cursor).name"}
-	table := newTable()
+	f := functionSymbol{address: 100, name: "penstock/translate/jsonx.(*Cursor).name"}
+	table := newCostTable()
 	const n = 10
-	table.add(f, 100, block{length: 8, executed: 8 * n, end: 130}, n)     // each request calls the function
-	table.add(f, 110, block{length: 5, executed: 3 * 5 * n, end: 130}, n) // a jump into the same block
-	table.add(f, 140, block{length: 7, executed: 7, end: 150}, n)         // one request of ten
-	want := cost{instructions: 8 + 15 + 0.7, calls: 1, different: 13, repeated: 5, rare: 7, rareExecuted: 0.7}
-	for name, got := range map[string]*cost{"all": &table.all, "function": table.functions[f.name], "package": table.packages["penstock/translate/jsonx"]} {
+	// Each request calls the function.
+	table.addBlock(f, 100, blockCount{length: 8, executed: 8 * n, end: 130}, n)
+	// A jump into the same block.
+	table.addBlock(f, 110, blockCount{length: 5, executed: 3 * 5 * n, end: 130}, n)
+	table.addBlock(f, 140, blockCount{length: 7, executed: 7, end: 150}, n) // one request of ten
+	want := instructionCost{instructions: 8 + 15 + 0.7, calls: 1, different: 13, repeated: 5, rare: 7, rareExecuted: 0.7}
+	for name, got := range map[string]*instructionCost{"all": &table.all, "function": table.functions[f.name], "package": table.packages["penstock/translate/jsonx"]} {
 		if got == nil || *got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 }
 
-func TestPackageOf(t *testing.T) {
+func TestFunctionPackage(t *testing.T) {
 	for function, want := range map[string]string{
 		"penstock/translate/jsonx.parse":                                 "penstock/translate/jsonx",
 		"github.com/valyala/fasthttp.(*headerScanner).next":              "github.com/valyala/fasthttp",
@@ -26,7 +28,7 @@ func TestPackageOf(t *testing.T) {
 		"indexbytebody":                 "(no package)",
 		"type:.eq.internal/abi.RegArgs": "(no package)",
 	} {
-		if got := packageOf(function); got != want {
+		if got := functionPackage(function); got != want {
 			t.Errorf("%s is of package %q, want %q", function, got, want)
 		}
 	}

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	sessions   = 72      // of a trace
-	together   = 64      // sessions at once
-	minCalls   = 8       // of a session without its sub-agents
-	maxPrompt  = 250_000 // tokens
-	maxPause   = 300.0   // s
-	span       = 1800.0  // s
-	startsIn   = 60.0    // s
-	hashTokens = 64      // of a recorded block
+	sessionsPerTrace    = 72      // of a trace
+	concurrentSessions  = 64      // sessions at once
+	minSessionCalls     = 8       // of a session without its sub-agents
+	maxPromptTokens     = 250_000 // tokens
+	maxPauseSeconds     = 300.0   // s
+	traceSeconds        = 1800.0  // s
+	startWindowSeconds  = 60.0    // s
+	recordedBlockTokens = 64      // of a recorded block
 )
 
-// recording is a session, or a sub-agent, as kv-cache-tester has it.
-type recording struct {
-	ID       string     `json:"id"`
-	Tools    int        `json:"tool_tokens"`
-	System   int        `json:"system_tokens"`
-	Requests []recorded `json:"requests"`
+// agentRecording is a session, or a sub-agent, as kv-cache-tester has it.
+type agentRecording struct {
+	ID       string         `json:"id"`
+	Tools    int            `json:"tool_tokens"`
+	System   int            `json:"system_tokens"`
+	Requests []recordedCall `json:"requests"`
 }
 
-// recorded is a call, or a sub-agent with calls of its own.
-type recorded struct {
-	recording
+// recordedCall is a call, or a sub-agent with calls of its own.
+type recordedCall struct {
+	agentRecording
 
 	Type   string  `json:"type"`
 	T      float64 `json:"t"` // s since the session's start
@@ -42,28 +42,28 @@ type recorded struct {
 	Think  float64 `json:"think_time"` // s, before the call
 }
 
-// recordings writes agents, odd and later, and agents once more as sessions.
-func recordings(dir, out string) error {
-	even, err := choose(dir, 2, 2)
-	odd, err1 := choose(dir, 1, 2)
-	later, err2 := choose(dir, 300, 2)
+// writeAgentTraces writes agents, odd and later, and agents once more as sessions.
+func writeAgentTraces(dir, out string) error {
+	even, err := selectRecordings(dir, 2, 2)
+	odd, err1 := selectRecordings(dir, 1, 2)
+	later, err2 := selectRecordings(dir, 300, 2)
 	if err := errors.Join(err, err1, err2); err != nil {
 		return err
 	}
-	lines := asSessions(even)
+	lines := sessionTrace(even)
 	fmt.Printf("sessions: %d calls\n", len(lines))
 	return errors.Join(
-		save(out, "agents", inTime(even)),
-		save(out, "odd", inTime(odd)),
-		save(out, "later", inTime(later)),
-		write(out, "sessions", lines))
+		saveSortedTrace(out, "agents", arrangeInTime(even)),
+		saveSortedTrace(out, "odd", arrangeInTime(odd)),
+		saveSortedTrace(out, "later", arrangeInTime(later)),
+		writeJSONLines(out, "sessions", lines))
 }
 
-// choose reads the first sessions of every so many numbers that have enough calls and no prompt that
+// selectRecordings reads the first sessions of every so many numbers that have enough calls and no prompt that
 // is too long. A number without a file is skipped.
-func choose(dir string, first, every int) ([]recording, error) {
-	var chosen []recording
-	for n := first; len(chosen) < sessions; n += every {
+func selectRecordings(dir string, first, every int) ([]agentRecording, error) {
+	var chosen []agentRecording
+	for n := first; len(chosen) < sessionsPerTrace; n += every {
 		if n > 9999 {
 			return nil, fmt.Errorf("%s has only %d sessions from trace_%04d.json on", dir, len(chosen), first)
 		}
@@ -71,41 +71,41 @@ func choose(dir string, first, every int) ([]recording, error) {
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		var r recording
+		var r agentRecording
 		if err := errors.Join(err, json.Unmarshal(text, &r)); err != nil {
 			return nil, err
 		}
-		if r.fits() {
+		if r.fitsPromptLimit() {
 			chosen = append(chosen, r)
 		}
 	}
 	return chosen, nil
 }
 
-func (r recording) fits() bool {
+func (r agentRecording) fitsPromptLimit() bool {
 	calls := 0
 	for _, c := range r.Requests {
-		if c.Input > maxPrompt || c.Type == "subagent" && !c.short() {
+		if c.Input > maxPromptTokens || c.Type == "subagent" && !c.hasOnlyShortPrompts() {
 			return false
 		}
 		if c.Type != "subagent" {
 			calls++
 		}
 	}
-	return calls >= minCalls
+	return calls >= minSessionCalls
 }
 
-func (r recording) short() bool {
+func (r agentRecording) hasOnlyShortPrompts() bool {
 	for _, c := range r.Requests {
-		if c.Input > maxPrompt {
+		if c.Input > maxPromptTokens {
 			return false
 		}
 	}
 	return true
 }
 
-// turn is a call of a trace of sessions.
-type turn struct {
+// sessionCall is a call of a trace of sessions.
+type sessionCall struct {
 	Session string  `json:"s"`
 	Number  int     `json:"i"`
 	T       float64 `json:"t"`
@@ -118,26 +118,26 @@ type turn struct {
 	System  int     `json:"sys,omitempty"`
 }
 
-// asSessions returns the calls of all sessions, each with what it has in common with the call before.
-func asSessions(all []recording) []turn {
-	var turns []turn
+// sessionTrace returns the calls of all sessions, each with what it has in common with the call before.
+func sessionTrace(all []agentRecording) []sessionCall {
+	var turns []sessionCall
 	for _, r := range all {
-		turns = append(turns, r.turns(r.ID, 0)...)
+		turns = append(turns, r.sessionCalls(r.ID, 0)...)
 	}
 	return turns
 }
 
-func (r recording) turns(session string, start float64) []turn {
-	var turns, others []turn
+func (r agentRecording) sessionCalls(session string, start float64) []sessionCall {
+	var turns, others []sessionCall
 	var before []int
 	agents := 0
 	for _, c := range r.Requests {
 		if c.Type == "subagent" {
 			agents++
-			others = append(others, c.turns(fmt.Sprintf("%s/%d", session, agents), c.T)...)
+			others = append(others, c.sessionCalls(fmt.Sprintf("%s/%d", session, agents), c.T)...)
 			continue
 		}
-		t := turn{session, len(turns), start + c.T, c.API, c.Think, c.Input, c.Output, len(turns) - 1, common(before, c.Hashes), 0}
+		t := sessionCall{session, len(turns), start + c.T, c.API, c.Think, c.Input, c.Output, len(turns) - 1, commonPrefixLength(before, c.Hashes), 0}
 		if t.Number == 0 {
 			t.System = r.Tools + r.System
 		}
@@ -147,7 +147,7 @@ func (r recording) turns(session string, start float64) []turn {
 	return append(turns, others...)
 }
 
-func common(a, b []int) int {
+func commonPrefixLength(a, b []int) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -155,15 +155,15 @@ func common(a, b []int) int {
 	return n
 }
 
-// inTime arranges sessions in time: so many at once, the first ones from a random point in their
+// arrangeInTime arranges sessions in time: so many at once, the first ones from a random point in their
 // first half on. A session that ends is followed by the next one, after the last one by the first.
-func inTime(all []recording) []line {
+func arrangeInTime(all []agentRecording) []traceLine {
 	random := rand.New(rand.NewPCG(1, 1))
-	a := arrangement{known: map[string]int{}}
-	ends, next := make([]float64, together), together
+	a := traceBuilder{known: map[string]int{}}
+	ends, next := make([]float64, concurrentSessions), concurrentSessions
 	for i := range ends {
 		r := all[i]
-		ends[i] = a.play(r, r.ID, random.Float64()*startsIn, random.IntN(len(r.Requests)/2))
+		ends[i] = a.addSession(r, r.ID, random.Float64()*startWindowSeconds, random.IntN(len(r.Requests)/2))
 	}
 	for {
 		first := 0
@@ -172,29 +172,29 @@ func inTime(all []recording) []line {
 				first = i
 			}
 		}
-		if ends[first] >= span {
+		if ends[first] >= traceSeconds {
 			return a.lines
 		}
 		r := all[next%len(all)]
-		ends[first] = a.play(r, fmt.Sprintf("%s-%d", r.ID, next/len(all)), ends[first], 0)
+		ends[first] = a.addSession(r, fmt.Sprintf("%s-%d", r.ID, next/len(all)), ends[first], 0)
 		next++
 	}
 }
 
-type arrangement struct {
-	lines []line
+type traceBuilder struct {
+	lines []traceLine
 	known map[string]int // prompts that end with a block, and the number of that block
-	fresh ids
+	fresh blockIDs
 }
 
-// play adds the calls of a session from a call on, and returns when the session ends.
-func (a *arrangement) play(r recording, session string, at float64, from int) float64 {
+// addSession adds the calls of a session from a call on, and returns when the session ends.
+func (a *traceBuilder) addSession(r agentRecording, session string, at float64, from int) float64 {
 	agents := 0
 	for i, c := range r.Requests {
 		if c.Type == "subagent" {
 			agents++
 			if i >= from {
-				a.play(c.recording, fmt.Sprintf("%s/%d", session, agents), at, 0)
+				a.addSession(c.agentRecording, fmt.Sprintf("%s/%d", session, agents), at, 0)
 			}
 			continue
 		}
@@ -202,30 +202,30 @@ func (a *arrangement) play(r recording, session string, at float64, from int) fl
 			continue
 		}
 		if i > from {
-			at += min(c.Think, maxPause)
+			at += min(c.Think, maxPauseSeconds)
 		}
-		if at >= span {
+		if at >= traceSeconds {
 			return at
 		}
-		a.lines = append(a.lines, line{int(at * 1000), c.Input, c.Output, a.blocks(session, c, r.Tools+r.System), session})
+		a.lines = append(a.lines, traceLine{int(at * 1000), c.Input, c.Output, a.promptBlockIDs(session, c, r.Tools+r.System), session})
 		at += c.API
 	}
 	return at
 }
 
-// blocks numbers the blocks of a prompt. The blocks of the system prompt are the same in all sessions.
-func (a *arrangement) blocks(session string, c recorded, system int) []int {
+// promptBlockIDs numbers the blocks of a prompt. The blocks of the system prompt are the same in all sessions.
+func (a *traceBuilder) promptBlockIDs(session string, c recordedCall, system int) []int {
 	root, path := strings.SplitN(session, "/", 2)[0], strings.Builder{}
-	blocks := make([]int, c.Input/blockTokens)
+	blocks := make([]int, c.Input/traceBlockTokens)
 	for k := range blocks {
 		key := fmt.Sprintf("system %d", k)
-		if (k+1)*blockTokens > system {
-			fmt.Fprint(&path, c.Hashes[min(k*blockTokens/hashTokens, len(c.Hashes)):min((k+1)*blockTokens/hashTokens, len(c.Hashes))])
+		if (k+1)*traceBlockTokens > system {
+			fmt.Fprint(&path, c.Hashes[min(k*traceBlockTokens/recordedBlockTokens, len(c.Hashes)):min((k+1)*traceBlockTokens/recordedBlockTokens, len(c.Hashes))])
 			key = root + path.String()
 		}
 		id, ok := a.known[key]
 		if !ok {
-			id = a.fresh.next(1)[0]
+			id = a.fresh.allocate(1)[0]
 			a.known[key] = id
 		}
 		blocks[k] = id

@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-const blockTokens = 512
+const traceBlockTokens = 512
 
-// ids are the numbers of n new blocks.
-type ids int
+// blockIDs are the numbers of n new blocks.
+type blockIDs int
 
-func (i *ids) next(n int) []int {
+func (i *blockIDs) allocate(n int) []int {
 	blocks := make([]int, n)
 	for k := range blocks {
 		*i++
@@ -19,39 +19,39 @@ func (i *ids) next(n int) []int {
 	return blocks
 }
 
-// hot returns 400 conversations of four turns under one system prompt of 20 thousand tokens, which
+// hotPrefixTrace returns 400 conversations of four turns under one system prompt of 20 thousand tokens, which
 // begin within so many seconds.
-func hot(seconds float64) []line {
-	var fresh ids
+func hotPrefixTrace(seconds float64) []traceLine {
+	var fresh blockIDs
 	random := rand.New(rand.NewPCG(7, 7))
-	system := fresh.next(39)
-	var lines []line
+	system := fresh.allocate(39)
+	var lines []traceLine
 	for c := range 400 {
 		at, prompt := random.Float64()*seconds, system[:len(system):len(system)]
 		for range 4 {
-			prompt = append(prompt, fresh.next(1+random.IntN(3))...)
-			lines = append(lines, line{int(at * 1000), len(prompt) * blockTokens, 100 + random.IntN(200), prompt[:len(prompt):len(prompt)], fmt.Sprintf("c%d", c)})
+			prompt = append(prompt, fresh.allocate(1+random.IntN(3))...)
+			lines = append(lines, traceLine{int(at * 1000), len(prompt) * traceBlockTokens, 100 + random.IntN(200), prompt[:len(prompt):len(prompt)], fmt.Sprintf("c%d", c)})
 			at += 4 + random.ExpFloat64()*11
 		}
 	}
 	return lines
 }
 
-// subAgents returns four conversations of 60 thousand tokens, with 50 sub-agents at once on each.
-func subAgents() []line {
-	var fresh ids
-	var lines []line
+// subAgentTrace returns four conversations of 60 thousand tokens, with 50 sub-agents at once on each.
+func subAgentTrace() []traceLine {
+	var fresh blockIDs
+	var lines []traceLine
 	for c := range 4 {
-		start, history := c*120_000, fresh.next(117)
+		start, history := c*120_000, fresh.allocate(117)
 		add := func(ms, out int, blocks []int, session string) {
-			lines = append(lines, line{start + ms, len(blocks) * blockTokens, out, blocks, session})
+			lines = append(lines, traceLine{start + ms, len(blocks) * traceBlockTokens, out, blocks, session})
 		}
 		session := fmt.Sprintf("s%d", c)
 		for turn := range 4 {
 			add(turn*12_000, 200, history[:108+3*turn], session)
 		}
 		for a := range 50 {
-			add(60_000, 300, append(history[:117:117], fresh.next(2)...), fmt.Sprintf("%s/%d", session, a+1))
+			add(60_000, 300, append(history[:117:117], fresh.allocate(2)...), fmt.Sprintf("%s/%d", session, a+1))
 		}
 	}
 	return lines

@@ -17,8 +17,8 @@ import (
 	"slices"
 )
 
-// line is a call of a trace in Mooncake's format.
-type line struct {
+// traceLine is a call of a trace in Mooncake's format.
+type traceLine struct {
 	Timestamp int    `json:"timestamp"` // in ms
 	Input     int    `json:"input_length"`
 	Output    int    `json:"output_length"`
@@ -34,42 +34,42 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*agents, *mooncake, flag.Arg(0)); err != nil {
+	if err := writeTraces(*agents, *mooncake, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(agents, mooncake, out string) error {
+func writeTraces(agents, mooncake, out string) error {
 	err := errors.Join(
 		os.MkdirAll(out, 0o750),
-		save(out, "hot-light", hot(400)),
-		save(out, "hot-busy", hot(40)),
-		save(out, "subagents", subAgents()),
+		saveSortedTrace(out, "hot-light", hotPrefixTrace(400)),
+		saveSortedTrace(out, "hot-busy", hotPrefixTrace(40)),
+		saveSortedTrace(out, "subagents", subAgentTrace()),
 	)
 	if agents != "" {
-		err = errors.Join(err, recordings(agents, out))
+		err = errors.Join(err, writeAgentTraces(agents, out))
 	}
 	if mooncake != "" {
 		err = errors.Join(err,
-			beginning(mooncake, "conversation", 2_400_000, out),
-			beginning(mooncake, "synthetic", 700_000, out))
+			copyTraceStart(mooncake, "conversation", 2_400_000, out),
+			copyTraceStart(mooncake, "synthetic", 700_000, out))
 	}
 	return err
 }
 
-// save writes OUT/NAME.jsonl with the lines in the order of their times.
-func save(out, name string, lines []line) error {
-	slices.SortStableFunc(lines, func(a, b line) int { return a.Timestamp - b.Timestamp })
+// saveSortedTrace writes OUT/NAME.jsonl with the lines in the order of their times.
+func saveSortedTrace(out, name string, lines []traceLine) error {
+	slices.SortStableFunc(lines, func(a, b traceLine) int { return a.Timestamp - b.Timestamp })
 	tokens := 0
 	for _, l := range lines {
 		tokens += l.Input
 	}
 	fmt.Printf("%s: %d calls of %d tokens on average\n", name, len(lines), tokens/max(len(lines), 1))
-	return write(out, name, lines)
+	return writeJSONLines(out, name, lines)
 }
 
-func write[T any](out, name string, lines []T) error {
+func writeJSONLines[T any](out, name string, lines []T) error {
 	f, err := os.Create(filepath.Join(out, name+".jsonl"))
 	if err != nil {
 		return err
@@ -81,16 +81,16 @@ func write[T any](out, name string, lines []T) error {
 	return errors.Join(err, f.Close())
 }
 
-// beginning copies the calls of Mooncake's trace of that name before ms.
-func beginning(mooncake, name string, ms int, out string) error {
+// copyTraceStart copies the calls of Mooncake's trace of that name before ms.
+func copyTraceStart(mooncake, name string, ms int, out string) error {
 	f, err := os.Open(filepath.Join(mooncake, name+"_trace.jsonl"))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var lines []line
+	var lines []traceLine
 	for from := json.NewDecoder(f); from.More(); {
-		var l line
+		var l traceLine
 		if err := from.Decode(&l); err != nil {
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
@@ -98,5 +98,5 @@ func beginning(mooncake, name string, ms int, out string) error {
 			lines = append(lines, l)
 		}
 	}
-	return save(out, name, lines)
+	return saveSortedTrace(out, name, lines)
 }

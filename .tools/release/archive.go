@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// file is a file in an archive. If its name ends in a slash, it is a folder.
-type file struct {
+// archivedFile is a file in an archive. If its name ends in a slash, it is a folder.
+type archivedFile struct {
 	name string // without a leading slash
 	text []byte
 	mode int64
 }
 
-// archive packs files and their parent folders, sorted by name. All entries are owned by root and
+// packTarGz packs files and their parent folders, sorted by name. All entries are owned by root and
 // have the same modification time.
-func archive(files []file, at time.Time) ([]byte, error) {
+func packTarGz(files []archivedFile, at time.Time) ([]byte, error) {
 	all := slices.Clone(files)
 	for _, f := range files {
 		for dir := path.Dir(strings.TrimSuffix(f.name, "/")); dir != "."; dir = path.Dir(dir) {
-			if !slices.ContainsFunc(all, func(o file) bool { return o.name == dir+"/" }) {
-				all = append(all, file{name: dir + "/", mode: 0o755})
+			if !slices.ContainsFunc(all, func(o archivedFile) bool { return o.name == dir+"/" }) {
+				all = append(all, archivedFile{name: dir + "/", mode: 0o755})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b archivedFile) int { return strings.Compare(a.name, b.name) })
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range all {
@@ -48,8 +48,8 @@ func archive(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed compresses text with gzip. The gzip header contains neither a name nor a time.
-func compressed(text []byte) ([]byte, error) {
+// gzipText compresses text with gzip. The gzip header contains neither a name nor a time.
+func gzipText(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
@@ -62,8 +62,8 @@ func compressed(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ar packs the members of a Debian package in the given order.
-func ar(members []file, at time.Time) []byte {
+// packAr packs the members of a Debian package in the given order.
+func packAr(members []archivedFile, at time.Time) []byte {
 	var b bytes.Buffer
 	b.WriteString("!<arch>\n")
 	for _, m := range members {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// packages writes a Debian package for each Linux system. A package contains the program, the man
+// writePackages writes a Debian package for each Linux system. A package contains the program, the man
 // page, an example configuration, and systemd units. It neither enables nor starts the units.
-func (r *release) packages() error {
+func (r *release) writePackages() error {
 	for _, arch := range []string{"amd64", "arm64"} {
-		program, err := os.ReadFile(r.program("linux/" + arch))
+		program, err := os.ReadFile(r.programPath("linux/" + arch))
 		if err != nil {
 			return err
 		}
-		files := []file{{"usr/bin/penstock", program, 0o755}, {"etc/penstock/", nil, 0o750}}
+		files := []archivedFile{{"usr/bin/penstock", program, 0o755}, {"etc/penstock/", nil, 0o750}}
 		for _, copied := range []struct{ from, to string }{
 			{".deploy/penstock.service", "usr/lib/systemd/system/penstock.service"},
 			{".deploy/penstock.socket", "usr/lib/systemd/system/penstock.socket"},
@@ -28,22 +28,22 @@ func (r *release) packages() error {
 				return err
 			}
 			text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/penstock", "/usr/bin/penstock"))
-			files = append(files, file{copied.to, text, 0o644})
+			files = append(files, archivedFile{copied.to, text, 0o644})
 		}
 		page, err := os.ReadFile(filepath.Join(r.out, "penstock.1"))
 		if err != nil {
 			return err
 		}
-		if page, err = compressed(page); err != nil {
+		if page, err = gzipText(page); err != nil {
 			return err
 		}
-		files = append(files, file{"usr/share/man/man1/penstock.1.gz", page, 0o644},
-			file{"usr/share/doc/penstock/copyright", []byte("Licence: " + licence + ".\n"), 0o644})
-		deb, err := debian(debianVersion(r.version), arch, files, r.time)
+		files = append(files, archivedFile{"usr/share/man/man1/penstock.1.gz", page, 0o644},
+			archivedFile{"usr/share/doc/penstock/copyright", []byte("Licence: " + licence + ".\n"), 0o644})
+		deb, err := debianPackage(debianVersion(r.version), arch, files, r.time)
 		if err != nil {
 			return err
 		}
-		if err := r.write("penstock_"+debianVersion(r.version)+"_"+arch+".deb", deb); err != nil {
+		if err := r.writeFile("penstock_"+debianVersion(r.version)+"_"+arch+".deb", deb); err != nil {
 			return err
 		}
 	}
@@ -61,9 +61,9 @@ func debianVersion(version string) string {
 	return version
 }
 
-// account is a script that creates the unit's user, and allows this user to read the
+// createUserScript is a script that creates the unit's user, and allows this user to read the
 // configuration's folder.
-const account = `#!/bin/sh
+const createUserScript = `#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
   getent passwd penstock >/dev/null || useradd --system --no-create-home --user-group --shell /usr/sbin/nologin penstock
@@ -72,7 +72,7 @@ if [ "$1" = configure ]; then
 fi
 `
 
-func debian(version, arch string, files []file, at time.Time) ([]byte, error) {
+func debianPackage(version, arch string, files []archivedFile, at time.Time) ([]byte, error) {
 	var sums strings.Builder
 	size := 0
 	for _, f := range files {
@@ -82,20 +82,20 @@ func debian(version, arch string, files []file, at time.Time) ([]byte, error) {
 		}
 	}
 	control := fmt.Sprintf("Package: penstock\nVersion: %s\nArchitecture: %s\nMaintainer: %s\nInstalled-Size: %d\nDepends: passwd\nRecommends: ca-certificates\n"+
-		"Section: net\nPriority: optional\nHomepage: %s\nDescription: %s\n", version, arch, maintainer, (size+1023)/1024, address, summary)
-	inner, err := archive([]file{{"control", []byte(control), 0o644}, {"md5sums", []byte(sums.String()), 0o644}, {"postinst", []byte(account), 0o755}}, at)
+		"Section: net\nPriority: optional\nHomepage: %s\nDescription: %s\n", version, arch, maintainer, (size+1023)/1024, projectURL, packageSummary)
+	inner, err := packTarGz([]archivedFile{{"control", []byte(control), 0o644}, {"md5sums", []byte(sums.String()), 0o644}, {"postinst", []byte(createUserScript), 0o755}}, at)
 	if err != nil {
 		return nil, err
 	}
-	data, err := archive(files, at)
+	data, err := packTarGz(files, at)
 	if err != nil {
 		return nil, err
 	}
-	if inner, err = compressed(inner); err != nil {
+	if inner, err = gzipText(inner); err != nil {
 		return nil, err
 	}
-	if data, err = compressed(data); err != nil {
+	if data, err = gzipText(data); err != nil {
 		return nil, err
 	}
-	return ar([]file{{name: "debian-binary", text: []byte("2.0\n")}, {name: "control.tar.gz", text: inner}, {name: "data.tar.gz", text: data}}, at), nil
+	return packAr([]archivedFile{{name: "debian-binary", text: []byte("2.0\n")}, {name: "control.tar.gz", text: inner}, {name: "data.tar.gz", text: data}}, at), nil
 }

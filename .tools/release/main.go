@@ -24,9 +24,9 @@ import (
 	"time"
 )
 
-// systems are the targets of the programs. The programs for darwin and windows are built but not
+// targetSystems are the targets of the programs. The programs for darwin and windows are built but not
 // tested.
-var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+var targetSystems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 // release is a release that is being built.
 type release struct {
@@ -40,20 +40,20 @@ func main() {
 	out := flag.String("out", "dist", "folder to write to")
 	version := flag.String("version", "", "version, a tag; by default that of proxy/build/VERSION, with the commit unless it has the tag")
 	flag.Parse()
-	if err := run(*out, *version); err != nil {
+	if err := buildRelease(*out, *version); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(out, version string) error {
-	top, err := output("git", "rev-parse", "--show-toplevel")
+func buildRelease(out, version string) error {
+	top, err := commandOutput("git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
 	}
-	if version, err = versionOf(top, version); err != nil {
+	if version, err = versionToBuild(top, version); err != nil {
 		return err
 	}
-	seconds, err := output("git", "log", "-1", "--format=%ct")
+	seconds, err := commandOutput("git", "log", "-1", "--format=%ct")
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func run(out, version string) error {
 		return err
 	}
 	r := release{top: top, out: out, version: version, time: time.Unix(unix, 0).UTC()}
-	for _, step := range []func() error{r.programs, r.man, r.packages, r.image, r.sbom, r.formula, r.checksums} {
+	for _, step := range []func() error{r.buildPrograms, r.writeManPage, r.writePackages, r.writeImage, r.writeSBOM, r.writeFormula, r.writeChecksums} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -76,10 +76,10 @@ func run(out, version string) error {
 	return nil
 }
 
-// versionOf returns the version to build. A requested version must equal the version in the
+// versionToBuild returns the version to build. A requested version must equal the version in the
 // sources, or start with that version and a dash. If no version is requested, an untagged commit
 // gets a development version.
-func versionOf(top, asked string) (string, error) {
+func versionToBuild(top, asked string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(top, "proxy/build/VERSION"))
 	if err != nil {
 		return "", err
@@ -91,16 +91,16 @@ func versionOf(top, asked string) (string, error) {
 		}
 		return asked, nil
 	}
-	at, err := output("git", "describe", "--tags", "--always", "--dirty")
+	at, err := commandOutput("git", "describe", "--tags", "--always", "--dirty")
 	if err != nil || at == sources {
 		return at, err
 	}
-	commit, err := output("git", "describe", "--always", "--dirty", "--exclude=*")
+	commit, err := commandOutput("git", "describe", "--always", "--dirty", "--exclude=*")
 	return sources + "-dev.g" + strings.ReplaceAll(commit, "-", "."), err
 }
 
-// output returns a command's output without the final newline.
-func output(name string, args ...string) (string, error) {
+// commandOutput returns a command's output without the final newline.
+func commandOutput(name string, args ...string) (string, error) {
 	text, err := exec.Command(name, args...).Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
@@ -108,7 +108,7 @@ func output(name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-func (r *release) program(system string) string {
+func (r *release) programPath(system string) string {
 	name := "penstock-" + strings.ReplaceAll(system, "/", "-")
 	if strings.HasPrefix(system, "windows/") {
 		name += ".exe"
@@ -116,11 +116,11 @@ func (r *release) program(system string) string {
 	return filepath.Join(r.out, name)
 }
 
-func (r *release) programs() error {
-	for _, system := range systems {
+func (r *release) buildPrograms() error {
+	for _, system := range targetSystems {
 		goos, goarch, _ := strings.Cut(system, "/")
 		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
-			"-ldflags=-s -w -buildid= -X penstock/proxy/build.version="+r.version, "-o", r.program(system), ".")
+			"-ldflags=-s -w -buildid= -X penstock/proxy/build.version="+r.version, "-o", r.programPath(system), ".")
 		build.Dir = r.top
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=-mod=readonly")
 		if text, err := build.CombinedOutput(); err != nil {
@@ -130,15 +130,15 @@ func (r *release) programs() error {
 	return nil
 }
 
-// native returns the path of the program for this machine.
-func (r *release) native() string { return r.program(runtime.GOOS + "/" + runtime.GOARCH) }
+// nativeProgram returns the path of the program for this machine.
+func (r *release) nativeProgram() string { return r.programPath(runtime.GOOS + "/" + runtime.GOARCH) }
 
-func (r *release) write(name string, text []byte) error {
+func (r *release) writeFile(name string, text []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), text, 0o644)
 }
 
-// checksums writes the file that sha256sum -c reads.
-func (r *release) checksums() error {
+// writeChecksums writes the file that sha256sum -c reads.
+func (r *release) writeChecksums() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {
 		return err
@@ -148,16 +148,16 @@ func (r *release) checksums() error {
 		if e.Name() == "SHA256SUMS" {
 			continue
 		}
-		sum, err := r.sum(filepath.Join(r.out, e.Name()))
+		sum, err := r.sha256Hex(filepath.Join(r.out, e.Name()))
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(&b, "%s  %s\n", sum, e.Name())
 	}
-	return r.write("SHA256SUMS", []byte(b.String()))
+	return r.writeFile("SHA256SUMS", []byte(b.String()))
 }
 
-func (r *release) sum(path string) (string, error) {
+func (r *release) sha256Hex(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -166,7 +166,7 @@ func (r *release) sum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func commands(help string) (names []string) {
+func commandNamesInHelp(help string) (names []string) {
 	_, list, _ := strings.Cut(help, "\nCommands:\n")
 	for line := range strings.Lines(list) {
 		if rest, ok := strings.CutPrefix(line, "  "); ok && !strings.HasPrefix(rest, " ") {

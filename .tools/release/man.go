@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// man writes the man page from the help texts of the program and its commands.
-func (r *release) man() error {
-	help, err := output(r.native(), "--help")
+// writeManPage writes the man page from the help texts of the program and its commands.
+func (r *release) writeManPage() error {
+	help, err := commandOutput(r.nativeProgram(), "--help")
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH PENSTOCK 1 %s %q\n.SH NAME\npenstock \\- %s\n", r.time.Format("2006-01-02"), "penstock "+r.version, strings.ToLower(summary[:1])+summary[1:])
-	b.WriteString(".SH SYNOPSIS\n" + verbatim(help))
-	for _, name := range commands(help) {
-		text, err := output(r.native(), append(strings.Fields(name), "--help")...)
+	fmt.Fprintf(&b, ".TH PENSTOCK 1 %s %q\n.SH NAME\npenstock \\- %s\n", r.time.Format("2006-01-02"), "penstock "+r.version, strings.ToLower(packageSummary[:1])+packageSummary[1:])
+	b.WriteString(".SH SYNOPSIS\n" + verbatimRoff(help))
+	for _, name := range commandNamesInHelp(help) {
+		text, err := commandOutput(r.nativeProgram(), append(strings.Fields(name), "--help")...)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, ".SH PENSTOCK %s\n%s", strings.ToUpper(name), verbatim(text))
+		fmt.Fprintf(&b, ".SH PENSTOCK %s\n%s", strings.ToUpper(name), verbatimRoff(text))
 	}
-	return r.write("penstock.1", []byte(b.String()))
+	return r.writeFile("penstock.1", []byte(b.String()))
 }
 
-// verbatim returns man-page source that prints text unformatted.
-func verbatim(text string) string {
+// verbatimRoff returns man-page source that prints text unformatted.
+func verbatimRoff(text string) string {
 	var b strings.Builder
 	b.WriteString(".nf\n")
 	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {

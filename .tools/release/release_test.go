@@ -27,8 +27,8 @@ func pretend(t *testing.T) release {
 	}
 	r := release{top: top, out: t.TempDir(), version: "v1.2.3-4-gabcdef", time: commit}
 	const script = "#!/bin/sh\nprintf 'Usage: penstock <command>\\n\\n.dotted\\n\\nCommands:\\n  serve        Run it,\\n               well.\\n  key new      Make a key.\\n'\n"
-	for _, system := range systems {
-		if err := os.WriteFile(r.program(system), []byte(script), 0o700); err != nil {
+	for _, system := range targetSystems {
+		if err := os.WriteFile(r.programPath(system), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,7 +37,7 @@ func pretend(t *testing.T) release {
 
 func TestPackages(t *testing.T) {
 	r := pretend(t)
-	if err := errors.Join(r.man(), r.packages()); err != nil {
+	if err := errors.Join(r.writeManPage(), r.writePackages()); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(r.out, "penstock.1"))
@@ -49,7 +49,7 @@ func TestPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.packages(); err != nil {
+	if err := r.writePackages(); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := os.ReadFile(deb); err != nil || !bytes.Equal(before, after) {
@@ -82,9 +82,9 @@ func TestDebianVersion(t *testing.T) {
 	}
 }
 
-// TestVersionOf checks that a release gets the version in the sources, and that no other tag is
+// TestVersionToBuild checks that a release gets the version in the sources, and that no other tag is
 // accepted.
-func TestVersionOf(t *testing.T) {
+func TestVersionToBuild(t *testing.T) {
 	top := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(top, "proxy/build"), 0o700); err != nil {
 		t.Fatal(err)
@@ -93,11 +93,11 @@ func TestVersionOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for asked, want := range map[string]string{"v1.2.3": "v1.2.3", "v1.2.3-rc.1": "v1.2.3-rc.1", "v1.2.4": "", "1.2.3": ""} {
-		if got, err := versionOf(top, asked); got != want || (err == nil) != (want != "") {
-			t.Errorf("versionOf(%s) = %q, %v; want %q", asked, got, err, want)
+		if got, err := versionToBuild(top, asked); got != want || (err == nil) != (want != "") {
+			t.Errorf("versionToBuild(%s) = %q, %v; want %q", asked, got, err, want)
 		}
 	}
-	if got, err := versionOf(top, ""); err != nil || !strings.HasPrefix(got, "v1.2.3-dev.g") {
+	if got, err := versionToBuild(top, ""); err != nil || !strings.HasPrefix(got, "v1.2.3-dev.g") {
 		t.Errorf("by itself: %q, %v", got, err)
 	}
 }
@@ -106,10 +106,10 @@ func TestVersionOf(t *testing.T) {
 // exists.
 func TestImage(t *testing.T) {
 	r := pretend(t)
-	if _, err := os.Stat(authorities); err != nil {
+	if _, err := os.Stat(caCertificatesPath); err != nil {
 		t.Skip("there are no certificates of authorities")
 	}
-	if err := r.image(); err != nil {
+	if err := r.writeImage(); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(r.out, "penstock-oci.tar"))
@@ -141,8 +141,8 @@ func TestImage(t *testing.T) {
 	var follow func(text []byte)
 	follow = func(text []byte) {
 		var node struct {
-			Manifests, Layers []descriptor
-			Config            descriptor
+			Manifests, Layers []ociDescriptor
+			Config            ociDescriptor
 		}
 		if json.Unmarshal(text, &node) != nil {
 			return
@@ -155,13 +155,13 @@ func TestImage(t *testing.T) {
 			if len(blob) != d.Size {
 				t.Errorf("%s %s has %d bytes, its descriptor says %d", d.MediaType, d.Digest, len(blob), d.Size)
 			}
-			if seen[d.MediaType]++; d.MediaType != typeConfig && d.MediaType != typeLayer {
+			if seen[d.MediaType]++; d.MediaType != mediaTypeConfig && d.MediaType != mediaTypeLayer {
 				follow(blob)
 			}
 		}
 	}
 	follow(blobs["index.json"])
-	if seen[typeIndex] != 1 || seen[typeManifest] != 2 || seen[typeConfig] != 2 || seen[typeLayer] != 2 || blobs["oci-layout"] == nil {
+	if seen[mediaTypeIndex] != 1 || seen[mediaTypeManifest] != 2 || seen[mediaTypeConfig] != 2 || seen[mediaTypeLayer] != 2 || blobs["oci-layout"] == nil {
 		t.Errorf("the image has %v", seen)
 	}
 }
@@ -178,10 +178,10 @@ func TestRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(r.program("linux/amd64"), program, 0o700); err != nil {
+	if err := os.WriteFile(r.programPath("linux/amd64"), program, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.sbom(), r.formula(), r.checksums()); err != nil {
+	if err := errors.Join(r.writeSBOM(), r.writeFormula(), r.writeChecksums()); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(r.out, "penstock.cdx.json"))
@@ -190,7 +190,7 @@ func TestRest(t *testing.T) {
 	}
 	var bill struct {
 		BOMFormat  string
-		Components []component
+		Components []sbomComponent
 	}
 	if err := json.Unmarshal(text, &bill); err != nil || bill.BOMFormat != "CycloneDX" || len(bill.Components) == 0 || bill.Components[0].Name != "std" {
 		t.Errorf("bill: %v, want a CycloneDX one that begins with std\n%s", err, text)
@@ -209,7 +209,7 @@ func TestRest(t *testing.T) {
 			t.Errorf("the formula lacks the checksum of %s", name)
 		}
 	}
-	if strings.Count(string(sums), "\n") != len(systems)+2 {
+	if strings.Count(string(sums), "\n") != len(targetSystems)+2 {
 		t.Errorf("the checksums are\n%s", sums)
 	}
 }

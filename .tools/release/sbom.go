@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// sbom writes a bill of materials in CycloneDX 1.6, from the module list embedded in the program.
-func (r *release) sbom() error {
-	info, err := buildinfo.ReadFile(r.program("linux/amd64"))
+// writeSBOM writes a bill of materials in CycloneDX 1.6, from the module list embedded in the program.
+func (r *release) writeSBOM() error {
+	info, err := buildinfo.ReadFile(r.programPath("linux/amd64"))
 	if err != nil {
 		return err
 	}
-	text, err := bill(info, r.version, r.time)
+	text, err := buildSBOM(info, r.version, r.time)
 	if err != nil {
 		return err
 	}
-	return r.write("penstock.cdx.json", text)
+	return r.writeFile("penstock.cdx.json", text)
 }
 
-type component struct {
+type sbomComponent struct {
 	Type    string              `json:"type"`
 	Ref     string              `json:"bom-ref"`
 	Name    string              `json:"name"`
@@ -34,32 +34,32 @@ type component struct {
 	Hashes  []map[string]string `json:"hashes,omitempty"`
 }
 
-func moduleOf(kind, name, version, sum string) component {
+func newComponent(kind, name, version, sum string) sbomComponent {
 	purl := "pkg:golang/" + name + "@" + version
-	c := component{Type: kind, Ref: purl, Name: name, Version: version, PURL: purl}
+	c := sbomComponent{Type: kind, Ref: purl, Name: name, Version: version, PURL: purl}
 	if hash, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:")); err == nil && len(hash) == 32 {
 		c.Hashes = []map[string]string{{"alg": "SHA-256", "content": hex.EncodeToString(hash)}}
 	}
 	return c
 }
 
-func bill(info *debug.BuildInfo, version string, at time.Time) ([]byte, error) {
-	components := []component{moduleOf("library", "std", strings.TrimPrefix(info.GoVersion, "go"), "")}
+func buildSBOM(info *debug.BuildInfo, version string, at time.Time) ([]byte, error) {
+	components := []sbomComponent{newComponent("library", "std", strings.TrimPrefix(info.GoVersion, "go"), "")}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
-			components = append(components, moduleOf("library", m.Path, m.Version, m.Replace.Sum))
+			components = append(components, newComponent("library", m.Path, m.Version, m.Replace.Sum))
 			continue
 		}
-		components = append(components, moduleOf("library", m.Path, m.Version, m.Sum))
+		components = append(components, newComponent("library", m.Path, m.Version, m.Sum))
 	}
 	return json.MarshalIndent(map[string]any{
 		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-		"metadata":   map[string]any{"timestamp": at.Format(time.RFC3339), "component": moduleOf("application", info.Main.Path, version, "")},
+		"metadata":   map[string]any{"timestamp": at.Format(time.RFC3339), "component": newComponent("application", info.Main.Path, version, "")},
 		"components": components,
 	}, "", "  ")
 }
 
-var formula = template.Must(template.New("").Parse(`# Homebrew: the address and the licence are {{.Licence}}.
+var formulaTemplate = template.Must(template.New("").Parse(`# Homebrew: the address and the licence are {{.Licence}}.
 class Penstock < Formula
   desc "{{.Summary}}"
   homepage "{{.Address}}"
@@ -83,22 +83,22 @@ class Penstock < Formula
 end
 `))
 
-func (r *release) formula() error {
+func (r *release) writeFormula() error {
 	type system struct{ System, Arch, File, Sum string }
 	var list []system
 	for _, s := range []struct{ name, system, arch string }{
 		{"darwin/amd64", "macos", "intel"}, {"darwin/arm64", "macos", "arm"}, {"linux/amd64", "linux", "intel"}, {"linux/arm64", "linux", "arm"},
 	} {
-		sum, err := r.sum(r.program(s.name))
+		sum, err := r.sha256Hex(r.programPath(s.name))
 		if err != nil {
 			return err
 		}
 		list = append(list, system{s.system, s.arch, "penstock-" + strings.ReplaceAll(s.name, "/", "-"), sum})
 	}
 	var b strings.Builder
-	err := formula.Execute(&b, map[string]any{"Summary": summary, "Address": address, "Licence": licence, "Version": r.version, "Systems": list})
+	err := formulaTemplate.Execute(&b, map[string]any{"Summary": packageSummary, "Address": projectURL, "Licence": licence, "Version": r.version, "Systems": list})
 	if err != nil {
 		return fmt.Errorf("formula: %w", err)
 	}
-	return r.write("penstock.rb", []byte(b.String()))
+	return r.writeFile("penstock.rb", []byte(b.String()))
 }

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// pkg is a parsed and type-checked package, without tests.
-type pkg struct {
+// parsedPackage is a parsed and type-checked package, without tests.
+type parsedPackage struct {
 	name  string // path below the module root; "main" is the root
 	dir   string
 	files []*ast.File // files built on this system, sorted by name
@@ -27,13 +27,13 @@ type pkg struct {
 	info  *types.Info
 }
 
-// tree contains all packages of a module.
-type tree struct {
+// moduleTree contains all packages of a module.
+type moduleTree struct {
 	fset *token.FileSet
-	pkgs []*pkg
+	pkgs []*parsedPackage
 }
 
-type listed struct {
+type listedPackage struct {
 	Dir, ImportPath, Export string
 	GoFiles, CgoFiles       []string
 	IgnoredGoFiles          []string
@@ -41,8 +41,8 @@ type listed struct {
 	Error                   *struct{ Err string }
 }
 
-// load reads the module at root. It reads the types of imported packages from the build cache.
-func load(root string) (*tree, error) {
+// loadModule reads the module at root. It reads the types of imported packages from the build cache.
+func loadModule(root string) (*moduleTree, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,CgoFiles,IgnoredGoFiles,Module,Error", "./...")
 	cmd.Dir = root
 	var complaint bytes.Buffer
@@ -52,9 +52,9 @@ func load(root string) (*tree, error) {
 		return nil, fmt.Errorf("go list: %w\n%s", err, complaint.Bytes())
 	}
 	exports := map[string]string{}
-	var own []listed
+	var own []listedPackage
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
+		var p listedPackage
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -65,7 +65,7 @@ func load(root string) (*tree, error) {
 			own = append(own, p)
 		}
 	}
-	t := &tree{fset: token.NewFileSet()}
+	t := &moduleTree{fset: token.NewFileSet()}
 	imports := importer.ForCompiler(t.fset, "gc", func(path string) (io.ReadCloser, error) {
 		if exports[path] == "" {
 			return nil, fmt.Errorf("no types of %s", path)
@@ -73,7 +73,7 @@ func load(root string) (*tree, error) {
 		return os.Open(exports[path])
 	})
 	for _, l := range own {
-		p := &pkg{dir: l.Dir, name: below(root, l.Dir)}
+		p := &parsedPackage{dir: l.Dir, name: relativePath(root, l.Dir)}
 		for _, name := range append(l.GoFiles, l.CgoFiles...) {
 			path := filepath.Join(l.Dir, name)
 			f, err := parser.ParseFile(t.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -97,7 +97,7 @@ func load(root string) (*tree, error) {
 	return t, nil
 }
 
-func below(root, dir string) string {
+func relativePath(root, dir string) string {
 	name, err := filepath.Rel(root, dir)
 	if err != nil || name == "." {
 		return "main"

@@ -15,36 +15,36 @@ func main() {
 		root   = flag.String("root", "..", "the module")
 	)
 	flag.Parse()
-	if err := report(*root, *all, *upward); err != nil {
+	if err := printReport(*root, *all, *upward); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 }
 
-// report prints a package's layering, all measures below a prefix, or the values above the marks.
-func report(root, prefix, upward string) error {
+// printReport prints a package's layering, all measures below a prefix, or the values above the marks.
+func printReport(root, prefix, upward string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
-	t, err := load(root)
+	t, err := loadModule(root)
 	if err != nil {
 		return err
 	}
 	for _, p := range t.pkgs {
 		if upward == p.name {
-			layer(t, p).print(p)
+			bestLayering(t, p).print(p)
 			return nil
 		}
 		if upward != "" {
 			continue
 		}
-		for _, m := range measures(t, p) {
+		for _, m := range measurePackage(t, p) {
 			switch {
 			case prefix != "-" && strings.HasPrefix(m.name, prefix):
 				fmt.Println(m.key(), m.n)
 			case prefix == "-" && m.over:
-				fmt.Println(strings.ReplaceAll(m.line(), root+"/", ""))
+				fmt.Println(strings.ReplaceAll(m.formatLine(), root+"/", ""))
 			}
 		}
 	}

@@ -18,15 +18,16 @@ import (
 // Values above these marks are reported. The marks are guides rather than limits. Tests are not
 // measured. A tab counts as one column.
 const (
-	mostFiles   = 25  // files in a package
-	mostLines   = 80  // lines in a function, without its comment
-	mostFields  = 20  // fields of a type, including those of embedded types in its package
-	mostMethods = 20  // methods of a type, including those of embedded types in its package
-	mostUpward  = 6   // at most one in this many references may go upward,
-	fewUpward   = 2   // but a package may always have this many, because a fraction of a few references is meaningless
-	mostComment = 100 // columns in a comment line
-	mostCode    = 120 // columns in a code line
-	unbroken    = 60  // a line may be wider if it contains a word or string that is longer than this
+	maxPackageFiles        = 25 // files in a package
+	maxFunctionLines       = 80 // lines in a function, without its comment
+	maxTypeFields          = 20 // fields of a type, including those of embedded types in its package
+	maxTypeMethods         = 20 // methods of a type, including those of embedded types in its package
+	minReferencesPerUpward = 6  // at most one in this many references may go upward,
+	// But a package may always have this many, because a fraction of a few references is meaningless.
+	alwaysAllowedUpward   = 2
+	maxCommentColumns     = 100 // columns in a comment line
+	maxCodeColumns        = 120 // columns in a code line
+	minUnbreakableColumns = 60  // a line may be wider if it contains a word or string that is longer than this
 )
 
 type measure struct {
@@ -38,29 +39,29 @@ type measure struct {
 
 func (m *measure) key() string { return m.kind + " " + m.name }
 
-// line formats the measure with at most four positions.
-func (m *measure) line() string {
+// formatLine formats the measure with at most four positions.
+func (m *measure) formatLine() string {
 	return fmt.Sprintf("%s %d %s", m.key(), m.n, strings.Join(m.where[:min(len(m.where), 4)], " "))
 }
 
-func measures(t *tree, p *pkg) []*measure {
+func measurePackage(t *moduleTree, p *parsedPackage) []*measure {
 	var all []*measure
 	add := func(kind, name string, n int, over bool, where ...string) {
 		all = append(all, &measure{kind, name, n, over, where})
 	}
-	add("files", p.name, len(p.all), len(p.all) > mostFiles)
-	l := layer(t, p)
+	add("files", p.name, len(p.all), len(p.all) > maxPackageFiles)
+	l := bestLayering(t, p)
 	up, refs := len(l.upward), len(l.refs)
 	share := 0
 	if refs > 0 {
 		share = (100*up + refs - 1) / refs
 	}
-	add("upward", p.name, share, up > fewUpward && up*mostUpward > refs, fmt.Sprintf("%d of %d references", up, refs), "shape -upward "+p.name)
+	add("upward", p.name, share, up > alwaysAllowedUpward && up*minReferencesPerUpward > refs, fmt.Sprintf("%d of %d references", up, refs), "shape -upward "+p.name)
 	for _, f := range p.files {
-		for name, fn := range functions(f) {
+		for name, fn := range eachFunction(f) {
 			from, to := t.fset.Position(fn.Pos()), t.fset.Position(fn.End())
 			n := to.Line - from.Line + 1
-			add("lines", p.name+"."+name, n, n > mostLines, place(from.Filename, from.Line))
+			add("lines", p.name+"."+name, n, n > maxFunctionLines, formatPosition(from.Filename, from.Line))
 		}
 	}
 	scope := map[*types.TypeName]bool{}
@@ -72,12 +73,12 @@ func measures(t *tree, p *pkg) []*measure {
 	for name := range scope {
 		at := t.fset.Position(name.Pos())
 		fields, methods := countFields(name.Type(), name.Pkg(), 0), countMethods(name.Type(), name.Pkg())
-		add("fields", p.name+"."+name.Name(), fields, fields > mostFields, place(at.Filename, at.Line))
-		add("methods", p.name+"."+name.Name(), methods, methods > mostMethods, place(at.Filename, at.Line))
+		add("fields", p.name+"."+name.Name(), fields, fields > maxTypeFields, formatPosition(at.Filename, at.Line))
+		add("methods", p.name+"."+name.Name(), methods, methods > maxTypeMethods, formatPosition(at.Filename, at.Line))
 	}
 	var comments, code []string
 	for _, path := range p.all {
-		c, d := wide(path)
+		c, d := wideLines(path)
 		comments, code = append(comments, c...), append(code, d...)
 	}
 	add("comments", p.name, len(comments), len(comments) > 0, comments...)
@@ -86,17 +87,17 @@ func measures(t *tree, p *pkg) []*measure {
 	return all
 }
 
-func place(path string, line int) string { return fmt.Sprintf("%s:%d", path, line) }
+func formatPosition(path string, line int) string { return fmt.Sprintf("%s:%d", path, line) }
 
-// functions iterates over the functions of a file, including function literals in variables.
-func functions(f *ast.File) func(yield func(string, ast.Node) bool) {
+// eachFunction iterates over the functions of a file, including function literals in variables.
+func eachFunction(f *ast.File) func(yield func(string, ast.Node) bool) {
 	return func(yield func(string, ast.Node) bool) {
 		for _, d := range f.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				name := d.Name.Name
 				if d.Recv != nil {
-					name = receiver(d.Recv.List[0].Type) + "." + name
+					name = receiverName(d.Recv.List[0].Type) + "." + name
 				}
 				if !yield(name, d) {
 					return
@@ -118,14 +119,14 @@ func functions(f *ast.File) func(yield func(string, ast.Node) bool) {
 	}
 }
 
-func receiver(t ast.Expr) string {
+func receiverName(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.StarExpr:
-		return receiver(t.X)
+		return receiverName(t.X)
 	case *ast.IndexExpr:
-		return receiver(t.X)
+		return receiverName(t.X)
 	case *ast.IndexListExpr:
-		return receiver(t.X)
+		return receiverName(t.X)
 	case *ast.Ident:
 		return t.Name
 	}
@@ -142,7 +143,7 @@ func countFields(t types.Type, home *types.Package, depth int) int {
 	n := 0
 	for f := range s.Fields() {
 		inner := 0
-		if named := named(f.Type()); f.Embedded() && named != nil && named.Obj().Pkg() == home {
+		if named := namedType(f.Type()); f.Embedded() && named != nil && named.Obj().Pkg() == home {
 			inner = countFields(named, home, depth+1)
 		}
 		n += max(inner, 1)
@@ -166,7 +167,7 @@ func countMethods(t types.Type, home *types.Package) int {
 	return n
 }
 
-func named(t types.Type) *types.Named {
+func namedType(t types.Type) *types.Named {
 	if p, ok := t.(*types.Pointer); ok {
 		t = p.Elem()
 	}
@@ -174,9 +175,9 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// wide returns the lines whose comment or code is too wide. It ignores raw strings, and lines that
+// wideLines returns the lines whose comment or code is too wide. It ignores raw strings, and lines that
 // contain unbreakable text such as a long string or a URL.
-func wide(path string) (comments, code []string) {
+func wideLines(path string) (comments, code []string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil
@@ -200,7 +201,7 @@ func wide(path string) (comments, code []string) {
 				words := bytes.TrimSpace(lines[line-1])
 				comment[line] = line > from || bytes.HasPrefix(words, []byte("//")) || bytes.HasPrefix(words, []byte("/*"))
 				for word := range bytes.FieldsSeq(words) {
-					excused[line] = excused[line] || comment[line] && len(word) > unbroken
+					excused[line] = excused[line] || comment[line] && len(word) > minUnbreakableColumns
 				}
 			}
 			if strings.HasPrefix(lit, "//go:") || strings.HasPrefix(lit, "//nolint") {
@@ -208,7 +209,7 @@ func wide(path string) (comments, code []string) {
 			}
 		case token.STRING:
 			for line := from; line <= to; line++ {
-				excused[line] = excused[line] || to > from || len(lit) > unbroken
+				excused[line] = excused[line] || to > from || len(lit) > minUnbreakableColumns
 			}
 		}
 	}
@@ -217,10 +218,10 @@ func wide(path string) (comments, code []string) {
 		n := utf8.RuneCount(line)
 		switch {
 		case excused[i+1]:
-		case comment[i+1] && n > mostComment:
-			comments = append(comments, place(short, i+1))
-		case !comment[i+1] && n > mostCode:
-			code = append(code, place(short, i+1))
+		case comment[i+1] && n > maxCommentColumns:
+			comments = append(comments, formatPosition(short, i+1))
+		case !comment[i+1] && n > maxCodeColumns:
+			code = append(code, formatPosition(short, i+1))
 		}
 	}
 	return comments, code

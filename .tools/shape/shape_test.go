@@ -23,18 +23,18 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		least := n * n
-		permute(slices.Clone(circle), 0, func(order []int) { least = min(least, against(down, order)) })
-		if got := against(down, exact(down, circle)); got != least {
+		permute(slices.Clone(circle), 0, func(order []int) { least = min(least, upwardReferences(down, order)) })
+		if got := upwardReferences(down, exactOrder(down, circle)); got != least {
 			t.Fatalf("exact: %d upward, the best order has %d: %v", got, least, down)
 		}
-		if got := against(down, search(down, circle)); got != least {
+		if got := upwardReferences(down, approximateOrder(down, circle)); got != least {
 			t.Fatalf("search: %d upward, the best order has %d: %v", got, least, down)
 		}
 		var whole []int
-		for _, c := range circles(down) {
-			whole = append(whole, best(down, c)...)
+		for _, c := range stronglyConnected(down) {
+			whole = append(whole, bestCycleOrder(down, c)...)
 		}
-		if got := against(down, whole); got != least || len(whole) != n {
+		if got := upwardReferences(down, whole); got != least || len(whole) != n {
 			t.Fatalf("by circles: %d upward, the best order has %d: %v", got, least, down)
 		}
 	}
@@ -65,12 +65,12 @@ func TestMeasures(t *testing.T) {
 	write("b.go", "package small", "type bottom struct { a, b int }", "func (bottom) in() { top{}.up() }", "func down() {", "}")
 	write("c_other.go", "//go:build never", "", "package small", "var s = `", strings.Repeat("x ", 80)+"`", "var _ = s"+strings.Repeat(" + s", 30))
 	write("c_test.go", "package small")
-	tree, err := load(root)
+	tree, err := loadModule(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
-	for _, m := range measures(tree, tree.pkgs[0]) {
+	for _, m := range measurePackage(tree, tree.pkgs[0]) {
 		got[m.key()] = m.n
 	}
 	for key, want := range map[string]int{

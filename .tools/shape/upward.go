@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// reference is a pair of files. It contains the names of the declarations in the file to that the
+// fileReference is a pair of files. It contains the names of the declarations in the file to that the
 // file from uses.
-type reference struct {
+type fileReference struct {
 	from, to int
 	names    map[string]int
 }
 
-// references returns all pairs of files in a package in which one file uses declarations of the
+// fileReferences returns all pairs of files in a package in which one file uses declarations of the
 // other.
-func references(t *tree, p *pkg) []*reference {
+func fileReferences(t *moduleTree, p *parsedPackage) []*fileReference {
 	number := map[string]int{}
 	for i, path := range p.paths {
 		number[path] = i
 	}
-	pairs := map[[2]int]*reference{}
+	pairs := map[[2]int]*fileReference{}
 	for ident, obj := range p.info.Uses {
 		if obj.Pkg() == nil || !obj.Pos().IsValid() {
 			continue
@@ -39,36 +39,36 @@ func references(t *tree, p *pkg) []*reference {
 		}
 		pair := pairs[[2]int{from, to}]
 		if pair == nil {
-			pair = &reference{from: from, to: to, names: map[string]int{}}
+			pair = &fileReference{from: from, to: to, names: map[string]int{}}
 			pairs[[2]int{from, to}] = pair
 		}
 		pair.names[obj.Name()]++
 	}
-	var all []*reference
+	var all []*fileReference
 	for _, pair := range pairs {
 		all = append(all, pair)
 	}
-	slices.SortFunc(all, func(a, b *reference) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	slices.SortFunc(all, func(a, b *fileReference) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	return all
 }
 
 // layering is the best order of a package's files.
 type layering struct {
 	order  []int // from top to bottom
-	refs   []*reference
-	upward []*reference // pairs that go against the order
+	refs   []*fileReference
+	upward []*fileReference // pairs that go against the order
 }
 
-func (l *layering) share() float64 {
+func (l *layering) downwardShare() float64 {
 	if len(l.refs) == 0 {
 		return 0
 	}
 	return float64(len(l.upward)) / float64(len(l.refs))
 }
 
-// layer returns the order of p's files with the fewest upward references.
-func layer(t *tree, p *pkg) *layering {
-	l := &layering{refs: references(t, p)}
+// bestLayering returns the order of p's files with the fewest upward references.
+func bestLayering(t *moduleTree, p *parsedPackage) *layering {
+	l := &layering{refs: fileReferences(t, p)}
 	down := make([][]bool, len(p.files))
 	for i := range down {
 		down[i] = make([]bool, len(p.files))
@@ -76,8 +76,8 @@ func layer(t *tree, p *pkg) *layering {
 	for _, r := range l.refs {
 		down[r.from][r.to] = true
 	}
-	for _, circle := range circles(down) {
-		l.order = append(l.order, best(down, circle)...)
+	for _, circle := range stronglyConnected(down) {
+		l.order = append(l.order, bestCycleOrder(down, circle)...)
 	}
 	place := make([]int, len(p.files))
 	for i, f := range l.order {
@@ -91,9 +91,9 @@ func layer(t *tree, p *pkg) *layering {
 	return l
 }
 
-// circles returns the strongly connected components of a graph (Tarjan). Each component follows the
+// stronglyConnected returns the strongly connected components of a graph (Tarjan). Each component follows the
 // components that it refers to.
-func circles(down [][]bool) [][]int {
+func stronglyConnected(down [][]bool) [][]int {
 	n := len(down)
 	var (
 		out        [][]int
@@ -138,24 +138,24 @@ func circles(down [][]bool) [][]int {
 	return out
 }
 
-// exactly is the number of files in the largest cycle whose best order is computed exactly. 2^18
+// maxExactFiles is the number of files in the largest cycle whose best order is computed exactly. 2^18
 // sets of files take 0.1 s.
-const exactly = 18
+const maxExactFiles = 18
 
-func best(down [][]bool, circle []int) []int {
+func bestCycleOrder(down [][]bool, circle []int) []int {
 	switch {
 	case len(circle) == 1:
 		return circle
-	case len(circle) <= exactly:
-		return exact(down, circle)
+	case len(circle) <= maxExactFiles:
+		return exactOrder(down, circle)
 	default:
-		return search(down, circle)
+		return approximateOrder(down, circle)
 	}
 }
 
-// exact finds the best order by dynamic programming over sets of files. The cost of a set of files
+// exactOrder finds the best order by dynamic programming over sets of files. The cost of a set of files
 // at the top of the order is the lowest cost over all choices of the last file in the set.
-func exact(down [][]bool, circle []int) []int {
+func exactOrder(down [][]bool, circle []int) []int {
 	n := len(circle)
 	refers := make([]uint32, n) // for each file, the set of files to which it refers
 	for i, a := range circle {
@@ -174,7 +174,7 @@ func exact(down [][]bool, circle []int) []int {
 			}
 			// File i is below all other files in the set, so its references to them go upward.
 			above := set &^ (1 << i)
-			if c := cost[above] + uint16(ones(refers[i]&above)); c < cost[set] {
+			if c := cost[above] + uint16(countSetMembers(refers[i]&above)); c < cost[set] {
 				cost[set], last[set] = c, uint8(i)
 			}
 		}
@@ -187,7 +187,7 @@ func exact(down [][]bool, circle []int) []int {
 	return order
 }
 
-func ones(set uint32) int {
+func countSetMembers(set uint32) int {
 	n := 0
 	for ; set != 0; set &= set - 1 {
 		n++
@@ -195,39 +195,39 @@ func ones(set uint32) int {
 	return n
 }
 
-// search starts with a fixed set of random orders, and improves them by moving single files.
-func search(down [][]bool, circle []int) []int {
+// approximateOrder starts with a fixed set of random orders, and improves them by moving single files.
+func approximateOrder(down [][]bool, circle []int) []int {
 	var found []int
 	least := -1
 	random := rand.New(rand.NewSource(1))
 	for range 60 {
 		order := slices.Clone(circle)
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for sift(down, order) {
+		for improveOrder(down, order) {
 		}
-		if n := against(down, order); least < 0 || n < least {
+		if n := upwardReferences(down, order); least < 0 || n < least {
 			found, least = order, n
 		}
 	}
 	return found
 }
 
-// sift moves every file to the position that has the fewest upward references, and reports whether
+// improveOrder moves every file to the position that has the fewest upward references, and reports whether
 // this improved the order.
-func sift(down [][]bool, order []int) bool {
+func improveOrder(down [][]bool, order []int) bool {
 	better := false
 	for _, f := range slices.Clone(order) {
 		at := slices.Index(order, f)
 		most, to, gain := 0, at, 0
 		for i := at + 1; i < len(order); i++ { // move the file down past order[i]
-			gain += gained(down, order[i], f)
+			gain += referencesSaved(down, order[i], f)
 			if gain > most {
 				most, to = gain, i
 			}
 		}
 		gain = 0
 		for i := at - 1; i >= 0; i-- { // move the file up past order[i]
-			gain += gained(down, f, order[i])
+			gain += referencesSaved(down, f, order[i])
 			if gain > most {
 				most, to = gain, i
 			}
@@ -242,9 +242,9 @@ func sift(down [][]bool, order []int) bool {
 	return better
 }
 
-// gained returns how many upward references disappear from the order if a moves from below b to
+// referencesSaved returns how many upward references disappear from the order if a moves from below b to
 // above b.
-func gained(down [][]bool, a, b int) int {
+func referencesSaved(down [][]bool, a, b int) int {
 	gain := 0
 	if down[a][b] {
 		gain++
@@ -255,7 +255,7 @@ func gained(down [][]bool, a, b int) int {
 	return gain
 }
 
-func against(down [][]bool, order []int) int {
+func upwardReferences(down [][]bool, order []int) int {
 	n := 0
 	for i, a := range order {
 		for _, b := range order[:i] {
@@ -269,9 +269,9 @@ func against(down [][]bool, order []int) int {
 
 // print writes the order of the files and the upward references. References with the fewest names
 // come first, because they are the easiest to remove.
-func (l *layering) print(p *pkg) {
+func (l *layering) print(p *parsedPackage) {
 	fmt.Printf("%s: %d references between %d files, %d upward: %.1f %%\n\nfrom top to bottom:\n",
-		p.name, len(l.refs), len(p.files), len(l.upward), 100*l.share())
+		p.name, len(l.refs), len(p.files), len(l.upward), 100*l.downwardShare())
 	up := map[int]int{}
 	for _, r := range l.upward {
 		up[r.from]++
@@ -280,7 +280,7 @@ func (l *layering) print(p *pkg) {
 		fmt.Printf("  %-28s %s\n", filepath.Base(p.paths[f]), strings.Repeat("^", up[f]))
 	}
 	fmt.Println("\nupward:")
-	slices.SortStableFunc(l.upward, func(a, b *reference) int { return cmp.Compare(a.count(), b.count()) })
+	slices.SortStableFunc(l.upward, func(a, b *fileReference) int { return cmp.Compare(a.useCount(), b.useCount()) })
 	for _, r := range l.upward {
 		var names []string
 		for name := range r.names {
@@ -291,11 +291,11 @@ func (l *layering) print(p *pkg) {
 		if len(names) > 6 {
 			list += " ..."
 		}
-		fmt.Printf("  %-28s -> %-28s %3d x: %s\n", filepath.Base(p.paths[r.from]), filepath.Base(p.paths[r.to]), r.count(), list)
+		fmt.Printf("  %-28s -> %-28s %3d x: %s\n", filepath.Base(p.paths[r.from]), filepath.Base(p.paths[r.to]), r.useCount(), list)
 	}
 }
 
-func (r *reference) count() int {
+func (r *fileReference) useCount() int {
 	n := 0
 	for _, times := range r.names {
 		n += times

@@ -8,10 +8,10 @@ import (
 
 // FullResult returns a result that has a value for everything that the report shows.
 func FullResult(t testing.TB) *result.Result {
-	r := Synth{
+	r := SyntheticResult{
 		Seed: 1, Requests: 2400, Seconds: 240, TTFT: 100, ITL: 20, Failed: 24,
 		Stages: []string{"rate 10", "rate 20", "rate 30", "rate 40"},
-	}.Result(t)
+	}.Build(t)
 	r.ModelID = `demo </script><script>alert("x")</script>`
 	p := r.Penstock
 	p.Events = []result.Event{{AtS: 60, StartS: 61, EndS: 61.2, Action: "reload", Lost: 3, RecoveryS: floatPtr(2)}}

@@ -10,8 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// Synth describes a synthetic result.
-type Synth struct {
+// SyntheticResult describes a synthetic result.
+type SyntheticResult struct {
 	Seed     uint64
 	Requests int
 	Seconds  int
@@ -53,7 +53,7 @@ func distribution(samples []float64) *result.Distribution {
 	return d
 }
 
-func (y Synth) summary(rng *rand.Rand, requests int) result.Summary {
+func (y SyntheticResult) buildSummary(rng *rand.Rand, requests int) result.Summary {
 	draw := func(n int, median, spread float64) *result.Distribution {
 		out := make([]float64, n)
 		for i := range out {
@@ -87,8 +87,8 @@ func (y Synth) summary(rng *rand.Rand, requests int) result.Summary {
 	return s
 }
 
-// Result creates a result with the properties described by y.
-func (y Synth) Result(t testing.TB) *result.Result {
+// Build creates a result with the properties described by y.
+func (y SyntheticResult) Build(t testing.TB) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(y.Seed, 99))
 	r := SampleResult()
@@ -104,7 +104,7 @@ func (y Synth) Result(t testing.TB) *result.Result {
 	}
 	p.Target = result.Target{BaseURL: "http://127.0.0.1:4000", Engine: "edge"}
 	p.Load.Mode, p.Load.Arrival = "open", "poisson"
-	p.Total = y.summary(rng, y.Requests)
+	p.Total = y.buildSummary(rng, y.Requests)
 	r.Completed, r.Failed = p.Total.Completed, p.Total.Failed
 	r.RequestThroughput, r.OutputThroughput, r.RequestGoodput = p.Total.RequestThroughput, p.Total.OutputThroughput,
 		p.Total.Goodput
@@ -117,21 +117,21 @@ func (y Synth) Result(t testing.TB) *result.Result {
 	}
 	p.Stages = nil
 	for i, name := range names {
-		at := Synth{
+		at := SyntheticResult{
 			Seed: y.Seed, Requests: y.Requests / len(names), Seconds: y.Seconds / len(names),
 			TTFT: y.TTFT * (1 + float64(i*i)/4), ITL: y.ITL * (1 + float64(i)/10), Failed: y.Failed / len(names),
 		}
 		rate, ok := float64(10*(i+1)), i < 3
 		p.Stages = append(p.Stages, result.Stage{
 			Name: name, Rate: &rate, AchievedRate: &rate, StartS: float64(i * at.Seconds), EndS: float64((i + 1) * at.Seconds),
-			Met: &ok, Broke: []string{}, Summary: at.summary(rng, at.Requests),
+			Met: &ok, Broke: []string{}, Summary: at.buildSummary(rng, at.Requests),
 		})
 	}
-	y.series(p, rng, len(names))
+	y.addSeries(p, rng, len(names))
 	return r
 }
 
-func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
+func (y SyntheticResult) addSeries(p *result.Penstock, rng *rand.Rand, stages int) {
 	s := result.Series{IntervalS: 1, Latency: map[string]map[string][]*float64{}, Upstreams: map[string][]int{}}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.ITL, result.E2EL} {
 		s.Latency[m] = map[string][]*float64{}
@@ -142,7 +142,7 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 		result.E2EL: y.TTFT + 100*y.ITL,
 	}
 	for i := range y.Seconds {
-		n := int(poisson(rng, rate))
+		n := int(poissonCount(rng, rate))
 		s.TS = append(s.TS, float64(i))
 		s.Scheduled, s.Sent, s.Completed = append(s.Scheduled, n), append(s.Sent, n), append(s.Completed, n)
 		s.Failed, s.Left, s.InFlight = append(s.Failed, y.Failed/y.Seconds), append(s.Left, 0), append(s.InFlight, 4+n/4)
@@ -159,8 +159,8 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 	p.Series = s
 }
 
-// poisson returns a Poisson-distributed count.
-func poisson(rng *rand.Rand, mean float64) float64 {
+// poissonCount returns a Poisson-distributed count.
+func poissonCount(rng *rand.Rand, mean float64) float64 {
 	n, p, limit := -1.0, 1.0, math.Exp(-mean)
 	for p > limit {
 		p *= rng.Float64()

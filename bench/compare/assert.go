@@ -11,8 +11,8 @@ import (
 	"penstock/bench/result"
 )
 
-// Assert is a condition on a result, such as p99_ttft_ms<500.
-type Assert struct {
+// Assertion is a condition on a result, such as p99_ttft_ms<500.
+type Assertion struct {
 	text      string
 	key       result.Key
 	scope     string // dialect, upstream or stage; empty for the whole run
@@ -21,7 +21,7 @@ type Assert struct {
 	limit     float64
 }
 
-var operators = map[string]func(v, limit float64) bool{
+var assertionOperators = map[string]func(v, limit float64) bool{
 	"<":  func(v, limit float64) bool { return v < limit },
 	"<=": func(v, limit float64) bool { return v <= limit },
 	">":  func(v, limit float64) bool { return v > limit },
@@ -37,8 +37,8 @@ var assertPattern = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstrea
 // (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or stage. OP is <
 // <= > >= == or !=. LIMIT is a number. For latencies it may also be a duration (1.5s), and for
 // fractions a percentage (1%).
-func ParseAssert(text string) (Assert, error) {
-	a := Assert{text: strings.TrimSpace(text)}
+func ParseAssert(text string) (Assertion, error) {
+	a := Assertion{text: strings.TrimSpace(text)}
 	m := assertPattern.FindStringSubmatch(a.text)
 	if m == nil {
 		return a, fmt.Errorf("assertion %q: want MEASURE OP LIMIT, such as p99_ttft_ms<500, OP one of < <= > >= == !=; behind MEASURE perhaps {dialect=NAME}, {upstream=NAME} or {stage=NUMBER}", text)
@@ -57,7 +57,7 @@ func ParseAssert(text string) (Assert, error) {
 	return a, nil
 }
 
-func (a *Assert) parseLimit(s string) (float64, error) {
+func (a *Assertion) parseLimit(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		if share, ok := strings.CutSuffix(s, "%"); ok &&
@@ -76,22 +76,22 @@ func (a *Assert) parseLimit(s string) (float64, error) {
 
 // Check judges a result. If the measure has no value, the assertion fails; otherwise the check
 // could pass without checking anything.
-func (a Assert) Check(r *result.Result) result.Assertion {
+func (a Assertion) Check(r *result.Result) result.Assertion {
 	out := result.Assertion{Text: a.text}
-	v, reason, ok := a.read(r)
+	v, reason, ok := a.readValue(r)
 	if !ok {
 		out.Reason = "cannot be judged: " + reason
 		return out
 	}
 	out.Value = &v
-	out.OK = operators[a.op](v, a.limit)
+	out.OK = assertionOperators[a.op](v, a.limit)
 	if !out.OK {
 		out.Reason = fmt.Sprintf("%s is %s", a.key, a.key.Format(v))
 	}
 	return out
 }
 
-func (a Assert) read(r *result.Result) (float64, string, bool) {
+func (a Assertion) readValue(r *result.Result) (float64, string, bool) {
 	p := r.Penstock
 	s := &p.Total
 	switch a.scope {

@@ -8,13 +8,13 @@ import (
 	"penstock/bench/result"
 )
 
-// replicates is the number of bootstrap samples.
-const replicates = 600
+// bootstrapReplicates is the number of bootstrap samples.
+const bootstrapReplicates = 600
 
 type interval struct{ low, high float64 }
 
-// holdsZero reports whether the interval contains zero. If it does, the two values may be equal.
-func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
+// containsZero reports whether the interval contains zero. If it does, the two values may be equal.
+func (i *interval) containsZero() bool { return i.low <= 0 && i.high >= 0 }
 
 // intervalScale determines the width of intervals. Any row of a comparison could show a difference
 // by chance, so the intervals must be wide enough for all of them to hold simultaneously. The
@@ -26,11 +26,11 @@ type intervalScale struct{ factor float64 }
 // at the given confidence.
 func newIntervalScale(confidence float64, intervals int) intervalScale {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
-	return intervalScale{normalQuantile(tail) / normalQuantile(drawnTail)}
+	return intervalScale{normalQuantile(tail) / normalQuantile(bootstrapTailShare)}
 }
 
-// drawnTail is the fraction of samples beyond each bound.
-const drawnTail = 0.025
+// bootstrapTailShare is the fraction of samples beyond each bound.
+const bootstrapTailShare = 0.025
 
 // normalQuantile returns the number of standard deviations beyond which the fraction tail of a normal
 // distribution lies.
@@ -42,13 +42,13 @@ func (c intervalScale) bootstrapInterval(draws []float64) *interval {
 	at := func(q float64) float64 { return draws[int(math.Round(q*float64(len(draws)-1)))] }
 	middle := at(0.5)
 	return &interval{
-		low:  middle - (middle-at(drawnTail))*c.factor,
-		high: middle + (at(1-drawnTail)-middle)*c.factor,
+		low:  middle - (middle-at(bootstrapTailShare))*c.factor,
+		high: middle + (at(1-bootstrapTailShare)-middle)*c.factor,
 	}
 }
 
-// poisson returns a Poisson-distributed count.
-func poisson(rng *rand.Rand, mean float64) float64 {
+// poissonCount returns a Poisson-distributed count.
+func poissonCount(rng *rand.Rand, mean float64) float64 {
 	if mean > 40 {
 		return max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
 	}
@@ -83,10 +83,10 @@ func newResampler(d *result.Distribution, independent int, seed uint64) *resampl
 	}
 }
 
-func (r *resampler) draw(keys []result.Key, out []float64) {
+func (r *resampler) drawSample(keys []result.Key, out []float64) {
 	total, sum := 0.0, 0.0
 	for i, b := range r.d.Buckets {
-		n := poisson(r.rng, b[1]*r.weight)
+		n := poissonCount(r.rng, b[1]*r.weight)
 		r.counts[i] = n
 		total += n
 		sum += n * b[0]
@@ -126,8 +126,8 @@ func minSamples(k result.Key) int {
 	return result.MinSamples(k.Percent)
 }
 
-// minCounts is the number of requests or time intervals needed to judge fractions and rates.
-const minCounts = 20
+// minRateSamples is the number of requests or time intervals needed to judge fractions and rates.
+const minRateSamples = 20
 
 // latencyIntervals returns an interval for each key: the interval of the difference (second minus
 // first). An interval is nil if there are too few samples. requests contains the number of
@@ -141,9 +141,9 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 	a, b := newResampler(first, requests[0], 1), newResampler(second, requests[1], 2)
 	draws := make([][]float64, len(keys))
 	x, y := make([]float64, len(keys)), make([]float64, len(keys))
-	for range replicates {
-		a.draw(keys, x)
-		b.draw(keys, y)
+	for range bootstrapReplicates {
+		a.drawSample(keys, x)
+		b.drawSample(keys, y)
 		for i := range keys {
 			draws[i] = append(draws[i], y[i]-x[i])
 		}
@@ -166,13 +166,13 @@ func independentSamples(first, second *result.Distribution, requests [2]int) int
 // time interval. Adjacent values are correlated, so they are drawn in blocks. The bootstrap samples
 // are shifted so that their centre is the reported difference.
 func seriesInterval(first, second []float64, difference float64, c intervalScale) *interval {
-	if min(len(first), len(second)) < minCounts {
+	if min(len(first), len(second)) < minRateSamples {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(3, 0x9e3779b97f4a7c15))
 	spread := mean(second) - mean(first)
 	var draws []float64
-	for range replicates {
+	for range bootstrapReplicates {
 		draws = append(draws, blockMean(rng, second)-blockMean(rng, first)-spread+difference)
 	}
 	return c.bootstrapInterval(draws)
@@ -202,13 +202,13 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 
 // shareInterval returns the interval of the difference between the fractions k1/n1 and k2/n2.
 func shareInterval(k1, n1, k2, n2 float64, c intervalScale) *interval {
-	if min(n1, n2) < minCounts {
+	if min(n1, n2) < minRateSamples {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(4, 0x9e3779b97f4a7c15))
 	var draws []float64
-	for range replicates {
-		draws = append(draws, min(1, poisson(rng, k2)/n2)-min(1, poisson(rng, k1)/n1))
+	for range bootstrapReplicates {
+		draws = append(draws, min(1, poissonCount(rng, k2)/n2)-min(1, poissonCount(rng, k1)/n1))
 	}
 	return c.bootstrapInterval(draws)
 }

@@ -71,7 +71,7 @@ var comparedLatencies = []string{
 	result.E2ELFromSchedule,
 }
 
-func statistics(measure string) []result.Key {
+func measureStatistics(measure string) []result.Key {
 	return []result.Key{
 		{Name: measure, Stat: "mean"},
 		{Name: measure, Stat: "median", Percent: 50},
@@ -80,21 +80,21 @@ func statistics(measure string) []result.Key {
 	}
 }
 
-// Results compares two results. For each difference, it computes a bootstrap interval. The
+// CompareResults compares two results. For each difference, it computes a bootstrap interval. The
 // intervals of latencies are computed from the histograms, those of rates from the time series, and
 // those of fractions from the counts. All intervals hold simultaneously with the given confidence
 // (0.999). Numbers with too few samples are not judged. A latency difference below the clients'
 // floor is neither better nor worse. Results with more than one stage are compared by stage name.
-func Results(base, next *result.Result, confidence float64) *Report {
-	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
+func CompareResults(base, next *result.Result, confidence float64) *Report {
+	c := &Report{Confidence: confidence, Valid: true, Notes: comparabilityNotes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
-		c.floors[m] = clientFloor(m, base, next)
+		c.floors[m] = clientResolution(m, base, next)
 	}
 	for _, r := range []*result.Result{base, next} {
 		c.Valid = c.Valid && r.Penstock.Verdict.Valid
 	}
 	a, b := base.Penstock, next.Penstock
-	rows := len(comparedRates) + len(comparedLatencies)*len(statistics(""))
+	rows := len(comparedRates) + len(comparedLatencies)*len(measureStatistics(""))
 	c.certainty = newIntervalScale(confidence, rows*max(1, min(len(a.Stages), len(b.Stages))))
 	switch {
 	case len(a.Stages) <= 1 && len(b.Stages) <= 1:
@@ -111,7 +111,7 @@ func Results(base, next *result.Result, confidence float64) *Report {
 			c.Notes = append(c.Notes, "no stage of one has the name of a stage of the other")
 		}
 	}
-	c.Verdict = c.verdict()
+	c.Verdict = c.verdictText()
 	return c
 }
 
@@ -150,14 +150,14 @@ func (c *Report) addRows(group string, a, b stageSummary) {
 		if a.s.Latency[name] == nil || b.s.Latency[name] == nil {
 			continue
 		}
-		keys := statistics(name)
+		keys := measureStatistics(name)
 		requests := [2]int{a.completedRequests(), b.completedRequests()}
 		ivs := latencyIntervals(a.s.Latency[name], b.s.Latency[name], requests, keys, c.certainty)
 		samples := independentSamples(a.s.Latency[name], b.s.Latency[name], requests)
 		for i, k := range keys {
 			x, y := k.FromDistribution(a.s.Latency[name]), k.FromDistribution(b.s.Latency[name])
 			if !math.IsNaN(x) && !math.IsNaN(y) {
-				c.add(group, k, x, y, ivs[i])
+				c.addRow(group, k, x, y, ivs[i])
 				if row := &c.Rows[len(c.Rows)-1]; row.Outcome == RowUnknown && samples < minSamples(k) {
 					row.Outcome, row.Needs = RowTooFew, minSamples(k)
 				}
@@ -197,10 +197,10 @@ func (c *Report) addRate(group string, k result.Key, a, b stageSummary) {
 			}
 		}
 	}
-	c.add(group, k, x, y, iv)
+	c.addRow(group, k, x, y, iv)
 }
 
-func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {
+func (c *Report) addRow(group string, k result.Key, x, y float64, iv *interval) {
 	row := Row{Group: group, Key: k.String(), Base: x, New: y, Outcome: RowUnknown, key: k}
 	if x != 0 {
 		row.Change = new((y - x) / x)
@@ -209,7 +209,7 @@ func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {
 	case iv == nil && x == y:
 		row.Outcome = RowSame
 	case iv == nil:
-	case iv.holdsZero():
+	case iv.containsZero():
 		row.Outcome = RowSame
 	case k.Stat != "" && math.Abs(y-x) < c.floors[k.Name]:
 		row.Outcome = RowWithinFloor
@@ -224,7 +224,7 @@ func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {
 	c.Rows = append(c.Rows, row)
 }
 
-func (c *Report) verdict() string {
+func (c *Report) verdictText() string {
 	names := map[string][]string{}
 	for _, r := range c.Rows {
 		name := r.Key

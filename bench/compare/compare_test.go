@@ -16,14 +16,14 @@ import (
 )
 
 func TestCompareGolden(t *testing.T) {
-	base := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
-	slower := benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 115, ITL: 20, Failed: 30}
-	swept := benchtest.Synth{Seed: 3, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"rate 10", "rate 20"}}
-	swept2 := benchtest.Synth{Seed: 4, Requests: 600, Seconds: 60, TTFT: 90, ITL: 20, Stages: []string{"rate 20", "rate 40"}, Invalid: "the client's processor was busy for 97 % of the time"}
+	base := benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
+	slower := benchtest.SyntheticResult{Seed: 2, Requests: 600, Seconds: 60, TTFT: 115, ITL: 20, Failed: 30}
+	swept := benchtest.SyntheticResult{Seed: 3, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Stages: []string{"rate 10", "rate 20"}}
+	swept2 := benchtest.SyntheticResult{Seed: 4, Requests: 600, Seconds: 60, TTFT: 90, ITL: 20, Stages: []string{"rate 20", "rate 40"}, Invalid: "the client's processor was busy for 97 % of the time"}
 	for name, two := range map[string][2]*result.Result{
-		"slower": {base.Result(t), slower.Result(t)}, "stages": {swept.Result(t), swept2.Result(t)},
+		"slower": {base.Build(t), slower.Build(t)}, "stages": {swept.Build(t), swept2.Build(t)},
 	} {
-		c := Results(two[0], two[1], 0.999)
+		c := CompareResults(two[0], two[1], 0.999)
 		var text bytes.Buffer
 		if err := c.WriteText(&text); err != nil {
 			t.Fatal(err)
@@ -39,9 +39,9 @@ func TestEqualServers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 9, 20, 40, 40, 40, 49, 50, 100, 300, 499, 500, 1500} {
 		of := func() *result.Result {
-			return benchtest.Synth{Seed: rng.Uint64(), Requests: n, Seconds: max(1, n/10), TTFT: 100, ITL: 20}.Result(t)
+			return benchtest.SyntheticResult{Seed: rng.Uint64(), Requests: n, Seconds: max(1, n/10), TTFT: 100, ITL: 20}.Build(t)
 		}
-		for _, row := range Results(of(), of(), 0.999).Rows {
+		for _, row := range CompareResults(of(), of(), 0.999).Rows {
 			if row.Outcome == RowBetter || row.Outcome == RowWorse {
 				t.Errorf("%d equal requests: %+v, want neither better nor worse", n, row)
 			}
@@ -51,9 +51,9 @@ func TestEqualServers(t *testing.T) {
 		}
 	}
 	for i := range uint64(5) {
-		base := benchtest.Synth{Seed: 10 + i, Requests: 300, Seconds: 30, TTFT: 100, ITL: 20}
-		worse := benchtest.Synth{Seed: 2000 + i, Requests: 300, Seconds: 30, TTFT: 120, ITL: 20}
-		found := slices.ContainsFunc(Results(base.Result(t), worse.Result(t), 0.999).Rows, func(r Row) bool {
+		base := benchtest.SyntheticResult{Seed: 10 + i, Requests: 300, Seconds: 30, TTFT: 100, ITL: 20}
+		worse := benchtest.SyntheticResult{Seed: 2000 + i, Requests: 300, Seconds: 30, TTFT: 120, ITL: 20}
+		found := slices.ContainsFunc(CompareResults(base.Build(t), worse.Build(t), 0.999).Rows, func(r Row) bool {
 			return r.Key == "median_ttft_ms" && r.Outcome == RowWorse
 		})
 		if !found {
@@ -67,7 +67,7 @@ func TestPoissonDrawsHaveTheirMean(t *testing.T) {
 	for _, m := range []float64{0, 0.05, 1, 8, 39, 41, 4000} {
 		sum := 0.0
 		for range 4000 {
-			sum += poisson(rng, m)
+			sum += poissonCount(rng, m)
 		}
 		if got := sum / 4000; math.Abs(got-m) > 5*math.Sqrt(m/4000)+1e-9 {
 			t.Errorf("mean of draws %v, want %v", got, m)
@@ -77,30 +77,30 @@ func TestPoissonDrawsHaveTheirMean(t *testing.T) {
 
 func TestRegressions(t *testing.T) {
 	t.Parallel()
-	base := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
+	base := benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}
 	for _, c := range []struct {
-		next   benchtest.Synth
+		next   benchtest.SyntheticResult
 		bounds []string
 		want   []string // the failed checks
 	}{
-		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"0%"}, nil},
-		{benchtest.Synth{Seed: 5, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"5%"}, nil},
-		{benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}, []string{"5%"}, []string{"median_ttft_ms", "p99_ttft_ms", "p99_ttft_from_schedule_ms"}},
-		{benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}, []string{"5%", "median_ttft_ms=80%", "p99_ttft_ms=80%", "p99_ttft_from_schedule_ms=90%"}, nil},
-		{benchtest.Synth{Seed: 2, Requests: 600, Seconds: 60, TTFT: 70, ITL: 15}, []string{"5%"}, nil},
-		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 60}, []string{"50%"}, []string{"error_rate"}},
-		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"p50_queue_ms=5%"}, []string{"p50_queue_ms"}},
+		{benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"0%"}, nil},
+		{benchtest.SyntheticResult{Seed: 5, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"5%"}, nil},
+		{benchtest.SyntheticResult{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}, []string{"5%"}, []string{"median_ttft_ms", "p99_ttft_ms", "p99_ttft_from_schedule_ms"}},
+		{benchtest.SyntheticResult{Seed: 2, Requests: 600, Seconds: 60, TTFT: 150, ITL: 20}, []string{"5%", "median_ttft_ms=80%", "p99_ttft_ms=80%", "p99_ttft_from_schedule_ms=90%"}, nil},
+		{benchtest.SyntheticResult{Seed: 2, Requests: 600, Seconds: 60, TTFT: 70, ITL: 15}, []string{"5%"}, nil},
+		{benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 60}, []string{"50%"}, []string{"error_rate"}},
+		{benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"p50_queue_ms=5%"}, []string{"p50_queue_ms"}},
 	} {
-		var bounds []Regress
+		var bounds []RegressionLimit
 		for _, s := range c.bounds {
-			b, err := ParseRegress(s)
+			b, err := ParseRegressionLimit(s)
 			if err != nil {
 				t.Fatal(err)
 			}
 			bounds = append(bounds, b)
 		}
 		var got []string
-		for _, a := range CheckRegressions(Results(base.Result(t), c.next.Result(t), 0.999), bounds) {
+		for _, a := range CheckRegressions(CompareResults(base.Build(t), c.next.Build(t), 0.999), bounds) {
 			if !a.OK {
 				got = append(got, strings.Fields(a.Text)[0])
 			}
@@ -110,14 +110,14 @@ func TestRegressions(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"", "5", "%", "-5%", "x%", "p99_ttft_ms=", "p99_nope_ms=5%", "NaN%", "5%%", "1 2%"} {
-		if b, err := ParseRegress(s); err == nil {
+		if b, err := ParseRegressionLimit(s); err == nil {
 			t.Errorf("%q is read as %+v", s, b)
 		}
 	}
 }
 
 func TestAssert(t *testing.T) {
-	r := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 6, Stages: []string{"a", "b"}}.Result(t)
+	r := benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 6, Stages: []string{"a", "b"}}.Build(t)
 	for _, c := range []struct {
 		r    *result.Result
 		text string
@@ -163,7 +163,7 @@ func FuzzParseAssert(f *testing.F) {
 	for _, s := range []string{"p99_ttft_ms<500", "error_rate<=1%", "p99.9_itl_ms{dialect=chat}>=1.5s", "completed{stage=0}!=3", "{", "p_ttft_ms<1", "p1e1_e2el_ms==2"} {
 		f.Add(s)
 	}
-	r := benchtest.Synth{Seed: 1, Requests: 40, Seconds: 4, TTFT: 100, ITL: 20}.Result(f)
+	r := benchtest.SyntheticResult{Seed: 1, Requests: 40, Seconds: 4, TTFT: 100, ITL: 20}.Build(f)
 	f.Fuzz(func(t *testing.T, s string) {
 		a, err := ParseAssert(s)
 		if err != nil {
@@ -183,8 +183,8 @@ func FuzzParseRegress(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if b, err := ParseRegress(s); err == nil && !(b.limit >= 0 && b.limit <= 1e4) {
-			t.Fatalf("ParseRegress(%q) = bound %v, want 0 to 10000", s, b.limit)
+		if b, err := ParseRegressionLimit(s); err == nil && !(b.limit >= 0 && b.limit <= 1e4) {
+			t.Fatalf("ParseRegressionLimit(%q) = bound %v, want 0 to 10000", s, b.limit)
 		}
 	})
 }

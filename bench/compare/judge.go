@@ -9,20 +9,20 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Checks contains the flags that turn `bench run` and `bench report` into a test.
-type Checks struct {
+// CheckFlags contains the flags that turn `bench run` and `bench report` into a test.
+type CheckFlags struct {
 	Assert []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
 }
 
-// Judge contains parsed Checks.
-type Judge struct {
-	c       Checks
-	asserts []Assert
+// ResultChecker contains parsed Checks.
+type ResultChecker struct {
+	c       CheckFlags
+	asserts []Assertion
 }
 
-// NewJudge parses the flags, so that usage errors (exit code 2) are reported before the run.
-func (c *Checks) NewJudge() (*Judge, error) {
-	j := &Judge{c: *c}
+// NewResultChecker parses the flags, so that usage errors (exit code 2) are reported before the run.
+func (c *CheckFlags) NewResultChecker() (*ResultChecker, error) {
+	j := &ResultChecker{c: *c}
 	for _, s := range c.Assert {
 		a, err := ParseAssert(s)
 		if err != nil {
@@ -36,7 +36,7 @@ func (c *Checks) NewJudge() (*Judge, error) {
 // Apply sets r.Penstock.Assertions and writes failed checks to w. If a check failed, Apply returns
 // an *exit.Error with code 99. If no check failed but the result is invalid, the code is 98.
 // Otherwise, Apply returns nil.
-func (j *Judge) Apply(r *result.Result, w io.Writer) error {
+func (j *ResultChecker) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {
 		all = append(all, a.Check(r))

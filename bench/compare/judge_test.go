@@ -11,21 +11,21 @@ import (
 )
 
 func TestChecks(t *testing.T) {
-	good := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
-	bad := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Invalid: "clock"}.Result(t)
+	good := benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}.Build(t)
+	bad := benchtest.SyntheticResult{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Invalid: "clock"}.Build(t)
 	for _, c := range []struct {
-		c    Checks
+		c    CheckFlags
 		r    *result.Result
 		code int
 	}{
-		{Checks{}, good, 0},
-		{Checks{Assert: []string{"failed==0"}}, good, 0},
-		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, exit.CheckFailed},
-		{Checks{}, bad, exit.Invalid},
-		{Checks{Assert: []string{"failed==1"}}, bad, exit.CheckFailed},
-		{Checks{Assert: []string{"nonsense"}}, good, exit.Usage},
+		{CheckFlags{}, good, 0},
+		{CheckFlags{Assert: []string{"failed==0"}}, good, 0},
+		{CheckFlags{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, exit.CheckFailed},
+		{CheckFlags{}, bad, exit.Invalid},
+		{CheckFlags{Assert: []string{"failed==1"}}, bad, exit.CheckFailed},
+		{CheckFlags{Assert: []string{"nonsense"}}, good, exit.Usage},
 	} {
-		j, err := c.c.NewJudge()
+		j, err := c.c.NewResultChecker()
 		if err == nil {
 			err = j.Apply(c.r, new(bytes.Buffer))
 		}

@@ -17,9 +17,9 @@ const (
 	maxDurationRatio = 2.0  // wall time
 )
 
-// notes describes differences between the measured loads, and other reasons why two results are
+// comparabilityNotes describes differences between the measured loads, and other reasons why two results are
 // hard to compare.
-func notes(a, b *result.Result) []string {
+func comparabilityNotes(a, b *result.Result) []string {
 	var out []string
 	differ := func(what string, x, y any) {
 		if x != y {
@@ -41,7 +41,7 @@ func notes(a, b *result.Result) []string {
 	asked := [2][2]string{}
 	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files from older versions do not name the data set
 		differ("dataset", p.Load.Dataset, q.Load.Dataset)
-		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
+		differ("streaming", onOffText(p.Load.Streamed), onOffText(q.Load.Streamed))
 		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
 	}
 	for i, l := range []struct {
@@ -51,7 +51,7 @@ func notes(a, b *result.Result) []string {
 		{"input length", [2]*int64{a.TotalInputTokens, b.TotalInputTokens}},
 		{"output length", [2]*int64{a.TotalOutputTokens, b.TotalOutputTokens}},
 	} {
-		x, y := perRequest(l.sums[0], a.Completed), perRequest(l.sums[1], b.Completed)
+		x, y := meanPerRequest(l.sums[0], a.Completed), meanPerRequest(l.sums[1], b.Completed)
 		switch {
 		case asked[i][0] != asked[i][1] && asked[i][0] != "" && asked[i][1] != "":
 			differ(l.what, asked[i][0], asked[i][1])
@@ -78,8 +78,8 @@ func differByFactor(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
 
-// perRequest divides sum by requests. It returns 0 if the mean is unknown.
-func perRequest(sum *int64, requests int) float64 {
+// meanPerRequest divides sum by requests. It returns 0 if the mean is unknown.
+func meanPerRequest(sum *int64, requests int) float64 {
 	if sum == nil || requests == 0 {
 		return 0
 	}
@@ -100,7 +100,7 @@ func limitText(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-func onOff(on bool) string {
+func onOffText(on bool) string {
 	if on {
 		return "on"
 	}
@@ -119,10 +119,10 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// clientFloor returns the largest difference in a measure, in ms, that the clients cannot resolve.
+// clientResolution returns the largest difference in a measure, in ms, that the clients cannot resolve.
 // Each run may measure its client's p99 against a server that does nothing, and the larger p99 is
-// returned. If neither run measured it, clientFloor returns 0.
-func clientFloor(measure string, a, b *result.Result) float64 {
+// returned. If neither run measured it, clientResolution returns 0.
+func clientResolution(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {
 		var d *result.Distribution

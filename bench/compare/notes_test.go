@@ -14,7 +14,7 @@ import (
 // mention only that property.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
-		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
+		r := benchtest.SyntheticResult{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Build(t)
 		in, out, limit := int64(60*512), int64(60*100), 8
 		r.TotalInputTokens, r.TotalOutputTokens, r.MaxConcurrency = &in, &out, &limit
 		l := &r.Penstock.Load
@@ -41,11 +41,12 @@ func TestNotesOfOtherLoads(t *testing.T) {
 		{func(r *result.Result) { r.Penstock.Load.Dataset = "sharegpt" }, []string{"dataset differs: random and sharegpt"}},
 		{func(r *result.Result) { r.Penstock.Load.Streamed = false }, []string{"streaming differs: on and off"}},
 		{func(r *result.Result) { r.Penstock.Load.Mode, r.Penstock.Load.Arrival = "closed", "" }, []string{"arrival differs: open poisson and closed"}},
-		{func(r *result.Result) { r.Penstock.Load.Dataset, r.Penstock.Load.Streamed = "", false }, nil}, // an older file
+		// An older file.
+		{func(r *result.Result) { r.Penstock.Load.Dataset, r.Penstock.Load.Streamed = "", false }, nil},
 	} {
 		b := made()
 		c.change(b)
-		if d := cmp.Diff(c.want, notes(made(), b)); d != "" {
+		if d := cmp.Diff(c.want, comparabilityNotes(made(), b)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -59,12 +60,12 @@ func TestFloorBoundsClaims(t *testing.T) {
 		gaps float64 // p99 error of the client in one run
 		want string
 	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowWithinFloor}} {
-		a := benchtest.Synth{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
-		b := benchtest.Synth{Seed: 2, Requests: 3000, Seconds: 60, TTFT: 115, ITL: 21}.Result(t)
+		a := benchtest.SyntheticResult{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Build(t)
+		b := benchtest.SyntheticResult{Seed: 2, Requests: 3000, Seconds: 60, TTFT: 115, ITL: 21}.Build(t)
 		if c.gaps > 0 {
 			b.Penstock.Floor = &result.Floor{TTFT: benchtest.EqualLatencies(10, 0.3), E2EL: benchtest.EqualLatencies(10, 0.3), ITLError: benchtest.EqualLatencies(10, c.gaps)}
 		}
-		report := Results(a, b, 0.95)
+		report := CompareResults(a, b, 0.95)
 		got := map[string]string{}
 		for _, r := range report.Rows {
 			got[r.Key] = r.Outcome
@@ -75,11 +76,11 @@ func TestFloorBoundsClaims(t *testing.T) {
 		if floor := strings.Contains(report.Verdict, "within the client's floor"); floor != (c.want == RowWithinFloor) {
 			t.Errorf("floor %v: verdict = %s, want it to name the floor: %v", c.gaps, report.Verdict, c.want == RowWithinFloor)
 		}
-		bound, err := ParseRegress("median_itl_ms=1%")
+		bound, err := ParseRegressionLimit("median_itl_ms=1%")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok := CheckRegressions(report, []Regress{bound})[0].OK; ok != (c.want == RowWithinFloor) {
+		if ok := CheckRegressions(report, []RegressionLimit{bound})[0].OK; ok != (c.want == RowWithinFloor) {
 			t.Errorf("floor %v: the bound holds: %v", c.gaps, ok)
 		}
 	}

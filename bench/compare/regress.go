@@ -43,7 +43,7 @@ func (c *Report) WriteText(w io.Writer) error {
 		if r.Change != nil {
 			change = percent(*r.Change)
 		}
-		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.interval(), r.outcomeText())
+		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.intervalText(), r.outcomeText())
 	}
 	fmt.Fprintf(&b, "\n%s\n", c.Verdict)
 	if len(c.Rows) > 0 {
@@ -67,7 +67,7 @@ func (r *Row) outcomeText() string {
 	return r.Outcome
 }
 
-func (r *Row) interval() string {
+func (r *Row) intervalText() string {
 	if r.Low == nil {
 		return "-"
 	}
@@ -80,23 +80,23 @@ func (r *Row) interval() string {
 	return sign(*r.Low) + " to " + sign(*r.High) + r.key.Unit()
 }
 
-// Regress limits how much worse a measure may become.
-type Regress struct {
-	key   *result.Key // if nil, the limit applies to all regressKeys
+// RegressionLimit limits how much worse a measure may become.
+type RegressionLimit struct {
+	key   *result.Key // if nil, the limit applies to all defaultRegressionKeys
 	limit float64     // as a fraction; 0.05 is 5 %
 }
 
-// regressKeys are the measures that a limit applies to if it names no measure.
-var regressKeys = map[string]bool{
+// defaultRegressionKeys are the measures that a limit applies to if it names no measure.
+var defaultRegressionKeys = map[string]bool{
 	"request_throughput": true, "output_throughput": true, "request_goodput": true,
 	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true,
 	"p99_itl_ms":     true,
 	"median_e2el_ms": true, "p99_e2el_ms": true, "p99_ttft_from_schedule_ms": true, "p99_e2el_from_schedule_ms": true,
 }
 
-// ParseRegress parses LIMIT or MEASURE=LIMIT, such as 5% or p99_ttft_ms=10%.
-func ParseRegress(s string) (Regress, error) {
-	var out Regress
+// ParseRegressionLimit parses LIMIT or MEASURE=LIMIT, such as 5% or p99_ttft_ms=10%.
+func ParseRegressionLimit(s string) (RegressionLimit, error) {
+	var out RegressionLimit
 	name, limit, named := strings.Cut(strings.TrimSpace(s), "=")
 	if !named {
 		name, limit = "", name
@@ -120,7 +120,7 @@ func ParseRegress(s string) (Regress, error) {
 // CheckRegressions judges a comparison against limits. A measure fails if it is worse by more than
 // its limit and its interval excludes zero. If a measure has no interval, it fails if it exceeds
 // its limit. Any increase in errors or stream faults also fails.
-func CheckRegressions(c *Report, bounds []Regress) []result.Assertion {
+func CheckRegressions(c *Report, bounds []RegressionLimit) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0
 	for _, b := range bounds {
@@ -135,13 +135,13 @@ func CheckRegressions(c *Report, bounds []Regress) []result.Assertion {
 		limit, judged := limits[r.Key]
 		switch {
 		case judged || usual < 0:
-		case regressKeys[r.Key]:
+		case defaultRegressionKeys[r.Key]:
 			limit, judged = usual, true
 		case r.Key == "error_rate" || r.Key == "stream_faults":
 			limit, judged = 0, true
 		}
 		if judged {
-			out = append(out, r.judge(limit))
+			out = append(out, r.checkRegression(limit))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
@@ -161,7 +161,7 @@ func CheckRegressions(c *Report, bounds []Regress) []result.Assertion {
 	return out
 }
 
-func (r *Row) judge(limit float64) result.Assertion {
+func (r *Row) checkRegression(limit float64) result.Assertion {
 	name := r.Key
 	if r.Group != "" {
 		name += " (" + r.Group + ")"
@@ -182,6 +182,6 @@ func (r *Row) judge(limit float64) result.Assertion {
 	}
 	a.OK = false
 	a.Reason = fmt.Sprintf("%s became %s (interval of the difference: %s)", r.key.Format(r.Base), r.key.Format(r.New),
-		r.interval())
+		r.intervalText())
 	return a
 }

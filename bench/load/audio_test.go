@@ -28,7 +28,7 @@ func TestSpeech(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		sound := client.Tone(0.1)
+		sound := client.ToneWAV(0.1)
 		w.Header().Set("Content-Type", "audio/wav")
 		for i, piece := range [][]byte{sound[:44], sound[44:100], sound[100:]} {
 			if i > 0 {

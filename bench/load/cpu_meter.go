@@ -12,8 +12,8 @@ import (
 	"penstock/bench/result"
 )
 
-// cpuMeter measures the load tester's CPU time and the delay of its timers.
-type cpuMeter struct {
+// clientMeter measures the load tester's CPU time and the delay of its timers.
+type clientMeter struct {
 	mu          sync.Mutex
 	timerDelays result.Histogram
 	maxShare    float64 // fraction of the available CPU time used in the busiest second
@@ -59,16 +59,16 @@ func cpuShare(seconds, wall float64) *float64 {
 	return nil
 }
 
-// tick is the interval of the meter's timer.
-const tick = 10 * time.Millisecond
+// meterTickInterval is the interval of the meter's timer.
+const meterTickInterval = 10 * time.Millisecond
 
-func (m *cpuMeter) watch(ctx context.Context) {
+func (m *clientMeter) sampleUntilDone(ctx context.Context) {
 	debug.ReadGCStats(&m.gc)
 	var second cpuSpan
 	second.begin()
-	t := time.NewTimer(tick)
+	t := time.NewTimer(meterTickInterval)
 	defer t.Stop()
-	for due := time.Now().Add(tick); ; {
+	for due := time.Now().Add(meterTickInterval); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -87,13 +87,13 @@ func (m *cpuMeter) watch(ctx context.Context) {
 			}
 			second.begin()
 		}
-		due = time.Now().Add(tick)
-		t.Reset(tick)
+		due = time.Now().Add(meterTickInterval)
+		t.Reset(meterTickInterval)
 	}
 }
 
-// report describes how the client performed during the measurement.
-func (m *cpuMeter) report(spans []completedStage, connections int) result.Client {
+// clientReport describes how the client performed during the measurement.
+func (m *clientMeter) clientReport(spans []completedStage, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := result.Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.timerDelays.Distribution(), Connections: connections}

@@ -11,26 +11,26 @@ import (
 	"penstock/bench/result"
 )
 
-// event is an action on a scenario's fleet during a run.
-type event struct {
+// scheduledEvent is an action on a scenario's fleet during a run.
+type scheduledEvent struct {
 	at     time.Duration // time since the start of the measurement
 	action string        // argument of Fleet.Do
 }
 
-func parseEvent(text string) (event, error) {
+func parseEvent(text string) (scheduledEvent, error) {
 	when, what, ok := strings.Cut(text, ":")
 	at, err := time.ParseDuration(when)
 	if !ok || err != nil || at < 0 {
-		return event{}, exit.Usagef("event %q: want TIME:WHAT", text)
+		return scheduledEvent{}, exit.Usagef("event %q: want TIME:WHAT", text)
 	}
-	return event{at, what}, nil
+	return scheduledEvent{at, what}, nil
 }
 
 // Fleet is the fleet on which events act.
 type Fleet interface {
-	// Do performs an action. If Do waits until the edge reacts to the action, seen describes the
+	// PerformAction performs an action. If Do waits until the edge reacts to the action, seen describes the
 	// reaction.
-	Do(ctx context.Context, what string) (seen string, err error)
+	PerformAction(ctx context.Context, what string) (seen string, err error)
 }
 
 // recoveryTime is how long after the end of an event failures are still attributed to the event.
@@ -44,12 +44,12 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	for i, e := range s.events {
 		out[i] = result.Event{AtS: e.at.Seconds(), Action: e.action, Error: "the run ended before"}
 		all.Go(func() {
-			if !sleep(ctx, time.Duration(begin+int64(e.at)-c.Now())) {
+			if !sleepUnlessDone(ctx, time.Duration(begin+int64(e.at)-c.Now())) {
 				return
 			}
 			out[i].StartS, out[i].Error = float64(c.Now())/1e9, ""
 			var err error
-			if out[i].Seen, err = s.Fleet.Do(ctx, e.action); err != nil {
+			if out[i].Seen, err = s.Fleet.PerformAction(ctx, e.action); err != nil {
 				out[i].Error = err.Error()
 			}
 			out[i].EndS = float64(c.Now()) / 1e9
@@ -86,7 +86,7 @@ func countMovedCalls(events []result.Event, scrapers []*scraper) {
 		}
 		for i := range events {
 			e := &events[i]
-			var before, after *reading
+			var before, after *metricsReading
 			for _, r := range s.successfulReadings() {
 				switch at := float64(r.at) / 1e9; {
 				case at < e.StartS:
@@ -96,7 +96,7 @@ func countMovedCalls(events []result.Event, scrapers []*scraper) {
 				}
 			}
 			if before != nil && after != nil && e.EndS > 0 {
-				e.Moved = new(int(after.moved() - before.moved()))
+				e.Moved = new(int(after.movedCallCount() - before.movedCallCount()))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ const eventOnlySuffix = "@event"
 func parseExpectation(text string) (expectation, error) {
 	words, event := strings.CutSuffix(text, eventOnlySuffix)
 	e := expectation{words: strings.Fields(words), event: event}
-	if len(e.words) == 0 || slices.ContainsFunc(e.words, func(w string) bool { return client.Identifier([]byte(w)) == "" }) {
+	if len(e.words) == 0 || slices.ContainsFunc(e.words, func(w string) bool { return client.SafeIdentifier([]byte(w)) == "" }) {
 		return e, exit.Usagef("--expect-errors %q: want words that the report has for a failure, such as '429 capacity_full', in_stream or in_stream@event", text)
 	}
 	return e, nil

@@ -200,9 +200,9 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate checks that the search finds the limit of an engine of unknown size, and never
+// TestMeasureSaturation checks that the search finds the limit of an engine of unknown size, and never
 // starts more clients than it has requests.
-func TestSaturate(t *testing.T) {
+func TestMeasureSaturation(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
 		want        string
@@ -216,7 +216,7 @@ func TestSaturate(t *testing.T) {
 		{0, 1024, "0 at 8"},
 	} {
 		asked := ""
-		highest := saturate(row.most, func(clients int) float64 {
+		highest := measureSaturation(row.most, func(clients int) float64 {
 			asked += fmt.Sprintf(" %d", clients)
 			return float64(min(clients, row.slots))
 		})
@@ -239,7 +239,7 @@ func TestPoissonIsValid(t *testing.T) {
 		if st.Scheduled == nil || st.Requests != *st.Scheduled {
 			t.Fatalf("seed %d: %d requests, scheduled %v", seed, st.Requests, st.Scheduled)
 		}
-		if float64(*st.Scheduled) < minAchieved*40 {
+		if float64(*st.Scheduled) < minAchievedRateShare*40 {
 			few++
 		}
 		for _, why := range r.Penstock.Verdict.Reasons {
@@ -309,8 +309,8 @@ func TestCompareURL(t *testing.T) {
 	}
 }
 
-// TestLeave disconnects clients early, and checks that the engine frees their slots.
-func TestLeave(t *testing.T) {
+// TestDisconnects disconnects clients early, and checks that the engine frees their slots.
+func TestDisconnects(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
 		t.Run(phase, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestLeave(t *testing.T) {
 // 503.
 type failingFleet struct{ engine string }
 
-func (f failingFleet) Do(context.Context, string) (string, error) {
+func (f failingFleet) PerformAction(context.Context, string) (string, error) {
 	r, err := http.Post(f.engine+"/sim/fault", "application/json", strings.NewReader(`{"fault":"status=503"}`))
 	if err == nil {
 		r.Body.Close()
@@ -377,14 +377,14 @@ func TestTokenSources(t *testing.T) {
 	}
 }
 
-// TestFloor checks the measurement of the client against the noopServer.
-func TestFloor(t *testing.T) {
+// TestMeasureClientOverhead checks the measurement of the client against the noopServer.
+func TestMeasureClientOverhead(t *testing.T) {
 	f, err := measureClientOverhead(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.TTFT.Count != floorRounds || f.ITLError.Count < floorStreams*floorTokens/4 || f.TTFT.Percentile(50) > 1000 {
-		t.Errorf("floor = %+v, want %d rounds and a median TTFT of at most 1 ms", f, floorRounds)
+	if f.TTFT.Count != overheadRequestCount || f.ITLError.Count < overheadStreamCount*overheadStreamTokens/4 || f.TTFT.Percentile(50) > 1000 {
+		t.Errorf("floor = %+v, want %d rounds and a median TTFT of at most 1 ms", f, overheadRequestCount)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Count is a positive number of requests. In Options, zero means the default, so a flag of 0 is an
+// RequestCount is a positive number of requests. In Options, zero means the default, so a flag of 0 is an
 // error.
-type Count int
+type RequestCount int
 
 // PositiveDuration is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s would become
 // a run of 20 s.
@@ -22,11 +22,11 @@ type TimeFactor float64
 // Bounds of a TimeFactor. At the lower bound, the replay of a day takes a minute and a half. At the
 // upper bound, the replay of a minute takes most of a day.
 const (
-	minFactor = 0.001
-	maxFactor = 1000
+	minTimeFactor = 0.001
+	maxTimeFactor = 1000
 )
 
-var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", minFactor, maxFactor)
+var errTimeFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", minTimeFactor, maxTimeFactor)
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *TimeFactor) UnmarshalText(text []byte) error {
@@ -37,8 +37,8 @@ func (f *TimeFactor) UnmarshalText(text []byte) error {
 		by, err = strconv.ParseFloat(whole, 64)
 		v /= by
 	}
-	if err != nil || !(v >= minFactor && v <= maxFactor) {
-		return errFactor
+	if err != nil || !(v >= minTimeFactor && v <= maxTimeFactor) {
+		return errTimeFactor
 	}
 	*f = TimeFactor(v)
 	return nil
@@ -47,7 +47,7 @@ func (f *TimeFactor) UnmarshalText(text []byte) error {
 var errNotPositive = errors.New("want more than 0")
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (c *Count) UnmarshalText(text []byte) error {
+func (c *RequestCount) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil {
 		return errors.New("want a whole number")
@@ -55,7 +55,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	if n <= 0 {
 		return errNotPositive
 	}
-	*c = Count(n)
+	*c = RequestCount(n)
 	return nil
 }
 

@@ -13,10 +13,10 @@ import (
 
 // Sizes of the two floor measurements.
 const (
-	floorRounds  = 300 // short requests, one after another
-	floorStreams = 16  // concurrent streams
-	floorTokens  = 50  // tokens per stream
-	floorGap     = 10 * time.Millisecond
+	overheadRequestCount = 300 // short requests, one after another
+	overheadStreamCount  = 16  // concurrent streams
+	overheadStreamTokens = 50  // tokens per stream
+	overheadTokenGap     = 10 * time.Millisecond
 )
 
 // measureClientOverhead measures the client's latencies against a server in this process that
@@ -28,11 +28,11 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 		return nil, fmt.Errorf("measure the client's floor: %w", err)
 	}
 	defer server.close()
-	short, _, err := measureNoop(ctx, server, 1, floorRounds, 1, 0)
+	short, _, err := measureNoop(ctx, server, 1, overheadRequestCount, 1, 0)
 	if err != nil {
 		return nil, err
 	}
-	streams, cpu, err := measureNoop(ctx, server, floorStreams, 1, floorTokens, floorGap)
+	streams, cpu, err := measureNoop(ctx, server, overheadStreamCount, 1, overheadStreamTokens, overheadTokenGap)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	for i := range streams {
 		tokens += streams[i].Flow.Chunks
 		for _, g := range streams[i].Flow.Gaps {
-			d := g - int64(floorGap)
+			d := g - int64(overheadTokenGap)
 			gaps.Record(max(d, -d))
 		}
 	}
@@ -77,7 +77,7 @@ func measureNoop(ctx context.Context, server *noopServer, side, rounds, tokens i
 	}
 	defer r.send.Targets[0].Close()
 	r.send.Gaps = true
-	d, cpu := r.driver(), cpuSpan{}
+	d, cpu := r.newDriver(), cpuSpan{}
 	cpu.begin()
 	var all sync.WaitGroup
 	for range side {

@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
-	leaveSettle = 5 * time.Second       // how long the gauge may take to fall after the run
-	leakTime    = 2 * time.Second       // a surplus of requests that lasts longer is a leak
+	gaugePollInterval = 50 * time.Millisecond // how often the gauge is read while clients leave
+	gaugeSettleTime   = 5 * time.Second       // how long the gauge may take to fall after the run
+	minLeakDuration   = 2 * time.Second       // a surplus of requests that lasts longer is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge shows whether the server notices that clients
+// findInFlightScraper returns the scraper whose gauge shows whether the server notices that clients
 // disconnect. It prefers the scraper of an engine, then that of the target, then that of the edge.
 // If no scraper has such a gauge, best is nil.
-func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
+func findInFlightScraper(all []*scraper) (readings []metricsReading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
 			readings := s.successfulReadings()
-			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // the engine's name may follow
-				if _, name, ok := requestsInHand(readings[len(readings)-1].values); ok {
+			// The engine's name may follow.
+			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 {
+				if _, name, ok := requestsAtServer(readings[len(readings)-1].values); ok {
 					return readings, s, name
 				}
 			}
@@ -33,9 +34,9 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 	return nil, nil, ""
 }
 
-// leavingReport describes whether the server noticed that clients disconnected. It is called after
+// disconnectReport describes whether the server noticed that clients disconnected. It is called after
 // all requests have ended.
-func leavingReport(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
+func disconnectReport(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.work.LeaveShare == 0 {
 		return nil
 	}
@@ -47,7 +48,7 @@ func leavingReport(ctx context.Context, set *settings, samples []client.Sample, 
 		}
 	}
 	out.Left = len(left)
-	readings, s, gauge := inFlightGauge(all)
+	readings, s, gauge := findInFlightScraper(all)
 	switch {
 	case s == nil:
 		out.Reason = "no gauge of running requests could be read: name the engine by --engine-url, or the edge's admin listener by --admin"
@@ -64,35 +65,35 @@ func leavingReport(ctx context.Context, set *settings, samples []client.Sample, 
 	}
 	out.Source = gauge
 	leaked := 0
-	for end := time.Now().Add(leaveSettle); ; {
+	for end := time.Now().Add(gaugeSettleTime); ; {
 		s.scrapeOnce(ctx)
 		readings = s.successfulReadings()
 		leaked = max(readings[len(readings)-1].surplus, 0)
-		if leaked == 0 || time.Now().After(end) || !sleep(ctx, leaveEvery) {
+		if leaked == 0 || time.Now().After(end) || !sleepUnlessDone(ctx, gaugePollInterval) {
 			break
 		}
 	}
-	freed, longest := releaseTimes(readings, left)
-	ok := leaked == 0 && longest < leakTime
+	freed, longest := departureReleaseTimes(readings, left)
+	ok := leaked == 0 && longest < minLeakDuration
 	out.Leaked, out.Freed, out.Verified = &leaked, freed.Distribution(), &ok
 	return out
 }
 
-// releaseTimes measures, for each departure, how long the gauge took to fall to the number of
+// departureReleaseTimes measures, for each departure, how long the gauge took to fall to the number of
 // requests that the client still had open. longest is the longest time during which the gauge
 // exceeded that number.
-func releaseTimes(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
+func departureReleaseTimes(readings []metricsReading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
-		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {
+		if i := slices.IndexFunc(readings, func(r metricsReading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {
 			h.Record(readings[i].at - at)
 		}
 	}
-	since := int64(client.None)
+	since := int64(client.MissingValue)
 	for _, r := range readings {
 		switch {
 		case r.surplus <= 0:
-			since = client.None
-		case since == client.None:
+			since = client.MissingValue
+		case since == client.MissingValue:
 			since = r.at
 		default:
 			longest = max(longest, time.Duration(r.at-since))

@@ -15,7 +15,7 @@ type Options struct {
 	CompareURL   string `name:"compare-url" placeholder:"URL" group:"Target" help:"Second target, measured interleaved: through the edge and around it. Its key: $PENSTOCK_COMPARE_KEY."`
 	CompareModel string `name:"compare-model" values:"models" placeholder:"NAME" group:"Target" help:"Its model (default: as the first)."`
 
-	NumPrompts     Count            `name:"num-prompts" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
+	NumPrompts     RequestCount     `name:"num-prompts" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
 	Duration       PositiveDuration `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s if no number is given)."`
 	RequestRate    []string         `name:"request-rate" short:"r" placeholder:"R" group:"Load" help:"Open loop: requests per second, which come at random (Poisson). A list makes stages."`
 	MaxConcurrency []int            `name:"max-concurrency" short:"c" placeholder:"N" group:"Load" help:"Requests in flight at most; without a rate a closed loop (default: 8). A list makes stages."`

@@ -77,7 +77,7 @@ func (f *findings) stageReport(i int) result.Stage {
 		st.SendS = d
 		n := 0
 		for j := range f.samples {
-			if x := &f.samples[j]; x.Stage == i && x.Target == 0 && x.At.Sent != client.None &&
+			if x := &f.samples[j]; x.Stage == i && x.Target == 0 && x.At.Sent != client.MissingValue &&
 				x.At.Sent <= sp.sendEnd+int64(time.Millisecond) {
 				n++
 			}
@@ -85,7 +85,7 @@ func (f *findings) stageReport(i int) result.Stage {
 		st.AchievedRate = new(float64(n) / d)
 	}
 	if len(f.s.objectives) > 0 {
-		o := f.outcome(i)
+		o := f.judgeStage(i)
 		st.Met, st.Broke = &o.met, o.broke
 	}
 	return st
@@ -128,7 +128,7 @@ func (f *findings) loadSummary(work *workload.Workload) result.LoadSummary {
 		switch x := &f.samples[i]; {
 		case x.Stage == warmupStage:
 			out.WarmupRequests++
-		case x.At.Sent != client.None:
+		case x.At.Sent != client.MissingValue:
 			got++
 		}
 	}
@@ -147,7 +147,7 @@ func (f *findings) vllmResult(p *result.Penstock) *result.Result {
 	s, t := f.s, &p.Total
 	out := &result.Result{
 		Backend: "mix", NumPrompts: t.Requests,
-		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.shape()), Duration: t.Seconds,
+		RequestRate: result.Rate(math.Inf(1)), Burstiness: result.Rate(s.arrivalGammaShape()), Duration: t.Seconds,
 		Completed: t.Completed, Failed: t.Failed,
 		TotalInputTokens: t.InputTokens, TotalOutputTokens: t.OutputTokens, RequestThroughput: t.RequestThroughput,
 		RequestGoodput:   t.Goodput,

@@ -12,35 +12,35 @@ import (
 
 // Parameters of the bootstrap intervals.
 const (
-	confidence = 0.95
-	resamples  = 2000
-	maxDraws   = 20_000_000
+	intervalConfidence = 0.95
+	bootstrapResamples = 2000
+	maxBootstrapDraws  = 20_000_000
 )
 
-func (f *findings) comparison(second result.Target, seconds float64) *result.Comparison {
+func (f *findings) compareTargets(second result.Target, seconds float64) *result.Comparison {
 	out := &result.Comparison{
 		Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds),
 		Differences: []result.Difference{},
 	}
 	for _, m := range []string{result.TTFT, result.TPOT, result.E2EL} {
-		pairs := f.pairs(m)
+		pairs := f.valuePairs(m)
 		if m == result.E2EL {
 			out.Pairs = len(pairs)
 		}
 		if len(pairs) < 2 {
 			continue
 		}
-		out.Differences = append(out.Differences, differences(m, pairs, f.s.Seed)...)
+		out.Differences = append(out.Differences, targetDifferences(m, pairs, f.s.Seed)...)
 	}
 	return out
 }
 
-func (f *findings) pairs(measure string) [][2]float64 {
+func (f *findings) valuePairs(measure string) [][2]float64 {
 	byPair := map[int]*[2]float64{}
 	for i := range f.samples {
 		s := &f.samples[i]
 		v := s.Latency(measure)
-		if s.Pair < 0 || s.Stage == warmupStage || s.Turn > 0 || !s.Completed() || v == client.None {
+		if s.Pair < 0 || s.Stage == warmupStage || s.Turn > 0 || !s.Completed() || v == client.MissingValue {
 			continue
 		}
 		p := byPair[s.Pair]
@@ -60,10 +60,10 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets, given pairs of values of one measure. For the mean, it draws
+// targetDifferences compares two targets, given pairs of values of one measure. For the mean, it draws
 // bootstrap samples of pairs, which cancels effects common to both targets. For quantiles, it draws
 // separate bootstrap samples for each target.
-func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
+func targetDifferences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
 	var sides [2][]float64
@@ -73,7 +73,7 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 	for i := range sides {
 		slices.Sort(sides[i])
 	}
-	rounds := max(200, min(resamples, maxDraws/n))
+	rounds := max(200, min(bootstrapResamples, maxBootstrapDraws/n))
 	mean := func(list []float64) (sum float64) {
 		for _, v := range list {
 			sum += v
@@ -87,7 +87,7 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 			means[i] += (p[0] - p[1]) / float64(n)
 		}
 	}
-	out := []result.Difference{difference(measure, "mean", mean(sides[0]), mean(sides[1]), means)}
+	out := []result.Difference{newDifference(measure, "mean", mean(sides[0]), mean(sides[1]), means)}
 	for _, q := range []struct {
 		name string
 		p    float64
@@ -95,18 +95,18 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 		if n < result.MinSamples(100*q.p) {
 			continue
 		}
-		drawn := make([]float64, resamples)
+		drawn := make([]float64, bootstrapResamples)
 		for i := range drawn {
-			drawn[i] = resampled(rng, sides[0], q.p) - resampled(rng, sides[1], q.p)
+			drawn[i] = bootstrapQuantile(rng, sides[0], q.p) - bootstrapQuantile(rng, sides[1], q.p)
 		}
-		out = append(out, difference(measure, q.name, quantile(sides[0], q.p), quantile(sides[1], q.p), drawn))
+		out = append(out, newDifference(measure, q.name, quantile(sides[0], q.p), quantile(sides[1], q.p), drawn))
 	}
 	return out
 }
 
-// resampled draws the q-quantile of a bootstrap sample without drawing the sample itself. This is
+// bootstrapQuantile draws the q-quantile of a bootstrap sample without drawing the sample itself. This is
 // possible because the rank of an order statistic of n draws has a beta distribution.
-func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
+func bootstrapQuantile(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1
 	a, b := workload.GammaVariate(rng, k), workload.GammaVariate(rng, n+1-k)
@@ -123,13 +123,13 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + (sorted[i+1]-sorted[i])*(rank-float64(i))
 }
 
-func difference(measure, statistic string, first, second float64, drawn []float64) result.Difference {
+func newDifference(measure, statistic string, first, second float64, drawn []float64) result.Difference {
 	slices.Sort(drawn)
 	d := result.Difference{
 		Measure: measure, Statistic: statistic, First: first, Second: second, Delta: first - second,
-		Confidence: confidence,
+		Confidence: intervalConfidence,
 	}
-	d.Low, d.High = quantile(drawn, (1-confidence)/2), quantile(drawn, (1+confidence)/2)
+	d.Low, d.High = quantile(drawn, (1-intervalConfidence)/2), quantile(drawn, (1+intervalConfidence)/2)
 	d.Significant = d.Low > 0 || d.High < 0
 	return d
 }

@@ -18,8 +18,8 @@ var phaseLengths = []time.Duration{
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// phaseLength returns the shortest phase length with which at most maxPhases phases cover d.
-func phaseLength(d time.Duration) time.Duration {
+// choosePhaseLength returns the shortest phase length with which at most maxPhases phases cover d.
+func choosePhaseLength(d time.Duration) time.Duration {
 	for _, l := range phaseLengths {
 		if d <= maxPhases*l {
 			return l
@@ -28,14 +28,14 @@ func phaseLength(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(maxPhases*time.Hour))) * time.Hour
 }
 
-// phases describes the fleet in each phase of a replayed trace. A request belongs to the phase in
+// tracePhases describes the fleet in each phase of a replayed trace. A request belongs to the phase in
 // which it was due.
-func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
+func (f *findings) tracePhases(telemetry []result.Telemetry) []result.Phase {
 	if f.s.DatasetName != "trace" || len(f.stages) == 0 || f.stages[0].sendEnd <= f.stages[0].start {
 		return []result.Phase{}
 	}
 	sp := &f.stages[0]
-	long := int64(phaseLength(time.Duration(sp.sendEnd - sp.start)))
+	long := int64(choosePhaseLength(time.Duration(sp.sendEnd - sp.start)))
 	var engines []string
 	byEngine := map[string][]*client.Sample{}
 	for i := range f.samples {
@@ -52,7 +52,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 		if sp.sendEnd-end < long/2 { // merge a short last phase into the previous one
 			end = sp.sendEnd
 		}
-		p := f.phase(start, end, end == sp.sendEnd)
+		p := f.summarizePhase(start, end, end == sp.sendEnd)
 		p.Engines = map[string]float64{}
 		sum, most := 0.0, 0.0
 		for _, name := range engines {
@@ -63,17 +63,17 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 		if len(engines) > 1 && sum > 0 {
 			p.Imbalance = new(most / (sum / float64(len(engines))))
 		}
-		p.Waiting = waiting(telemetry, p.StartS, p.EndS)
+		p.Waiting = meanQueuedRequests(telemetry, p.StartS, p.EndS)
 		out, start = append(out, p), end
 	}
 	return out
 }
 
-// phase summarises the requests that were due between start and end. If last is true, requests due
+// summarizePhase summarises the requests that were due between start and end. If last is true, requests due
 // at end are included.
-func (f *findings) phase(start, end int64, last bool) result.Phase {
+func (f *findings) summarizePhase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}
-	var t tally
+	var t nonLatencySums
 	var ttft, queue result.Histogram
 	for i := range f.samples {
 		s := &f.samples[i]
@@ -88,9 +88,9 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 		if !s.Completed() {
 			continue
 		}
-		t.add(s)
+		t.addSample(s)
 		for m, h := range map[string]*result.Histogram{result.TTFTFromSchedule: &ttft, result.Queue: &queue} {
-			if v := s.Latency(m); v != client.None {
+			if v := s.Latency(m); v != client.MissingValue {
 				h.Record(v)
 			}
 		}
@@ -107,16 +107,16 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 func meanInFlight(samples []*client.Sample, start, end int64) float64 {
 	sum := int64(0)
 	for _, s := range samples {
-		if s.At.Sent != client.None {
+		if s.At.Sent != client.MissingValue {
 			sum += max(0, min(s.At.End, end)-max(s.At.Sent, start))
 		}
 	}
 	return float64(sum) / float64(end-start)
 }
 
-// waiting returns the mean number of requests that were queued in all engines together from start
+// meanQueuedRequests returns the mean number of requests that were queued in all engines together from start
 // to end. If no engine has reported the number, it returns nil.
-func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
+func meanQueuedRequests(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {
 		t := &telemetry[i]

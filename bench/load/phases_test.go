@@ -34,7 +34,7 @@ func TestPhases(t *testing.T) {
 	}
 	f.stages[0].sendEnd = 60 * second // twelve phases of 5 s
 	two := 2.0
-	all := f.phases([]result.Telemetry{
+	all := f.tracePhases([]result.Telemetry{
 		{Source: "edge", TS: []float64{1}, Metrics: map[string][]*float64{"vllm:num_requests_waiting": {&two}}},
 		{Source: "engine a", TS: []float64{1, 6, 7}, Metrics: map[string][]*float64{"vllm:num_requests_waiting": {&two, new(4.0), nil}}},
 		{Source: "engine b", TS: []float64{2}, Metrics: map[string][]*float64{"llamacpp:requests_deferred": {&two}}},
@@ -61,11 +61,11 @@ func TestPhases(t *testing.T) {
 	}
 	// phases of 2 s; the third phase starts 4 s after the start
 	f.stages[0].sendEnd = 12*second + second/3
-	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
+	if all = f.tracePhases(nil); len(all) != 6 || all[5].EndS < 12.3 {
 		t.Errorf("phases of 12.3 s = %+v, want 6 that end after that", all)
 	}
 	f.s.DatasetName = "random"
-	if got := f.phases(nil); got == nil || len(got) != 0 {
+	if got := f.tracePhases(nil); got == nil || len(got) != 0 {
 		t.Errorf("without a trace: %+v", got)
 	}
 }
@@ -75,7 +75,7 @@ func TestPhaseLength(t *testing.T) {
 		time.Millisecond: time.Second, 12 * time.Second: time.Second, 150 * time.Second: 15 * time.Second,
 		time.Hour: 5 * time.Minute, 24 * time.Hour: 2 * time.Hour, 366 * 24 * time.Hour: 732 * time.Hour,
 	} {
-		if got := phaseLength(d); got != want || d > maxPhases*got {
+		if got := choosePhaseLength(d); got != want || d > maxPhases*got {
 			t.Errorf("%v: %v, want %v", d, got, want)
 		}
 	}

@@ -21,8 +21,8 @@ var defaultTargets = []string{
 	"http://127.0.0.1:30000", "http://127.0.0.1:11434", "http://127.0.0.1:1234",
 }
 
-// discover scans the usual ports for a target on this machine.
-func discover(ctx context.Context) (string, error) {
+// discoverTarget scans the usual ports for a target on this machine.
+func discoverTarget(ctx context.Context) (string, error) {
 	for _, base := range defaultTargets {
 		t, err := client.NewTarget(base, false, nil)
 		if err != nil {
@@ -49,9 +49,9 @@ type preflight struct {
 	engines [2]string // the kind of each target, as returned by DetectEngine
 }
 
-func (f *preflight) run(ctx context.Context) error {
+func (f *preflight) checkTargets(ctx context.Context) error {
 	for i, t := range f.send.Targets {
-		list, err := t.Models(ctx, f.s.ReadyCheck)
+		list, err := t.ListModels(ctx, f.s.ReadyCheck)
 		if err != nil {
 			return err
 		}
@@ -137,14 +137,14 @@ func firstRequestError(s *client.Sample, target int, base, model string, list []
 		return exit.Usagef("%s cannot be reached", base)
 	}
 	return exit.NewError(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name,
-		result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
+		result.ErrorCount{Kind: s.Err, Status: failureStatus(s), Code: s.Code}.Label()))
 }
 
 // estimateTokens estimates the token counts that the target did not report for a completed request.
 func estimateTokens(q *client.Request, p *client.Reply, s *client.Sample) {
 	n := &s.Tokens
 	if n.In < 0 && q.D.Prompt {
-		n.In, n.InSource = (len(q.Prompt())+3)/4, result.TokensEstimated
+		n.In, n.InSource = (len(q.PromptText())+3)/4, result.TokensEstimated
 	}
 	if n.Out < 0 && q.D.Tokens {
 		n.Out, n.OutSource = s.Flow.Chunks, result.TokensEstimated

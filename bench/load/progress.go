@@ -16,10 +16,10 @@ type Progress struct {
 	RequestRate, TokenRate float64
 }
 
-// show calls progress about once a second.
-func (r *run) show(ctx context.Context, progress func(Progress)) {
+// reportProgress calls progress about once a second.
+func (r *loadRun) reportProgress(ctx context.Context, progress func(Progress)) {
 	done, tokens, last := int64(0), int64(0), time.Now()
-	for sleep(ctx, time.Second) {
+	for sleepUnlessDone(ctx, time.Second) {
 		now := Progress{
 			Elapsed: time.Since(r.send.Clock.Start), InFlight: r.live.inFlight.Load(),
 			Completed: r.live.completed.Load(), Failed: r.live.failed.Load(), Left: r.live.left.Load(),
@@ -27,16 +27,16 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 		if s := r.live.stage.Load(); s != nil {
 			now.Stage = *s
 		}
-		seen, span := r.rec.series.tokenEvents(), time.Since(last).Seconds()
+		seen, span := r.rec.series.tokenEventCount(), time.Since(last).Seconds()
 		now.RequestRate, now.TokenRate = float64(now.Completed-done)/span, float64(seen-tokens)/span
 		done, tokens, last = now.Completed, seen, time.Now()
 		progress(now)
 	}
 }
 
-// Display returns a function that prints progress. On a terminal, progress overwrites a single
+// NewProgressDisplay returns a function that prints progress. On a terminal, progress overwrites a single
 // line, and end erases this line. Otherwise, progress prints a line every five seconds.
-func Display(w io.Writer, terminal bool) (progress func(Progress), end func()) {
+func NewProgressDisplay(w io.Writer, terminal bool) (progress func(Progress), end func()) {
 	n := 0
 	progress = func(p Progress) {
 		text := fmt.Sprintf("%4.0fs  %s  in flight %d  done %d  failed %d  %.1f req/s  %.0f tok/s", p.Elapsed.Seconds(), p.Stage, p.InFlight, p.Completed, p.Failed, p.RequestRate, p.TokenRate)

@@ -11,12 +11,12 @@ import (
 
 // recorder records events as they happen. It is safe for concurrent use.
 type recorder struct {
-	series         *series
+	series         *timeSeries
 	retryWaitNanos atomic.Int64 // total time in ns that clients of closed loops have waited for Retry-After
 
 	mu      sync.Mutex
 	samples []client.Sample
-	gaps    map[gapKey]*client.GapCell
+	gaps    map[gapKey]*client.GapHistogram
 	ttfts   result.Histogram // used to choose when clients disconnect during the prefill
 }
 
@@ -29,17 +29,17 @@ type gapKey struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
+	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapHistogram{}}
 }
 
 // RecordFirstToken implements the observer interface of package client.
-func (r *recorder) RecordFirstToken(s *client.Sample) *client.GapCell {
+func (r *recorder) RecordFirstToken(s *client.Sample) *client.GapHistogram {
 	key := gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.gaps[key]
 	if c == nil {
-		c = new(client.GapCell)
+		c = new(client.GapHistogram)
 		r.gaps[key] = c
 	}
 	if s.Stage >= 0 {
@@ -55,15 +55,15 @@ func (r *recorder) RecordToken(s *client.Sample, at, gap int64) {
 	}
 }
 
-func (r *recorder) add(s client.Sample) {
+func (r *recorder) addSample(s client.Sample) {
 	r.mu.Lock()
 	r.samples = append(r.samples, s)
 	r.mu.Unlock()
 }
 
-// halfPrefill returns how long a client that disconnects during the prefill waits before it does
+// halfPrefillTime returns how long a client that disconnects during the prefill waits before it does
 // so.
-func (r *recorder) halfPrefill() time.Duration {
+func (r *recorder) halfPrefillTime() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ttfts.N == 0 {
@@ -72,19 +72,19 @@ func (r *recorder) halfPrefill() time.Duration {
 	return max(time.Duration(r.ttfts.Mean/2*float64(time.Millisecond)), 100*time.Microsecond)
 }
 
-// counters are the numbers that the progress display shows.
-type counters struct {
+// progressCounters are the numbers that the progress display shows.
+type progressCounters struct {
 	inFlight, peak, completed, failed, left atomic.Int64
 	stage                                   atomic.Pointer[string]
 }
 
-func (c *counters) begin() {
+func (c *progressCounters) begin() {
 	now := c.inFlight.Add(1)
 	for old := c.peak.Load(); now > old && !c.peak.CompareAndSwap(old, now); old = c.peak.Load() {
 	}
 }
 
-func (c *counters) end(s *client.Sample) {
+func (c *progressCounters) end(s *client.Sample) {
 	c.inFlight.Add(-1)
 	switch {
 	case s.Left:

@@ -13,18 +13,18 @@ import (
 	"penstock/bench/result"
 )
 
-type run struct {
+type loadRun struct {
 	s     *settings
 	send  *client.Sender
 	work  *workload.Workload
 	rec   *recorder
-	live  counters
-	meter cpuMeter
+	live  progressCounters
+	meter clientMeter
 }
 
 // newRun sets up the targets and the workload. It does not send requests.
-func newRun(s *settings) (*run, error) {
-	r := &run{s: s, rec: newRecorder()}
+func newRun(s *settings) (*loadRun, error) {
+	r := &loadRun{s: s, rec: newRecorder()}
 	r.send = &client.Sender{
 		Clock: &client.Clock{Start: time.Now()}, Timeout: time.Duration(s.RequestTimeout), Watch: r.rec,
 		Gaps: slices.ContainsFunc(s.Output, func(name string) bool { return strings.HasSuffix(name, ".jsonl") }),
@@ -38,7 +38,7 @@ func newRun(s *settings) (*run, error) {
 		if base == "" && i > 0 {
 			break
 		}
-		headers := client.Bearer(keys[i])
+		headers := client.BearerHeader(keys[i])
 		for _, h := range s.Header {
 			headers = append(headers, h+"\r\n"...)
 		}
@@ -52,8 +52,8 @@ func newRun(s *settings) (*run, error) {
 	return r, nil
 }
 
-func (r *run) driver() *driver {
-	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
+func (r *loadRun) newDriver() *stageDriver {
+	return &stageDriver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
 // Run measures and returns the result. If ctx ends early, the result covers the time until that
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 		return nil, nil, err
 	}
 	if s.BaseURL == "" {
-		if s.BaseURL, err = discover(ctx); err != nil {
+		if s.BaseURL, err = discoverTarget(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 		}
 	}()
 	look := &preflight{s: s, send: r.send, work: r.work}
-	if err := look.run(ctx); err != nil {
+	if err := look.checkTargets(ctx); err != nil {
 		return nil, nil, err
 	}
 	var floor *result.Floor
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 		return nil, nil, err
 	}
 	out.Penstock.Floor = floor
-	out.Penstock.Verdict = judge(out, s)
+	out.Penstock.Verdict = judgeResult(out, s)
 	records := make([]*result.Record, len(r.rec.samples))
 	for i := range records {
 		records[i] = r.rec.samples[i].ToRecord(s.objectives)
@@ -105,14 +105,14 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 }
 
 // measure sends the load. All other measurements run at the same time.
-func (r *run) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
+func (r *loadRun) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
 	scrapers, err := newScrapers(ctx, r.s, r.send.Targets[0], r.send.Clock, &r.live.inFlight)
 	if err != nil {
 		return nil, err
 	}
 	every := time.Second
 	if r.s.work.LeaveShare > 0 {
-		every = leaveEvery
+		every = gaugePollInterval
 	}
 	started := time.Now()
 	r.send.Clock.Start = started // the clock of the run starts here
@@ -121,21 +121,21 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var beside sync.WaitGroup
-	beside.Go(func() { r.meter.watch(side) })
+	beside.Go(func() { r.meter.sampleUntilDone(side) })
 	for _, s := range scrapers {
 		s.scrapeOnce(ctx)
-		beside.Go(func() { s.watch(side, every) })
+		beside.Go(func() { s.scrapeUntilDone(side, every) })
 	}
 	if progress != nil {
-		beside.Go(func() { r.show(side, progress) })
+		beside.Go(func() { r.reportProgress(side, progress) })
 	}
 	loaded, done := context.WithCancel(ctx)
 	var happened []result.Event
 	beside.Go(func() { happened = r.s.runEvents(loaded, r.send.Clock, r.send.Clock.Now()+int64(r.s.Warmup)) })
-	d := r.driver()
-	search := d.drive(ctx)
+	d := r.newDriver()
+	search := d.runAllStages(ctx)
 	done()
-	left := leavingReport(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers)
+	left := disconnectReport(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers)
 	stop()
 	beside.Wait()
 	slices.SortFunc(r.rec.samples, func(a, b client.Sample) int {
@@ -147,22 +147,22 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	markLostTokens(r.rec.samples)
 	countEventFailures(happened, r.rec.samples)
 	countMovedCalls(happened, scrapers)
-	f := d.findings()
+	f := d.collectFindings()
 	f.happened = happened
 	p := f.penstockResult(r.work)
 	p.Search, p.Leave, p.Interrupted = search, left, ctx.Err() != nil
 	p.Events = append(p.Events, happened...)
 	p.Target = result.Target{BaseURL: r.send.Targets[0].Base, Engine: look.engines[0]}
-	p.Series = r.rec.series.columns(f.samples, p.Stages)
+	p.Series = r.rec.series.resultSeries(f.samples, p.Stages)
 	if len(r.send.Targets) > 1 {
-		p.Compare = f.comparison(result.Target{BaseURL: r.send.Targets[1].Base, Engine: look.engines[1]}, p.Total.Seconds)
+		p.Compare = f.compareTargets(result.Target{BaseURL: r.send.Targets[1].Base, Engine: look.engines[1]}, p.Total.Seconds)
 	}
 	for _, s := range scrapers {
-		p.Telemetry = append(p.Telemetry, s.report())
+		p.Telemetry = append(p.Telemetry, s.telemetryResult())
 	}
 	p.Load.RetryWaitS = float64(r.rec.retryWaitNanos.Load()) / 1e9
-	p.Phases = f.phases(p.Telemetry)
-	p.Client = r.meter.report(d.stages, r.send.Targets[0].Connections())
+	p.Phases = f.tracePhases(p.Telemetry)
+	p.Client = r.meter.clientReport(d.stages, r.send.Targets[0].ConnectionCount())
 	out := f.vllmResult(p)
 	out.Date, out.ModelID, out.MaxConcurrentRequests = started.Format("20060102-150405"), r.work.Model,
 		int(r.live.peak.Load())
@@ -176,7 +176,8 @@ func markLostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect
 		target uint8
-		model  int // streams are grouped by finish reason, because some engines count the token that ends the text
+		// Streams are grouped by finish reason, because some engines count the token that ends the text.
+		model int
 	}
 	gaps := map[key]map[int]int{}
 	finishes := map[string]int{}

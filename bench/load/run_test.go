@@ -251,10 +251,10 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.work.Model = "sim"
-			d := r.driver()
-			d.drive(t.Context())
+			d := r.newDriver()
+			d.runAllStages(t.Context())
 			r.send.Targets[0].Close()
-			sum := d.findings().stageSummary(0)
+			sum := d.collectFindings().stageSummary(0)
 			if want.fault != "" && sum.StreamFaults[want.fault] != 6 || want.fault == "" && len(sum.StreamFaults) > 0 {
 				t.Errorf("faults %v, want 6 of %q", sum.StreamFaults, want.fault)
 			}

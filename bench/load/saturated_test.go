@@ -55,7 +55,8 @@ func TestClientIsTheLimit(t *testing.T) {
 				if found && (!errors.As(err, &ended) || ended.ExitCode() != exit.Invalid || !bytes.Contains(out, []byte("NOT VALID"))) {
 					t.Errorf("run of a saturated client: %v, want code %d and NOT VALID:\n%s", err, exit.Invalid, out)
 				}
-				waited := client.CPUWaitShare != nil && *client.CPUWaitShare > *client.CPUShare // other programs left the client too little
+				// Other programs left the client too little.
+				waited := client.CPUWaitShare != nil && *client.CPUWaitShare > *client.CPUShare
 				if found == c.saturated || found && waited {
 					return
 				}

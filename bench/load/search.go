@@ -10,11 +10,11 @@ import (
 	"penstock/bench/result"
 )
 
-// knee is the fraction of the offered load that a target must complete to count as unsaturated.
-const knee = 0.95
+// unsaturatedShare is the fraction of the offered load that a target must complete to count as unsaturated.
+const unsaturatedShare = 0.95
 
-// outcome is the judgement on a finished stage, and determines the next stage.
-type outcome struct {
+// stageOutcome is the judgement on a finished stage, and determines the next stage.
+type stageOutcome struct {
 	rate          float64 // the requested rate or, in a closed loop, the achieved rate
 	completedRate float64 // completed requests per second
 	closed        bool
@@ -22,13 +22,13 @@ type outcome struct {
 	broke         []string
 }
 
-// drive runs all stages. The flags define the stages, unless a sweep or a search chooses them.
-func (d *driver) drive(ctx context.Context) *result.Search {
+// runAllStages runs all stages. The flags define the stages, unless a sweep or a search chooses them.
+func (d *stageDriver) runAllStages(ctx context.Context) *result.Search {
 	switch d.s.Profile {
 	case "sweep":
-		return d.sweep(ctx)
+		return d.runSweep(ctx)
 	case "search":
-		return d.search(ctx)
+		return d.runSearch(ctx)
 	}
 	for _, spec := range d.s.stages {
 		if ctx.Err() != nil {
@@ -39,44 +39,44 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep first measures one request at a time. It then measures --max-concurrency concurrent
+// runSweep first measures one request at a time. It then measures --max-concurrency concurrent
 // requests. If that flag is not set, it measures increasing numbers of requests until the
 // throughput stops growing. Finally it measures evenly spaced rates between the two throughputs.
-func (d *driver) sweep(ctx context.Context) *result.Search {
+func (d *stageDriver) runSweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	closed := func(clients int) float64 {
 		if ctx.Err() != nil {
 			return 0
 		}
 		d.runStage(ctx, stageSpec{concurrency: clients, count: base.count, duration: base.duration})
-		return d.findings().outcome(len(d.stages) - 1).completedRate
+		return d.collectFindings().judgeStage(len(d.stages) - 1).completedRate
 	}
 	low := closed(1)
 	var high float64
 	if len(d.s.MaxConcurrency) > 0 {
 		high = closed(base.concurrency)
 	} else {
-		high = saturate(cmp.Or(min(base.count, maxClients), maxClients), closed)
+		high = measureSaturation(cmp.Or(min(base.count, maxSweepClients), maxSweepClients), closed)
 	}
 	n := cmp.Or(d.s.MaxStages, 8) - 2
 	for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
 		rate := low + (high-low)*float64(i)/float64(n+1)
-		d.runStage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
+		d.runStage(ctx, stageSpec{rate: roundForDisplay(rate), count: base.count, duration: base.duration})
 	}
-	return d.findings().outcomes("sweep")
+	return d.collectFindings().searchResult("sweep")
 }
 
-// A sweep starts with firstClients clients. It quadruples that number, up to maxClients, until the
+// A sweep starts with initialClients clients. It quadruples that number, up to maxSweepClients, until the
 // throughput grows by less than a quarter.
 const (
-	firstClients = 8
-	maxClients   = 1024
+	initialClients  = 8
+	maxSweepClients = 1024
 )
 
-// saturate measures the throughput with an increasing number of clients, at most most, until the
+// measureSaturation measures the throughput with an increasing number of clients, at most most, until the
 // throughput stops growing noticeably. It returns the highest throughput.
-func saturate(most int, measure func(clients int) float64) (highest float64) {
-	for n := min(firstClients, most); ; n = min(4*n, most) {
+func measureSaturation(most int, measure func(clients int) float64) (highest float64) {
+	for n := min(initialClients, most); ; n = min(4*n, most) {
 		done := measure(n)
 		if n == most || done < 1.25*highest || done == 0 {
 			return max(highest, done)
@@ -85,16 +85,16 @@ func saturate(most int, measure func(clients int) float64) (highest float64) {
 	}
 }
 
-// search finds the highest rate that meets the objectives. It starts with the rate in the flags or,
-// if none is given, with startingRate. It doubles the rate until an objective is missed, and then
+// runSearch finds the highest rate that meets the objectives. It starts with the rate in the flags or,
+// if none is given, with findStartingRate. It doubles the rate until an objective is missed, and then
 // halves the interval until its width is less than 5 %. If an eighth of the first rate still misses
 // an objective, the search gives up.
-func (d *driver) search(ctx context.Context) *result.Search {
+func (d *stageDriver) runSearch(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
 	if rate == 0 || math.IsInf(rate, 1) {
-		if rate = d.startingRate(ctx, base); rate == 0 {
-			return d.findings().outcomes("search")
+		if rate = d.findStartingRate(ctx, base); rate == 0 {
+			return d.collectFindings().searchResult("search")
 		}
 	}
 	least := rate / 8
@@ -104,47 +104,47 @@ func (d *driver) search(ctx context.Context) *result.Search {
 		if ctx.Err() != nil {
 			break
 		}
-		if o := d.findings().outcome(len(d.stages) - 1); o.met {
+		if o := d.collectFindings().judgeStage(len(d.stages) - 1); o.met {
 			low = rate
 		} else {
 			high = rate
 		}
 		switch {
 		case !math.IsInf(high, 1) && high-low <= 0.05*high, high <= least:
-			return d.findings().outcomes("search")
+			return d.collectFindings().searchResult("search")
 		case math.IsInf(high, 1):
 			rate *= 2
 		default:
-			rate = round((low + high) / 2)
+			rate = roundForDisplay((low + high) / 2)
 		}
 	}
-	return d.findings().outcomes("search")
+	return d.collectFindings().searchResult("search")
 }
 
-// startingRate returns the throughput of a closed loop that meets the objectives. It first tries
+// findStartingRate returns the throughput of a closed loop that meets the objectives. It first tries
 // --max-concurrency, if that flag is set, and then one request at a time. If even one request at a
-// time misses the objectives, no rate can meet them, and startingRate returns 0.
-func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
+// time misses the objectives, no rate can meet them, and findStartingRate returns 0.
+func (d *stageDriver) findStartingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
 		given := first
 		given.concurrency = base.concurrency
 		d.runStage(ctx, given)
-		if d.findings().outcome(0).met {
-			return round(d.findings().outcome(0).completedRate)
+		if d.collectFindings().judgeStage(0).met {
+			return roundForDisplay(d.collectFindings().judgeStage(0).completedRate)
 		}
 	}
 	if ctx.Err() == nil {
 		d.runStage(ctx, first)
 	}
-	if i := len(d.stages) - 1; d.findings().outcome(i).met {
-		return round(d.findings().outcome(i).completedRate)
+	if i := len(d.stages) - 1; d.collectFindings().judgeStage(i).met {
+		return roundForDisplay(d.collectFindings().judgeStage(i).completedRate)
 	}
 	return 0
 }
 
-// round rounds v to three significant digits, so that rates are readable.
-func round(v float64) float64 {
+// roundForDisplay rounds v to three significant digits, so that rates are readable.
+func roundForDisplay(v float64) float64 {
 	if v <= 0 {
 		return 0
 	}
@@ -152,8 +152,8 @@ func round(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
-// findings returns the findings on the completed stages.
-func (d *driver) findings() *findings {
+// collectFindings returns the findings on the completed stages.
+func (d *stageDriver) collectFindings() *findings {
 	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, stages: d.stages}
 }
 
@@ -161,12 +161,12 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.stages[stage].seconds())
 }
 
-// outcome judges a stage. A stage passes if 99 % of the requests meet the objectives, the error
+// judgeStage judges a stage. A stage passes if 99 % of the requests meet the objectives, the error
 // rate is within its limit, and the client sent the scheduled load.
-func (f *findings) outcome(stage int) outcome {
+func (f *findings) judgeStage(stage int) stageOutcome {
 	sum := f.stageSummary(stage)
 	rate := f.stages[stage].spec.rate
-	o := outcome{rate: rate, closed: rate == 0}
+	o := stageOutcome{rate: rate, closed: rate == 0}
 	if sum.RequestThroughput != nil {
 		o.completedRate = *sum.RequestThroughput
 	}
@@ -228,13 +228,13 @@ func (s *settings) missedObjectives(sum *result.Summary) []string {
 	return out
 }
 
-// outcomes summarises a sweep or a search.
-func (f *findings) outcomes(profile string) *result.Search {
+// searchResult summarises a sweep or a search.
+func (f *findings) searchResult(profile string) *result.Search {
 	out := &result.Search{Profile: profile, Broke: []string{}}
 	best, limit, kneeRate := 0.0, math.Inf(1), 0.0
 	for i := range f.stages {
-		o := f.outcome(i)
-		if !o.closed && o.completedRate >= knee*o.rate && o.rate > kneeRate {
+		o := f.judgeStage(i)
+		if !o.closed && o.completedRate >= unsaturatedShare*o.rate && o.rate > kneeRate {
 			kneeRate, out.Knee = o.rate, &i
 		}
 		switch {

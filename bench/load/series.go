@@ -12,13 +12,13 @@ import (
 	"penstock/bench/result"
 )
 
-// maxIntervals is the maximum number of intervals in a series. A series that would need more halves
+// maxSeriesIntervals is the maximum number of intervals in a series. A series that would need more halves
 // its resolution.
-const maxIntervals = 1200
+const maxSeriesIntervals = 1200
 
-// series counts tokens and gaps per time interval as they occur. Values that describe entire
+// timeSeries counts tokens and gaps per time interval as they occur. Values that describe entire
 // requests are added at the end, from the samples. It is safe for concurrent use.
-type series struct {
+type timeSeries struct {
 	mu       sync.Mutex
 	interval int64 // in ns
 	tokens   []float64
@@ -26,12 +26,12 @@ type series struct {
 	total    int64
 }
 
-func newSeries() *series { return &series{interval: 1e9} }
+func newSeries() *timeSeries { return &timeSeries{interval: 1e9} }
 
-// at returns the index of the interval that contains a time. The caller holds s.mu.
-func (s *series) at(ns int64) int {
-	for ns/s.interval >= maxIntervals {
-		s.halve()
+// intervalIndex returns the index of the interval that contains a time. The caller holds s.mu.
+func (s *timeSeries) intervalIndex(ns int64) int {
+	for ns/s.interval >= maxSeriesIntervals {
+		s.mergeAdjacentIntervals()
 	}
 	i := int(max(ns, 0) / s.interval)
 	for len(s.tokens) <= i {
@@ -41,8 +41,8 @@ func (s *series) at(ns int64) int {
 	return i
 }
 
-// halve merges each pair of adjacent intervals.
-func (s *series) halve() {
+// mergeAdjacentIntervals merges each pair of adjacent intervals.
+func (s *timeSeries) mergeAdjacentIntervals() {
 	s.interval *= 2
 	n := (len(s.tokens) + 1) / 2
 	for i := range n {
@@ -60,45 +60,46 @@ func (s *series) halve() {
 }
 
 // addToken counts a token event and its gap, which may be None.
-func (s *series) addToken(at, gap int64) {
+func (s *timeSeries) addToken(at, gap int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.at(at)
+	i := s.intervalIndex(at)
 	s.tokens[i]++
 	s.total++
-	if gap == client.None {
+	if gap == client.MissingValue {
 		return
 	}
 	if s.gaps[i] == nil {
-		s.gaps[i] = hdrhistogram.New(result.HistMin, result.HistMax, 2)
+		s.gaps[i] = hdrhistogram.New(result.HistogramMinMicros, result.HistogramMaxMicros, 2)
 	}
-	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail, because the value is in range
+	// Cannot fail, because the value is in range.
+	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistogramMaxMicros))
 }
 
-// tokenEvents returns how many token events have occurred so far.
-func (s *series) tokenEvents() int64 {
+// tokenEventCount returns how many token events have occurred so far.
+func (s *timeSeries) tokenEventCount() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
-// columns returns the series for the result. It converts token events to tokens, based on the token
+// resultSeries returns the series for the result. It converts token events to tokens, based on the token
 // counts of the requests.
-func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
+func (s *timeSeries) resultSeries(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	end := int64(1)
 	for i := range samples {
 		end = max(end, samples[i].At.End)
 	}
-	s.at(end - 1)
+	s.intervalIndex(end - 1)
 	n := len(s.tokens)
 	out := result.Series{
 		IntervalS: float64(s.interval) / 1e9, TS: make([]float64, n), Stage: make([]int, n), InFlight: make([]int, n),
 		OutputTokens: s.tokens,
 		Scheduled:    make([]int, n), Sent: make([]int, n), Completed: make([]int, n), Failed: make([]int, n),
 		Left: make([]int, n), Upstreams: map[string][]int{},
-		Latency: map[string]map[string][]*float64{result.ITL: percentiles(n,
+		Latency: map[string]map[string][]*float64{result.ITL: intervalPercentiles(n,
 			func(i int) (*hdrhistogram.Histogram, float64) { return s.gaps[i], math.Inf(1) })},
 	}
 	for i := range n {
@@ -113,20 +114,20 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	if slices.ContainsFunc(samples, func(x client.Sample) bool { return x.Target != 0 }) {
 		counted = slices.DeleteFunc(slices.Clone(samples), func(x client.Sample) bool { return x.Target != 0 })
 	}
-	countRequests(&out, counted, index)
+	addRequestsToSeries(&out, counted, index)
 	fillInFlight(out.InFlight, counted, index)
 	return out
 }
 
-// countRequests adds the number of requests, and their latencies and tokens, to each interval.
-func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
+// addRequestsToSeries adds the number of requests, and their latencies and tokens, to each interval.
+func addRequestsToSeries(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.E2EL} {
 		latencies[m] = make([]result.Histogram, n)
 	}
 	record := func(m string, x *client.Sample, at int64) {
-		if v := x.Latency(m); v != client.None {
+		if v := x.Latency(m); v != client.MissingValue {
 			latencies[m][index(at)].Record(v)
 		}
 	}
@@ -135,7 +136,7 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	for i := range samples {
 		x := &samples[i]
 		out.Scheduled[index(x.At.Scheduled)]++
-		if x.At.Sent != client.None {
+		if x.At.Sent != client.MissingValue {
 			out.Sent[index(x.At.Sent)]++
 		}
 		record(result.TTFT, x, x.At.FirstToken)
@@ -169,13 +170,13 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 		out.OutputTokens[i] = out.OutputTokens[i]*scale + unary[i]
 	}
 	for m, hists := range latencies {
-		out.Latency[m] = percentiles(n, func(i int) (*hdrhistogram.Histogram, float64) { return hists[i].H, hists[i].High })
+		out.Latency[m] = intervalPercentiles(n, func(i int) (*hdrhistogram.Histogram, float64) { return hists[i].H, hists[i].High })
 	}
 }
 
-// percentiles returns the percentiles for each interval as columns, in ms. Each value is capped at
+// intervalPercentiles returns the percentiles for each interval as columns, in ms. Each value is capped at
 // high, the maximum in its interval. Percentile 100 is named max.
-func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
+func intervalPercentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
 		out[name] = make([]*float64, n)
@@ -196,7 +197,7 @@ func fillInFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 	var all []change
 	for i := range samples {
-		if x := &samples[i]; x.At.Sent != client.None {
+		if x := &samples[i]; x.At.Sent != client.MissingValue {
 			all = append(all, change{x.At.Sent, 1}, change{x.At.End, -1})
 		}
 	}

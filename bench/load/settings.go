@@ -24,7 +24,7 @@ type settings struct {
 	rampFrom   float64 // the two rates of --ramp; 0 if there is no ramp
 	rampTo     float64
 	objectives []result.Objective
-	events     []event
+	events     []scheduledEvent
 	expect     []expectation
 	leaveText  string
 }
@@ -46,7 +46,7 @@ var ObjectivePattern = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 func (o Options) Validate() (*settings, error) {
 	s := &settings{Options: o}
 	s.BaseURL = cmp.Or(s.URL, s.BaseURL)
-	for _, step := range []func() error{s.parseMix, s.checkBounds, s.buildStages, s.workload, s.parseResultOptions, s.parseTimeline} {
+	for _, step := range []func() error{s.parseMix, s.checkOptionBounds, s.buildStages, s.buildWorkload, s.parseResultOptions, s.parseTimeline} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -79,8 +79,8 @@ func (s *settings) parseMix() error {
 	return nil
 }
 
-// checkBounds checks each option separately.
-func (s *settings) checkBounds() error {
+// checkOptionBounds checks each option separately.
+func (s *settings) checkOptionBounds() error {
 	for _, rule := range []struct {
 		broken bool
 		text   string
@@ -104,8 +104,8 @@ func (s *settings) checkBounds() error {
 			"numbers of the workload cannot be below 0", nil,
 		},
 		{
-			s.TimeScale != 0 && !(s.TimeScale >= minFactor && s.TimeScale <= maxFactor),
-			"--time-scale %v: " + errFactor.Error(), s.TimeScale,
+			s.TimeScale != 0 && !(s.TimeScale >= minTimeFactor && s.TimeScale <= maxTimeFactor),
+			"--time-scale %v: " + errTimeFactor.Error(), s.TimeScale,
 		},
 		{
 			s.TimeScale != 0 && s.DatasetName != "trace",
@@ -171,7 +171,7 @@ func (s *settings) buildStages() error {
 	return nil
 }
 
-func (s *settings) workload() (err error) {
+func (s *settings) buildWorkload() (err error) {
 	if s.work.In, err = workload.ParseLength(cmp.Or(s.InputLen, "1024")); err != nil {
 		return err
 	}

@@ -12,12 +12,12 @@ import (
 	"penstock/bench/load/workload"
 )
 
-type driver struct {
+type stageDriver struct {
 	s      *settings
 	send   *client.Sender
 	work   *workload.Workload
 	rec    *recorder
-	live   *counters
+	live   *progressCounters
 	stages []completedStage
 }
 
@@ -52,7 +52,7 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 // runSession sends the requests of a session. The first one is due at scheduled. If slots is not
 // nil, each request must first acquire a slot, and latencies from the schedule include that wait.
 // runSession returns the Retry-After of the last response.
-func (d *driver) runSession(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
+func (d *stageDriver) runSession(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
 			select {
@@ -62,7 +62,7 @@ func (d *driver) runSession(ctx context.Context, j pendingRequest, scheduled int
 			}
 		}
 		if l := j.q.Leave; l != nil && l.After == 0 && l.Tokens == 0 {
-			l.After = d.rec.halfPrefill()
+			l.After = d.rec.halfPrefillTime()
 		}
 		s := client.NewSample(j.q, j.stage, scheduled)
 		d.live.begin()
@@ -78,8 +78,8 @@ func (d *driver) runSession(ctx context.Context, j pendingRequest, scheduled int
 		if slots != nil {
 			<-slots
 		}
-		d.rec.add(s)
-		if next == nil || !sleep(ctx, d.s.TurnDelay) {
+		d.rec.addSample(s)
+		if next == nil || !sleepUnlessDone(ctx, d.s.TurnDelay) {
 			return s.Retry
 		}
 		scheduled = d.send.Clock.Now()
@@ -87,8 +87,8 @@ func (d *driver) runSession(ctx context.Context, j pendingRequest, scheduled int
 	}
 }
 
-// sleep waits for d, and returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepUnlessDone waits for d, and returns false if ctx ends first.
+func sleepUnlessDone(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
@@ -107,7 +107,7 @@ const warmupStage = -1
 
 // runStage runs one stage until the last response has arrived, and records when it started and
 // ended.
-func (d *driver) runStage(ctx context.Context, spec stageSpec) {
+func (d *stageDriver) runStage(ctx context.Context, spec stageSpec) {
 	index := len(d.stages)
 	sp := completedStage{spec: spec, name: spec.name()}
 	d.live.stage.Store(&sp.name)
@@ -148,7 +148,7 @@ func (s stageSpec) name() string {
 
 // measuredStage returns the stage to which a request belongs. at is when the request is due, counted
 // from the start of the stage.
-func (d *driver) measuredStage(spec stageSpec, at time.Duration, index int) int {
+func (d *stageDriver) measuredStage(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warmupStage
 	}
@@ -157,7 +157,7 @@ func (d *driver) measuredStage(spec stageSpec, at time.Duration, index int) int 
 
 // sendDuration returns how long a stage sends requests, or the maximum duration if the stage has no time
 // limit.
-func (d *driver) sendDuration(spec stageSpec) time.Duration {
+func (d *stageDriver) sendDuration(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
 	}
@@ -188,8 +188,8 @@ func (o *openLoop) countScheduled(j *pendingRequest, at int64) {
 	}
 }
 
-// maxTraceLines returns how many lines of the trace are played.
-func (o *openLoop) maxTraceLines() int {
+// playedTraceLines returns how many lines of the trace are played.
+func (o *openLoop) playedTraceLines() int {
 	if o.spec.count > 0 {
 		return o.spec.count
 	}
@@ -198,19 +198,19 @@ func (o *openLoop) maxTraceLines() int {
 
 // runOpenLoop runs an open loop. It sends each request when the pacer says, even if earlier
 // requests have not completed.
-func (d *driver) runOpenLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
+func (d *stageDriver) runOpenLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
 	spec, now := sp.spec, d.send.Clock.Now
 	o := &openLoop{spec: spec, index: index, begin: begin, sp: sp}
 	if spec.concurrency > 0 {
 		o.slots = make(chan struct{}, spec.concurrency)
 	}
-	p := d.pacer(spec, index)
+	p := d.newPacer(spec, index)
 	for at, ok := p.Next(); ok && at < d.sendDuration(spec); at, ok = p.Next() {
 		stage := d.measuredStage(spec, at, index)
 		// created before it is due, so that creating it causes no delay
 		j := newPendingRequest(d.work.NextSession(), stage)
 		due := begin + int64(at)
-		if !sleep(ctx, time.Duration(due-now())) {
+		if !sleepUnlessDone(ctx, time.Duration(due-now())) {
 			break
 		}
 		o.countScheduled(&j, due)
@@ -222,7 +222,7 @@ func (d *driver) runOpenLoop(ctx context.Context, begin int64, index int, sp *co
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)
 		if d.s.DatasetName != "trace" {
-			sleep(ctx, time.Duration(begin+int64(d.sendDuration(spec))-now()))
+			sleepUnlessDone(ctx, time.Duration(begin+int64(d.sendDuration(spec))-now()))
 		}
 	}
 	o.all.Wait()
@@ -230,16 +230,16 @@ func (d *driver) runOpenLoop(ctx context.Context, begin int64, index int, sp *co
 
 // runTraceSession sends a request. In a trace, it also sends the calls that follow the request, each after
 // its think time.
-func (d *driver) runTraceSession(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
+func (d *stageDriver) runTraceSession(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
 	d.runSession(ctx, j, due, o.slots)
-	for _, next := range d.work.Followers(j.q) {
+	for _, next := range d.work.FollowingCalls(j.q) {
 		at := d.send.Clock.Now() + int64(next.Think)
-		if at-o.begin >= int64(d.sendDuration(o.spec)) || next.Request.ID >= o.maxTraceLines() {
+		if at-o.begin >= int64(d.sendDuration(o.spec)) || next.Request.ID >= o.playedTraceLines() {
 			continue
 		}
 		o.all.Go(func() {
 			follow := newPendingRequest(next.Request, d.measuredStage(o.spec, time.Duration(at-o.begin), o.index))
-			if sleep(ctx, time.Duration(at-d.send.Clock.Now())) {
+			if sleepUnlessDone(ctx, time.Duration(at-d.send.Clock.Now())) {
 				o.countScheduled(&follow, at)
 				d.runTraceSession(ctx, follow, at, o)
 			}
@@ -247,15 +247,15 @@ func (d *driver) runTraceSession(ctx context.Context, j pendingRequest, due int6
 	}
 }
 
-// shape returns the shape of the gamma distribution for arrivals. Shape 1 is Poisson.
-func (s *settings) shape() float64 {
+// arrivalGammaShape returns the shape of the gamma distribution for arrivals. Shape 1 is Poisson.
+func (s *settings) arrivalGammaShape() float64 {
 	if s.Constant {
 		return math.Inf(1)
 	}
 	return 1
 }
 
-func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
+func (d *stageDriver) newPacer(spec stageSpec, index int) workload.Pacer {
 	switch {
 	case d.s.DatasetName == "trace":
 		return d.work.TracePacer(spec.count)
@@ -267,17 +267,17 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 				over = 2 * float64(spec.count) / (d.s.rampFrom + d.s.rampTo)
 			}
 		}
-		return &workload.Ramp{
-			Rng: d.work.Rng(-1 - index), Shape: d.s.shape(), From: d.s.rampFrom, To: d.s.rampTo,
+		return &workload.RampPacer{
+			Rng: d.work.SessionRand(-1 - index), Shape: d.s.arrivalGammaShape(), From: d.s.rampFrom, To: d.s.rampTo,
 			Over: over, Left: left,
 		}
 	}
-	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.shape(), spec.count)
+	return workload.NewGammaPacer(d.s.Seed<<8+uint64(index), spec.rate, d.s.arrivalGammaShape(), spec.count)
 }
 
 // runClosedLoop runs a closed loop, in which each client sends its next request after the response to the
 // previous one.
-func (d *driver) runClosedLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
+func (d *stageDriver) runClosedLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)
 	if spec.duration > 0 {
@@ -289,7 +289,7 @@ func (d *driver) runClosedLoop(ctx context.Context, begin int64, index int, sp *
 	for i := range spec.concurrency {
 		delay := d.s.Spread * time.Duration(i) / time.Duration(spec.concurrency)
 		all.Go(func() {
-			if !sleep(ctx, delay) {
+			if !sleepUnlessDone(ctx, delay) {
 				return
 			}
 			for ctx.Err() == nil && now() < end {
@@ -301,7 +301,7 @@ func (d *driver) runClosedLoop(ctx context.Context, begin int64, index int, sp *
 				if wait := d.runSession(ctx, j, now(), nil); wait > 0 {
 					wait = min(wait, time.Duration(end-now()))
 					d.rec.retryWaitNanos.Add(int64(max(0, wait)))
-					sleep(ctx, wait)
+					sleepUnlessDone(ctx, wait)
 				}
 			}
 		})

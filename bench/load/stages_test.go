@@ -13,11 +13,11 @@ import (
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		p := workload.NewGamma(3, 20, 1, 200)
+		p := workload.NewGammaPacer(3, 20, 1, 200)
 		var due, woke []time.Duration
 		for at, ok := p.Next(); ok; at, ok = p.Next() {
 			due = append(due, at)
-			if !sleep(t.Context(), at-time.Since(begin)) {
+			if !sleepUnlessDone(t.Context(), at-time.Since(begin)) {
 				t.Fatal("sleep ended early")
 			}
 			woke = append(woke, time.Since(begin))

@@ -13,7 +13,7 @@ import (
 type findings struct {
 	s        *settings
 	samples  []client.Sample
-	gaps     map[gapKey]*client.GapCell
+	gaps     map[gapKey]*client.GapHistogram
 	stages   []completedStage
 	happened []result.Event
 }
@@ -21,8 +21,10 @@ type findings struct {
 // sampleFilter selects samples for a summary.
 type sampleFilter func(gapKey) bool
 
-// sampleKey returns the smallest group to which a sample belongs.
-func sampleKey(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
+// sampleGroupKey returns the smallest group to which a sample belongs.
+func sampleGroupKey(s *client.Sample) gapKey {
+	return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
+}
 
 // summary summarises the samples of a group. seconds is the wall time by which counts are divided
 // to get rates.
@@ -32,24 +34,24 @@ func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 		StreamFaults: map[string]int{}, Unmeasured: map[string]string{},
 	}
 	hists := map[string]*result.Histogram{}
-	for _, m := range result.Measures() {
+	for _, m := range result.AllMeasures() {
 		hists[m] = new(result.Histogram)
 	}
-	var t tally
+	var t nonLatencySums
 	errs := map[result.ErrorCount]*result.ErrorCount{}
 	for i := range f.samples {
 		s := &f.samples[i]
-		if s.Stage == warmupStage || !in(sampleKey(s)) || s.Err == result.ErrInterrupted {
+		if s.Stage == warmupStage || !in(sampleGroupKey(s)) || s.Err == result.ErrInterrupted {
 			continue
 		}
 		out.Requests++
 		for _, fault := range s.Faults.Names() {
 			out.StreamFaults[fault]++
 		}
-		if v := s.Latency(result.ScheduleDelay); v != client.None {
+		if v := s.Latency(result.ScheduleDelay); v != client.MissingValue {
 			hists[result.ScheduleDelay].Record(v)
 		}
-		if v := s.At.Connect; v != client.None {
+		if v := s.At.Connect; v != client.MissingValue {
 			hists[result.Connect].Record(v)
 		}
 		switch {
@@ -58,7 +60,7 @@ func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 			continue
 		case s.Failed():
 			out.Failed++
-			kind := result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}
+			kind := result.ErrorCount{Kind: s.Err, Status: failureStatus(s), Code: s.Code}
 			e := errs[kind]
 			if e == nil {
 				e = &result.ErrorCount{Kind: kind.Kind, Status: kind.Status, Code: kind.Code}
@@ -70,7 +72,7 @@ func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 			continue
 		}
 		out.Completed++
-		t.add(s)
+		t.addSample(s)
 		if s.MeetsObjectives(f.s.objectives) {
 			t.good++
 		}
@@ -78,7 +80,7 @@ func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 			result.TTFT, result.TTFV, result.TTFTFromSchedule, result.TPOT, result.E2EL,
 			result.E2ELFromSchedule, result.Queue,
 		} {
-			if v := s.Latency(m); v != client.None {
+			if v := s.Latency(m); v != client.MissingValue {
 				hists[m].Record(v)
 			}
 		}
@@ -106,16 +108,16 @@ func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 	return out
 }
 
-// statusOf returns the HTTP status of a failed request, or 0 if the status is 200.
-func statusOf(s *client.Sample) int {
+// failureStatus returns the HTTP status of a failed request, or 0 if the status is 200.
+func failureStatus(s *client.Sample) int {
 	if s.Err == result.ErrStatus {
 		return s.Status
 	}
 	return 0
 }
 
-// tally contains the sums of all values other than latencies.
-type tally struct {
+// nonLatencySums contains the sums of all values other than latencies.
+type nonLatencySums struct {
 	good                    int
 	in, out                 int64
 	inKnown, outKnown       int
@@ -126,7 +128,7 @@ type tally struct {
 	latency                 float64 // sum of the latencies in seconds
 }
 
-func (t *tally) add(s *client.Sample) {
+func (t *nonLatencySums) addSample(s *client.Sample) {
 	if s.Tokens.In >= 0 {
 		t.in += int64(s.Tokens.In)
 		t.inKnown++
@@ -151,7 +153,7 @@ func (t *tally) add(s *client.Sample) {
 	t.latency += float64(s.At.End-s.At.Sent) / 1e9
 }
 
-func (t *tally) missingReason(measure string, completed int) string {
+func (t *nonLatencySums) missingReason(measure string, completed int) string {
 	switch {
 	case completed == 0 && measure != result.ScheduleDelay && measure != result.Connect:
 		return "no request was answered"
@@ -171,7 +173,7 @@ func (t *tally) missingReason(measure string, completed int) string {
 	return "no answer had two tokens in different reads"
 }
 
-func (t *tally) fillRates(out *result.Summary, objectives []result.Objective) {
+func (t *nonLatencySums) fillRates(out *result.Summary, objectives []result.Objective) {
 	missing := func(reason string, names ...string) {
 		for _, n := range names {
 			out.Unmeasured[n] = reason

@@ -18,8 +18,8 @@ func TestParseMetrics(t *testing.T) {
 // did not respond. The engine must have the name given in the flag.
 func TestTelemetryGap(t *testing.T) {
 	v := map[string]float64{"vllm:num_requests_running": 6}
-	s := &scraper{source: "engine gpu-b", t: &client.Target{}, readings: []reading{{1e9, v, 0}, {2e9, nil, 0}, {3e9, nil, 0}, {4e9, v, 0}}}
-	got := s.report().Metrics["vllm:num_requests_running"]
+	s := &scraper{source: "engine gpu-b", t: &client.Target{}, readings: []metricsReading{{1e9, v, 0}, {2e9, nil, 0}, {3e9, nil, 0}, {4e9, v, 0}}}
+	got := s.telemetryResult().Metrics["vllm:num_requests_running"]
 	if len(got) != 4 || got[0] == nil || got[1] != nil || got[2] != nil || got[3] == nil {
 		t.Errorf("readings = %v, want a gap of two between two values", got)
 	}

@@ -9,19 +9,19 @@ import (
 
 // Limits that the verdict checks.
 const (
-	maxClientShare = 0.90 // fraction of the CPU time available to the client
-	maxWakeP99     = 10.0 // delay of the client's timers in ms
-	MaxErrorShare  = 0.01
-	minAchieved    = 0.95 // fraction of the requested rate
-	maxCached      = 0.05 // fraction of cached tokens if all prompts start with unique marks,
-	templateTokens = 64   // unless at most this many tokens (a chat template) are cached per request
-	maxCoalesced   = 0.05
-	minSamples     = 20
+	maxClientCPUShare    = 0.90 // fraction of the CPU time available to the client
+	maxWakeDelayP99Ms    = 10.0 // delay of the client's timers in ms
+	MaxErrorShare        = 0.01
+	minAchievedRateShare = 0.95 // fraction of the requested rate
+	maxCachedTokenShare  = 0.05 // fraction of cached tokens if all prompts start with unique marks,
+	maxTemplateTokens    = 64   // unless at most this many tokens (a chat template) are cached per request
+	maxCoalescedShare    = 0.05
+	minSamples           = 20
 )
 
-// judge decides whether the result is trustworthy. It reads nothing except the finished result and
+// judgeResult decides whether the result is trustworthy. It reads nothing except the finished result and
 // the settings.
-func judge(r *result.Result, s *settings) result.Verdict {
+func judgeResult(r *result.Result, s *settings) result.Verdict {
 	p := r.Penstock
 	v := result.Verdict{Valid: true, Reasons: []result.Reason{}}
 	add := func(invalidates bool, code, format string, args ...any) {
@@ -50,20 +50,20 @@ func judge(r *result.Result, s *settings) result.Verdict {
 		add(false, "few_samples", "p99 of %d requests is the chance of the few slowest ones (it takes %d, p95 %d, a median %d)", n, need,
 			result.MinSamples(95), result.MinSamples(50))
 	}
-	if c := total.CachedShare; c != nil && *c > maxCached &&
-		*total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 &&
+	if c := total.CachedShare; c != nil && *c > maxCachedTokenShare &&
+		*total.CachedTokens > maxTemplateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 &&
 		s.NumTurns == 1 && s.DatasetName != "trace" {
 		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with its own mark", *c*100)
-	} else if c != nil && *c > maxCached && p.Nonce == "" {
+	} else if c != nil && *c > maxCachedTokenShare && p.Nonce == "" {
 		add(false, "cache_effects", "%.0f %% of the input came from the target's cache", *c*100)
 	}
-	if c := total.CoalescedShare; c != nil && *c > maxCoalesced {
+	if c := total.CoalescedShare; c != nil && *c > maxCoalescedShare {
 		add(false, "coalesced_frames", "%.0f %% of the token events came in one read with an earlier one: ITL is the time between reads, not between tokens", *c*100)
 	}
 	if list := p.Load.Unstreamed; len(list) > 0 {
 		add(false, "not_streamed", "the target does not stream answers of %s: they were asked for whole, and have no time to a first token", strings.Join(list, ", "))
 	}
-	judgeCounts(p, add)
+	judgeTokenCounts(p, add)
 	judgeFaults(total, add)
 	if p.Leave != nil && p.Leave.Verified != nil && !*p.Leave.Verified {
 		add(true, "leak", "after clients had left, %s stayed too high", p.Leave.Source)
@@ -76,15 +76,15 @@ type addReasonFunc func(invalidates bool, code, format string, args ...any)
 func judgeClient(p *result.Penstock, add addReasonFunc) {
 	c := &p.Client
 	switch waited := c.CPUShare != nil && c.CPUWaitShare != nil; {
-	case c.CPUShare != nil && *c.CPUShare > maxClientShare:
-		add(true, "client_saturated", "the client used %.0f %% of its processor time (bound %.0f %%): it measured itself; use more cores, or less load", *c.CPUShare*100, maxClientShare*100)
-	case waited && *c.CPUShare+*c.CPUWaitShare > maxClientShare:
-		add(true, "client_saturated", "the client used %.0f %% of its processor time, and for %.0f %% more it waited while other programs ran (bound %.0f %%): it measured itself; leave it more of the machine, or use less load", *c.CPUShare*100, *c.CPUWaitShare*100, maxClientShare*100)
-	case c.CPUMaxShare != nil && *c.CPUMaxShare > maxClientShare:
+	case c.CPUShare != nil && *c.CPUShare > maxClientCPUShare:
+		add(true, "client_saturated", "the client used %.0f %% of its processor time (bound %.0f %%): it measured itself; use more cores, or less load", *c.CPUShare*100, maxClientCPUShare*100)
+	case waited && *c.CPUShare+*c.CPUWaitShare > maxClientCPUShare:
+		add(true, "client_saturated", "the client used %.0f %% of its processor time, and for %.0f %% more it waited while other programs ran (bound %.0f %%): it measured itself; leave it more of the machine, or use less load", *c.CPUShare*100, *c.CPUWaitShare*100, maxClientCPUShare*100)
+	case c.CPUMaxShare != nil && *c.CPUMaxShare > maxClientCPUShare:
 		add(false, "client_busy", "in its busiest second the client used %.0f %% of its processor time", *c.CPUMaxShare*100)
 	}
-	if late := c.WakeDelay; late != nil && late.Percentiles["99"] > maxWakeP99 {
-		add(true, "client_late", "the client's timers were %.1f ms late at p99 (bound %.0f ms): the processor had too much else to do", late.Percentiles["99"], maxWakeP99)
+	if late := c.WakeDelay; late != nil && late.Percentiles["99"] > maxWakeDelayP99Ms {
+		add(true, "client_late", "the client's timers were %.1f ms late at p99 (bound %.0f ms): the processor had too much else to do", late.Percentiles["99"], maxWakeDelayP99Ms)
 	}
 	if f, ttft := p.Floor, p.Total.Latency[result.TTFT]; f != nil && ttft != nil &&
 		f.TTFT.Percentiles["50"] > ttft.Percentiles["50"]/4 {
@@ -105,9 +105,9 @@ func judgeDelivery(p *result.Penstock, s *settings, add addReasonFunc) {
 		if st.Scheduled != nil && st.SendS > 0 {
 			due = float64(*st.Scheduled) / st.SendS
 		}
-		if *st.AchievedRate < minAchieved*due {
+		if *st.AchievedRate < minAchievedRateShare*due {
 			add(true, "schedule_missed", "stage %q sent %.4g requests per second of the %.4g scheduled", st.Name, *st.AchievedRate, due)
-		} else if due < minAchieved**st.Rate || due*minAchieved > *st.Rate {
+		} else if due < minAchievedRateShare**st.Rate || due*minAchievedRateShare > *st.Rate {
 			add(false, "arrivals_scatter", "the random arrivals of stage %q came at %.4g per second, %.4g was asked for: a longer stage scatters less", st.Name, due, *st.Rate)
 		}
 	}
@@ -116,9 +116,9 @@ func judgeDelivery(p *result.Penstock, s *settings, add addReasonFunc) {
 		return
 	}
 	bounded := len(s.MaxConcurrency) > 0
-	if late := delay.Percentiles["99"]; late > 2*maxWakeP99 && !bounded {
+	if late := delay.Percentiles["99"]; late > 2*maxWakeDelayP99Ms && !bounded {
 		add(true, "schedule_missed", "requests were sent %.1f ms behind their schedule at p99", late)
-	} else if late > 2*maxWakeP99 {
+	} else if late > 2*maxWakeDelayP99Ms {
 		add(false, "queued_in_client", "requests waited %.0f ms at p99 for one of the --max-concurrency places: read the latencies from schedule", late)
 	}
 }
@@ -148,7 +148,7 @@ func judgeFailures(p *result.Penstock, add addReasonFunc) {
 	}
 }
 
-func judgeCounts(p *result.Penstock, add addReasonFunc) {
+func judgeTokenCounts(p *result.Penstock, add addReasonFunc) {
 	for _, c := range []struct {
 		what   string
 		counts map[string]int
@@ -165,7 +165,7 @@ func judgeCounts(p *result.Penstock, add addReasonFunc) {
 
 func judgeFaults(total *result.Summary, add addReasonFunc) {
 	var list []string
-	for _, f := range result.Faults() {
+	for _, f := range result.StreamFaults() {
 		if n := total.StreamFaults[f]; n > 0 && f != result.FaultNoUsage {
 			list = append(list, fmt.Sprintf("%s %d", f, n))
 		}

@@ -60,7 +60,7 @@ func (x *recordedRun) judge() result.Verdict {
 	if p.Search != nil {
 		s.Profile = p.Search.Profile
 	}
-	return judge(&x.Result, s)
+	return judgeResult(&x.Result, s)
 }
 
 func codes(v result.Verdict) string {

@@ -85,7 +85,7 @@ func TestVerdict(t *testing.T) {
 		s := &settings{}
 		s.NumTurns = 1
 		c.change(p, s)
-		v := judge(r, s)
+		v := judgeResult(r, s)
 		if v.Valid == c.invalid {
 			t.Errorf("%s: valid = %v, want %v: %v", name, v.Valid, !c.invalid, v.Reasons)
 		}

@@ -21,26 +21,26 @@ import (
 	"penstock/bench/process"
 )
 
-// lab starts engines and proxies, for one measurement at a time.
-type lab struct {
+// testBench starts engines and proxies, for one measurement at a time.
+type testBench struct {
 	dir      string
 	key      string
 	programs map[string]string // paths of the other proxies
 	// connections is the maximum number of a proxy's connections to clients and engines.
 	connections int
-	placement   placement
+	placement   cpuPlacement
 }
 
-func newLab() (*lab, error) {
+func newTestBench() (*testBench, error) {
 	dir, err := os.MkdirTemp("", "penstock-overhead-")
-	return &lab{dir: dir, key: rand.Text(), programs: map[string]string{}}, err
+	return &testBench{dir: dir, key: rand.Text(), programs: map[string]string{}}, err
 }
 
-func (l *lab) close() { _ = os.RemoveAll(l.dir) }
+func (l *testBench) close() { _ = os.RemoveAll(l.dir) }
 
-// find searches for the program of a proxy. It also searches /usr/sbin, because that directory is
+// findProgram searches for the program of a proxy. It also searches /usr/sbin, because that directory is
 // not in every user's PATH.
-func (l *lab) find(name string) (bool, error) {
+func (l *testBench) findProgram(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
 	}
@@ -53,11 +53,11 @@ func (l *lab) find(name string) (bool, error) {
 	return false, nil
 }
 
-// configs contains minimal configurations of the proxies: one worker, no log, keep-alive, and no
+// proxyConfigs contains minimal configurations of the proxies: one worker, no log, keep-alive, and no
 // buffering.
 //
 //go:embed proxies/*.conf
-var configs embed.FS
+var proxyConfigs embed.FS
 
 // proxyArgs contains, for each proxy, the arguments that precede the path of its configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
@@ -70,9 +70,9 @@ var tlsConfigTexts = map[string]string{
 	"penstock": `tls: { cert: "{{.Certificate}}", key: "{{.Certificate}}" }`,
 }
 
-// configure writes the configuration of a proxy and returns its path.
-func (l *lab) configure(name, listen, engine string, t *measurement) (string, error) {
-	source, err := configs.ReadFile("proxies/" + name + ".conf")
+// writeProxyConfig writes the configuration of a proxy and returns its path.
+func (l *testBench) writeProxyConfig(name, listen, engine string, t *measurement) (string, error) {
+	source, err := proxyConfigs.ReadFile("proxies/" + name + ".conf")
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +101,7 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-func (l *lab) measureTarget(ctx context.Context, target string, t *measurement) (*targetResult, error) {
+func (l *testBench) measureTarget(ctx context.Context, target string, t *measurement) (*targetResult, error) {
 	if t.raw != nil {
 		return l.measureRaw(ctx, target, t)
 	}
@@ -111,9 +111,9 @@ func (l *lab) measureTarget(ctx context.Context, target string, t *measurement) 
 		return nil, err
 	}
 	defer sim.Kill()
-	s := &stage{test: t, target: target, key: l.key, url: "http://" + engine}
+	s := &startedTarget{test: t, target: target, key: l.key, url: "http://" + engine}
 	if target != "direct" {
-		if err := l.start(ctx, s, engine); err != nil {
+		if err := l.startTarget(ctx, s, engine); err != nil {
 			return nil, err
 		}
 		defer s.proxy.Kill()
@@ -125,10 +125,10 @@ func (l *lab) measureTarget(ctx context.Context, target string, t *measurement) 
 	return m, ctx.Err()
 }
 
-// start starts a proxy in front of an engine and waits until it accepts connections.
-func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
+// startTarget starts a proxy in front of an engine and waits until it accepts connections.
+func (l *testBench) startTarget(ctx context.Context, s *startedTarget, engine string) (err error) {
 	if s.target == "penstock" {
-		if s.config, err = l.configure(s.target, "", engine, s.test); err != nil {
+		if s.config, err = l.writeProxyConfig(s.target, "", engine, s.test); err != nil {
 			return err
 		}
 		s.proxy, s.url, s.admin, err = process.StartEdge(ctx, s.target, l.placement.proxyCPUs, s.config)
@@ -138,7 +138,7 @@ func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.config, err = l.configure(s.target, listen, engine, s.test); err != nil {
+	if s.config, err = l.writeProxyConfig(s.target, listen, engine, s.test); err != nil {
 		return err
 	}
 	if s.url = "http://" + listen; s.test.tls {
@@ -155,7 +155,7 @@ func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
 }
 
 // waitAccepting waits until the proxy accepts connections.
-func (s *stage) waitAccepting(ctx context.Context, listen string) error {
+func (s *startedTarget) waitAccepting(ctx context.Context, listen string) error {
 	for deadline := time.Now().Add(process.ReadyTimeout); ; {
 		var d net.Dialer
 		if conn, err := d.DialContext(ctx, "tcp", listen); err == nil {
@@ -168,13 +168,13 @@ func (s *stage) waitAccepting(ctx context.Context, listen string) error {
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			s.proxy.Kill()
-			return fmt.Errorf("start %s: %w", s.target, errNoTarget)
+			return fmt.Errorf("start %s: %w", s.target, errProxyNotStarted)
 		}
 	}
 }
 
-// errNoTarget means that a proxy did not start.
-var errNoTarget = errors.New("it does not answer")
+// errProxyNotStarted means that a proxy did not start.
+var errProxyNotStarted = errors.New("it does not answer")
 
 // freeAddress returns an unused address, for programs that cannot report their port.
 func freeAddress(ctx context.Context) (string, error) {

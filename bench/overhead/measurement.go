@@ -18,20 +18,22 @@ type measurement struct {
 	options load.Options
 	// dialect of requests that the edge translates; the other proxies receive chat requests
 	translated     string
-	tls            bool          // clients use TLS
-	useLargeConfig bool          // use a configuration with many keys and upstreams
-	edgeOnly       bool          // measure only the edge
-	direct         bool          // also measure without a proxy
-	raw            *rawload.Load // load between the engine and the client of package rawload; nil if package load is used
-	timed          bool          // times are measured at the client, so any disturbance of the client invalidates them
+	tls            bool // clients use TLS
+	useLargeConfig bool // use a configuration with many keys and upstreams
+	edgeOnly       bool // measure only the edge
+	direct         bool // also measure without a proxy
+	// Load between the engine and the client of package rawload; nil if package load is used.
+	raw *rawload.Load
+	// Times are measured at the client, so any disturbance of the client invalidates them.
+	timed bool
 	// perform performs the measurement. If perform is nil, the measurement sends a load with the
 	// options.
-	perform func(ctx context.Context, s *stage) (*targetResult, error)
-	rows    []measuredLine
+	perform func(ctx context.Context, s *startedTarget) (*targetResult, error)
+	rows    []measuredRow
 }
 
-// measuredLine describes a report row that results from a measurement.
-type measuredLine struct {
+// measuredRow describes a report row that results from a measurement.
+type measuredRow struct {
 	name, unit, text string
 	value            func(m *targetResult) float64
 	withoutProxy     bool // whether the row has a value without a proxy; used only by raw loads
@@ -64,12 +66,12 @@ func cpuPerToken(m *targetResult) float64 {
 	return m.cpu / float64(*m.result.TotalOutputTokens)
 }
 
-func kilobytesPerHeld(m *targetResult) float64 {
+func kilobytesPerConnection(m *targetResult) float64 {
 	return max(0, m.highest-m.before) / 1024 / float64(m.held)
 }
 
-// failures describes the failed requests in one line, or returns "".
-func (m *targetResult) failures() string {
+// failureText describes the failed requests in one line, or returns "".
+func (m *targetResult) failureText() string {
 	if m.result.Failed == 0 {
 		return ""
 	}
@@ -93,5 +95,5 @@ func (t *measurement) distrustReason(m *targetResult) string {
 	if t.timed && !m.result.Penstock.Verdict.Valid {
 		return m.result.Penstock.Verdict.InvalidatingText()
 	}
-	return m.failures()
+	return m.failureText()
 }

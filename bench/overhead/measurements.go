@@ -13,7 +13,7 @@ import (
 	"penstock/bench/result"
 )
 
-func (c *Cmd) tests() ([]measurement, error) {
+func (c *Cmd) selectedMeasurements() ([]measurement, error) {
 	all := slices.Concat(c.saturationMeasurements(), c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
 	var out []measurement
 	for _, name := range c.Tests {
@@ -32,19 +32,19 @@ func (c *Cmd) tests() ([]measurement, error) {
 
 // requestMeasurements returns the measurements in which responses are not streamed.
 func (c *Cmd) requestMeasurements() []measurement {
-	request := c.unstreamedLoad()
+	request := c.unstreamedOptions()
 	prompt, image := request, request
 	prompt.MaxConcurrency, prompt.InputLen = []int{16}, "25600"
 	image.MaxConcurrency, image.Images = []int{8}, imagesPerMegabyte
-	latency := func(p float64) measuredLine {
-		return measuredLine{
+	latency := func(p float64) measuredRow {
+		return measuredRow{
 			name: "latency_p" + result.PercentileName(p), unit: "ms",
 			text:  fmt.Sprintf("end to end at %s requests/s, p%s", formatNumber(c.Rate), result.PercentileName(p)),
 			value: func(m *targetResult) float64 { return quantile(m.result, result.E2EL, p) },
 		}
 	}
-	line := func(name, text string) []measuredLine {
-		return []measuredLine{{name: name, unit: "µs", text: text, value: cpuPerRequest}}
+	line := func(name, text string) []measuredRow {
+		return []measuredRow{{name: name, unit: "µs", text: text, value: cpuPerRequest}}
 	}
 	return []measurement{
 		{
@@ -56,21 +56,21 @@ func (c *Cmd) requestMeasurements() []measurement {
 			name: "image", engine: []string{"--max-model-len=1000000"}, options: image,
 			rows: line("image", "CPU of a request with images of 1 MB, 8 at once"),
 		},
-		{name: "latency", options: c.steadyLoad(), direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
+		{name: "latency", options: c.fixedRateOptions(), direct: true, timed: true, rows: []measuredRow{latency(50), latency(99)}},
 	}
 }
 
-// unstreamedLoad returns a load whose responses are not streamed.
-func (c *Cmd) unstreamedLoad() load.Options {
+// unstreamedOptions returns a load whose responses are not streamed.
+func (c *Cmd) unstreamedOptions() load.Options {
 	return load.Options{
 		MaxConcurrency: []int{32}, Duration: load.PositiveDuration(c.Duration), NoStream: true, InputLen: "256",
 		OutputLen: "200", IgnoreEOS: true,
 	}
 }
 
-// steadyLoad returns a load without streaming at a fixed rate. A fixed rate reveals queueing.
-func (c *Cmd) steadyLoad() load.Options {
-	o := c.unstreamedLoad()
+// fixedRateOptions returns a load without streaming at a fixed rate. A fixed rate reveals queueing.
+func (c *Cmd) fixedRateOptions() load.Options {
+	o := c.unstreamedOptions()
 	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{formatNumber(c.Rate)}, true
 	o.Warmup = min(c.Duration/4, time.Second)
 	return o
@@ -85,21 +85,21 @@ func quantile(r *result.Result, measure string, p float64) float64 {
 // imagesPerMegabyte is the number of images, as created by package load, in a megabyte.
 const imagesPerMegabyte = 16
 
-const shortTokens = 8
+const shortAnswerTokens = 8
 
 func (c *Cmd) streamMeasurements() []measurement {
 	stream := load.Options{
-		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
+		MaxConcurrency: []int{c.Streams}, NumPrompts: load.RequestCount(c.Streams), InputLen: "64",
 		OutputLen: "200", IgnoreEOS: true,
 	}
 	rate := formatNumber(c.Rate / 2)
 	short := load.Options{
 		RequestRate: []string{rate}, Constant: true, Duration: load.PositiveDuration(c.Duration),
-		InputLen: "64", OutputLen: strconv.Itoa(shortTokens), IgnoreEOS: true,
+		InputLen: "64", OutputLen: strconv.Itoa(shortAnswerTokens), IgnoreEOS: true,
 	}
 	paced := []string{"--token-rate=50"}
-	line := func(name, text string, value func(m *targetResult) float64) []measuredLine {
-		return []measuredLine{{name: name, unit: "µs", text: text, value: value}}
+	line := func(name, text string, value func(m *targetResult) float64) []measuredRow {
+		return []measuredRow{{name: name, unit: "µs", text: text, value: value}}
 	}
 	return []measurement{
 		{
@@ -116,8 +116,8 @@ func (c *Cmd) streamMeasurements() []measurement {
 		},
 		{
 			name: "short", engine: []string{"--token-rate=200"}, options: short, timed: true,
-			rows: append(line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortTokens, rate), cpuPerRequest),
-				measuredLine{
+			rows: append(line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortAnswerTokens, rate), cpuPerRequest),
+				measuredRow{
 					name: "short_ttft_p99", unit: "ms", text: "first token of such a stream, p99",
 					value: func(m *targetResult) float64 { return quantile(m.result, result.TTFT, 99) },
 				}),
@@ -129,24 +129,26 @@ func (c *Cmd) memoryMeasurements() []measurement {
 	// All streams are open before the first one ends. They are opened over the course of a second,
 	// so that no stream fails on a busy machine.
 	hold := load.Options{
-		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
+		MaxConcurrency: []int{c.Hold}, NumPrompts: load.RequestCount(c.Hold), Spread: time.Second,
 		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
 	}
 	slow := []string{"--token-rate=1"}
-	line := func(name, text string) []measuredLine {
+	line := func(name, text string) []measuredRow {
 		text = fmt.Sprintf("resident memory of %s, of %d", text, c.Hold)
-		return []measuredLine{{name: name, unit: "KiB", text: text, value: kilobytesPerHeld}}
+		return []measuredRow{{name: name, unit: "KiB", text: text, value: kilobytesPerConnection}}
 	}
 	return []measurement{
 		{name: "memory", engine: slow, options: hold, rows: line("memory", "a held stream")},
 		{name: "tls", engine: slow, options: hold, tls: true, rows: line("tls", "a held stream under TLS")},
 		{
 			name: "connection", rows: line("connection", "an idle connection"),
-			perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.holdConnections(ctx, c.Hold) },
+			perform: func(ctx context.Context, s *startedTarget) (*targetResult, error) {
+				return s.measureHeldConnections(ctx, c.Hold)
+			},
 		},
 		{
-			name: "idle", perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.measureIdle(ctx) },
-			rows: []measuredLine{{
+			name: "idle", perform: func(ctx context.Context, s *startedTarget) (*targetResult, error) { return s.measureIdle(ctx) },
+			rows: []measuredRow{{
 				name: "idle", unit: "MiB", text: "resident memory of a process without clients",
 				value: func(m *targetResult) float64 { return m.before / (1 << 20) },
 			}},
@@ -157,21 +159,23 @@ func (c *Cmd) memoryMeasurements() []measurement {
 // reloadMeasurements returns the measurements of reloads, which no target except the edge supports.
 func (c *Cmd) reloadMeasurements() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
-	line := func(name, text string, value func(m *targetResult) float64) measuredLine {
-		return measuredLine{name: name, unit: "ms", text: text, value: value}
+	line := func(name, text string, value func(m *targetResult) float64) measuredRow {
+		return measuredRow{name: name, unit: "ms", text: text, value: value}
 	}
 	return []measurement{
 		{
 			name: "reload", useLargeConfig: true, edgeOnly: true,
-			perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.reload(ctx) },
-			rows: []measuredLine{line("reload", "a reload "+size, func(m *targetResult) float64 {
+			perform: func(ctx context.Context, s *startedTarget) (*targetResult, error) { return s.measureReloads(ctx) },
+			rows: []measuredRow{line("reload", "a reload "+size, func(m *targetResult) float64 {
 				return float64(m.took.Microseconds()) / 1000
 			})},
 		},
 		{
-			name: "reloading", useLargeConfig: true, edgeOnly: true, timed: true, options: c.steadyLoad(),
-			perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.loadWhileReloading(ctx) },
-			rows: []measuredLine{
+			name: "reloading", useLargeConfig: true, edgeOnly: true, timed: true, options: c.fixedRateOptions(),
+			perform: func(ctx context.Context, s *startedTarget) (*targetResult, error) {
+				return s.measureLoadDuringReloads(ctx)
+			},
+			rows: []measuredRow{
 				line("calm_p99", fmt.Sprintf("end to end at %s requests/s %s, p99", formatNumber(c.Rate), size),
 					func(m *targetResult) float64 { return quantile(m.undisturbed, result.E2EL, 99) }),
 				line("reloading_p99", "the same, while it reloads each second, p99",

@@ -55,11 +55,11 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		!(c.Rate > 0 && c.Rate <= 100_000) || !(c.HalfRate > 0 && c.HalfRate <= 100_000) {
 		return nil, exit.Usagef("--rounds, --streams and --hold are at least 1, --duration at least 100ms, --rate and --half-rate above 0 and at most 100000")
 	}
-	tests, err := c.tests()
+	tests, err := c.selectedMeasurements()
 	if err != nil {
 		return nil, err
 	}
-	lab, err := newLab()
+	lab, err := newTestBench()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		Missing: []string{}, Doubts: []string{},
 	}
 	for _, name := range c.Beside {
-		switch found, err := lab.find(name); {
+		switch found, err := lab.findProgram(name); {
 		case err != nil:
 			return nil, err
 		case found:
@@ -86,7 +86,7 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 	report.Placement = lab.placement.text
 	for _, t := range tests {
 		for _, row := range t.rows {
-			report.Tests = append(report.Tests, Line{
+			report.Tests = append(report.Tests, ReportRow{
 				Name: row.name, Text: row.text, Unit: row.unit,
 				Rounds: map[string][]float64{}, Median: map[string]float64{}, Ratio: map[string]float64{},
 				Ratios: map[string][]float64{}, Over: map[string]Difference{},
@@ -94,7 +94,7 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		}
 	}
 	for whole := range c.Rounds {
-		err := lab.round(ctx, report, tests, whole+1, notes)
+		err := lab.runRound(ctx, report, tests, whole+1, notes)
 		if report.Interrupted = ctx.Err() != nil; report.Interrupted && whole > 0 {
 			report.Rounds = whole
 			break

@@ -114,7 +114,7 @@ func overheadAlone(t *testing.T) {
 func TestDefaultTests(t *testing.T) {
 	field, _ := reflect.TypeFor[Cmd]().FieldByName("Tests")
 	c := Cmd{Rate: 1, HalfRate: 1, Streams: 1, Hold: 1, Tests: strings.Split(field.Tag.Get("default"), ",")}
-	tests, err := c.tests()
+	tests, err := c.selectedMeasurements()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +127,14 @@ func TestDefaultTests(t *testing.T) {
 // TestConfigurations checks that each proxy's configuration contains all settings that a
 // measurement needs.
 func TestConfigurations(t *testing.T) {
-	l, err := newLab()
+	l, err := newTestBench()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.close()
 	for name := range tlsConfigTexts {
 		for _, m := range []measurement{{}, {tls: true}, {useLargeConfig: true}} {
-			path, err := l.configure(name, "127.0.0.1:1", "127.0.0.1:2", &m)
+			path, err := l.writeProxyConfig(name, "127.0.0.1:1", "127.0.0.1:2", &m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,12 +156,12 @@ func TestConfigurations(t *testing.T) {
 // reload has succeeded.
 func TestReloadCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "edge.yaml")
-	s := stage{config: path, admin: "http://127.0.0.1:9"}
+	s := startedTarget{config: path, admin: "http://127.0.0.1:9"}
 	for text, want := range map[string]string{"keys: []": "no limit to change", "requests_per_minute: 100": "POST http://127.0.0.1:9"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := s.reload(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if m, err := s.measureReloads(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("reload of %s = %v, %v; want an error with %q", text, m, err, want)
 		}
 	}
@@ -171,7 +171,7 @@ func TestOverheadText(t *testing.T) {
 	r := &Report{
 		Rounds: 3, Environment: result.Environment{CPU: "Example"}, Targets: []string{"direct", "penstock", "nginx"}, Missing: []string{"haproxy"},
 		Placement: "Each proxy alone on processor 1", Doubts: []string{"latency, nginx, round 2: the client was late"},
-		Tests: []Line{
+		Tests: []ReportRow{
 			{Name: "request", Text: "CPU of a request", Unit: "µs", Rounds: map[string][]float64{"penstock": {26, 20, 21}, "nginx": {15, 16, 90}}},
 			{Name: "first", Text: "first token", Unit: "ms", Rounds: map[string][]float64{"penstock": {3, 2, 5, 3, 2, 4}, "nginx": {1, 1, 1, 2, 2, 2}}},
 			{Name: "latency", Text: "end to end", Unit: "ms", Rounds: map[string][]float64{"direct": {0.2, 0.2}, "penstock": {0.3, 0.4}, "nginx": {0.2, 0.4}}},
@@ -204,14 +204,14 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded checks that the report contains no number if the difference between rounds
+// TestComparisonsText checks that the report contains no number if the difference between rounds
 // exceeds the time that a proxy adds. Otherwise, the number could be negative.
-func TestNothingAdded(t *testing.T) {
+func TestComparisonsText(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},
 	} {
-		l := Line{Unit: "ms", Rounds: map[string][]float64{"direct": {100, 100, 100}, "penstock": edge}, Median: map[string]float64{"direct": 100, "penstock": median(edge)}}
-		if got := l.ratios([]string{"direct", "penstock"}); got != want {
+		l := ReportRow{Unit: "ms", Rounds: map[string][]float64{"direct": {100, 100, 100}, "penstock": edge}, Median: map[string]float64{"direct": 100, "penstock": median(edge)}}
+		if got := l.comparisonsText([]string{"direct", "penstock"}); got != want {
 			t.Errorf("%v: %q, want %q", edge, got, want)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 
 // Report compares the cost of the edge with that of other proxies on the same machine.
 type Report struct {
-	Rounds      int                `json:"rounds"`      // complete rounds
-	Interrupted bool               `json:"interrupted"` // the run was stopped before the requested number of rounds
+	Rounds int `json:"rounds"` // complete rounds
+	// The run was stopped before the requested number of rounds.
+	Interrupted bool               `json:"interrupted"`
 	Environment result.Environment `json:"environment"`
 	// Targets are direct, penstock and the installed proxies, in the order of the columns.
 	Targets []string `json:"targets"`
@@ -21,12 +22,12 @@ type Report struct {
 	// Placement describes which CPUs each process runs on.
 	Placement string `json:"placement"`
 	// Doubts lists the disturbed measurements and the reasons.
-	Doubts []string `json:"doubts"`
-	Tests  []Line   `json:"tests"`
+	Doubts []string    `json:"doubts"`
+	Tests  []ReportRow `json:"tests"`
 }
 
-// Line is a row in the report.
-type Line struct {
+// ReportRow is a row in the report.
+type ReportRow struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 	Unit string `json:"unit"`
@@ -73,7 +74,7 @@ func newDifference(ours, theirs []float64) Difference {
 	return Difference{Median: median(d), Low: d[outside], High: d[len(d)-1-outside]}
 }
 
-func (t *Line) summarise() {
+func (t *ReportRow) summarise() {
 	for name, v := range t.Rounds {
 		t.Median[name] = median(v)
 	}
@@ -137,7 +138,7 @@ func (r *Report) write(w io.Writer) error {
 			fmt.Fprintf(&b, "%12s", cell)
 		}
 		b.WriteByte('\n')
-		if line := t.ratios(r.Targets); line != "" {
+		if line := t.comparisonsText(r.Targets); line != "" {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
@@ -156,8 +157,8 @@ func (r *Report) write(w io.Writer) error {
 	return err
 }
 
-// ratios formats the comparisons in a row.
-func (t *Line) ratios(targets []string) string {
+// comparisonsText formats the comparisons in a row.
+func (t *ReportRow) comparisonsText(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]
 	for _, name := range targets {

@@ -8,11 +8,11 @@ import (
 	"penstock/bench/exit"
 )
 
-// round performs each measurement once with each target. It adds the values to the report only if
+// runRound performs each measurement once with each target. It adds the values to the report only if
 // the round is complete.
-func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
+func (l *testBench) runRound(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
 	type value struct {
-		row    *Line
+		row    *ReportRow
 		target string
 		v      float64
 	}

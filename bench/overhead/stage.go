@@ -19,8 +19,8 @@ import (
 	"penstock/bench/process"
 )
 
-// stage is an engine and the target in front of it, started for one measurement.
-type stage struct {
+// startedTarget is an engine and the target in front of it, started for one measurement.
+type startedTarget struct {
 	test       *measurement
 	target     string
 	key        string
@@ -29,10 +29,10 @@ type stage struct {
 	proxy      *process.Child // nil if the engine is the target
 }
 
-// settle is how long a process is idle before its memory is read.
-const settle = time.Second
+// memorySettleTime is how long a process is idle before its memory is read.
+const memorySettleTime = time.Second
 
-func (s *stage) measure(ctx context.Context) (*targetResult, error) {
+func (s *startedTarget) measure(ctx context.Context) (*targetResult, error) {
 	if s.test.perform != nil {
 		return s.test.perform(ctx, s)
 	}
@@ -41,14 +41,14 @@ func (s *stage) measure(ctx context.Context) (*targetResult, error) {
 		return nil, err
 	}
 	if m.result.Completed == 0 || float64(m.result.Failed) > load.MaxErrorShare*float64(m.result.NumPrompts) {
-		return nil, errors.New(m.failures())
+		return nil, errors.New(m.failureText())
 	}
 	return m, nil
 }
 
 // sendLoad sends the load of the measurement, and then reads how much CPU time and memory the proxy
 // has used.
-func (s *stage) sendLoad(ctx context.Context) (*targetResult, error) {
+func (s *startedTarget) sendLoad(ctx context.Context) (*targetResult, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
 	o.Insecure = s.test.tls
@@ -99,17 +99,17 @@ func highestMemory(ctx context.Context, pid int) float64 {
 }
 
 // measureIdle reads the memory of a proxy that is idle.
-func (s *stage) measureIdle(ctx context.Context) (*targetResult, error) {
-	if err := wait(ctx, settle); err != nil {
+func (s *startedTarget) measureIdle(ctx context.Context) (*targetResult, error) {
+	if err := waitUnlessDone(ctx, memorySettleTime); err != nil {
 		return nil, err
 	}
 	u, err := process.ReadUsage(s.proxy.Cmd.Process.Pid)
 	return &targetResult{before: u.Memory}, err
 }
 
-// holdConnections opens connections, reads one response on each connection, and then leaves the
+// measureHeldConnections opens connections, reads one response on each connection, and then leaves the
 // connections idle.
-func (s *stage) holdConnections(ctx context.Context, count int) (*targetResult, error) {
+func (s *startedTarget) measureHeldConnections(ctx context.Context, count int) (*targetResult, error) {
 	m, err := s.measureIdle(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (s *stage) holdConnections(ctx context.Context, count int) (*targetResult, 
 			return nil, err
 		}
 		defer conn.Close()
-		if err := requestOn(conn, address); err != nil {
+		if err := sendRequestOnConn(conn, address); err != nil {
 			return nil, err
 		}
 	}
@@ -135,8 +135,8 @@ func (s *stage) holdConnections(ctx context.Context, count int) (*targetResult, 
 	return m, nil
 }
 
-// requestOn sends a request that every target supports, and reads the response head.
-func requestOn(conn net.Conn, host string) error {
+// sendRequestOnConn sends a request that every target supports, and reads the response head.
+func sendRequestOnConn(conn net.Conn, host string) error {
 	_ = conn.SetDeadline(time.Now().Add(process.ReadyTimeout))
 	if _, err := fmt.Fprintf(conn, "GET /health HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
 		return err
@@ -151,9 +151,9 @@ func requestOn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of the measured times.
 const reloadsPerTrial = 5
 
-// reload measures reloadsPerTrial reloads. Before each reload, it changes the edge's configuration
+// measureReloads measures reloadsPerTrial reloads. Before each reload, it changes the edge's configuration
 // file.
-func (s *stage) reload(ctx context.Context) (*targetResult, error) {
+func (s *startedTarget) measureReloads(ctx context.Context) (*targetResult, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *stage) reload(ctx context.Context) (*targetResult, error) {
 
 // reloadOnce writes the configuration with a limit that depends on number, and makes the edge
 // reload it.
-func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
+func (s *startedTarget) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
 	limit := fmt.Appendf(nil, "requests_per_minute: %d", 2+number%7)
 	changed := bytes.Replace(text, []byte("requests_per_minute: 1"), limit, 1)
 	if bytes.Equal(changed, text) {
@@ -186,8 +186,8 @@ func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.D
 	return time.Since(begin), err
 }
 
-// loadWhileReloading sends the load twice. During the second load, the edge reloads every second.
-func (s *stage) loadWhileReloading(ctx context.Context) (*targetResult, error) {
+// measureLoadDuringReloads sends the load twice. During the second load, the edge reloads every second.
+func (s *startedTarget) measureLoadDuringReloads(ctx context.Context) (*targetResult, error) {
 	calm, err := s.sendLoad(ctx)
 	if err != nil {
 		return nil, err
@@ -213,11 +213,11 @@ func (s *stage) loadWhileReloading(ctx context.Context) (*targetResult, error) {
 
 // keepReloading reloads every second until ctx ends or a reload fails. It returns the error of the
 // reload that failed.
-func (s *stage) keepReloading(ctx context.Context, text []byte) error {
+func (s *startedTarget) keepReloading(ctx context.Context, text []byte) error {
 	for i := 0; ; i++ {
 		_, err := s.reloadOnce(ctx, text, i)
 		if err == nil {
-			err = wait(ctx, time.Second)
+			err = waitUnlessDone(ctx, time.Second)
 		}
 		if err != nil {
 			return cmp.Or(ctx.Err(), err)
@@ -225,7 +225,7 @@ func (s *stage) keepReloading(ctx context.Context, text []byte) error {
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+func waitUnlessDone(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

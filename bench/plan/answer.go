@@ -21,7 +21,7 @@ type Trace struct {
 	OutputTokens int64   `json:"output_tokens"`
 }
 
-func newTrace(file string, requests []request) (t Trace) {
+func describeTrace(file string, requests []request) (t Trace) {
 	t.File, t.Requests = file, len(requests)
 	for i := range requests {
 		if t.Seconds = max(t.Seconds, requests[i].at); requests[i].after >= 0 {
@@ -42,8 +42,8 @@ func (t *Trace) text() string {
 		result.NumberText(float64(t.InputTokens)/n), result.NumberText(float64(t.OutputTokens)/n))
 }
 
-// Answer is the output of `bench plan --format json`.
-type Answer struct {
+// PlanOutput is the output of `bench plan --format json`.
+type PlanOutput struct {
 	Trace      Trace              `json:"trace"`
 	Objectives []result.Objective `json:"objectives"`
 	Draws      int                `json:"draws"`
@@ -59,13 +59,13 @@ type Answer struct {
 	Rows []*Row `json:"rows"`
 }
 
-func newAnswer(c *Cmd, s *search) *Answer {
-	return &Answer{
-		Trace: newTrace(c.Trace, s.requests[0]), Objectives: s.objectives, Draws: len(s.requests), Seed: c.Seed, Best: []*Row{}, Pools: []*Pools{},
+func newPlanOutput(c *Cmd, s *fleetSearch) *PlanOutput {
+	return &PlanOutput{
+		Trace: describeTrace(c.Trace, s.requests[0]), Objectives: s.objectives, Draws: len(s.requests), Seed: c.Seed, Best: []*Row{}, Pools: []*Pools{},
 	}
 }
 
-func (a *Answer) text() string {
+func (a *PlanOutput) text() string {
 	var b strings.Builder
 	b.WriteString(a.Trace.text())
 	var bounds []string
@@ -107,7 +107,7 @@ func (a *Answer) text() string {
 	_ = w.Flush()
 	b.WriteByte('\n')
 	for _, r := range a.Best {
-		enough := fmt.Sprintf("enough in %d of %d draws", enoughDraws(a.Draws), a.Draws)
+		enough := fmt.Sprintf("enough in %d of %d draws", minPassingDraws(a.Draws), a.Draws)
 		if a.Draws == 1 {
 			enough = "enough for the trace as it is"
 		}
@@ -119,7 +119,7 @@ func (a *Answer) text() string {
 		b.WriteString(p.text())
 	}
 	if len(a.Pools) > 0 {
-		b.WriteString(assumptions)
+		b.WriteString(poolAssumptions)
 	}
 	for i, r := range a.Rows {
 		if r.TooLong > 0 && !slices.ContainsFunc(a.Rows[:i], func(o *Row) bool { return o.Engine == r.Engine }) {
@@ -133,7 +133,7 @@ func (a *Answer) text() string {
 }
 
 // tiedPoliciesText lists the policies that the draws cannot distinguish from the policy in best.
-func (a *Answer) tiedPoliciesText(best *Row) string {
+func (a *PlanOutput) tiedPoliciesText(best *Row) string {
 	var names []string
 	others := 0
 	for _, r := range a.Rows {
@@ -156,7 +156,7 @@ func (a *Answer) tiedPoliciesText(best *Row) string {
 
 // shortfall describes by how much the largest fleet of the first kind misses the objectives, and
 // suggests a remedy.
-func (a *Answer) shortfall() string {
+func (a *PlanOutput) shortfall() string {
 	for _, r := range a.Rows {
 		for _, o := range a.Objectives {
 			if v, ok := r.P99[o.Measure]; ok && v.Median > o.Limit {

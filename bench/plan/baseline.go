@@ -18,33 +18,33 @@ const (
 	oracleTwice = "oracle_x2" // like oracle, but the call's unread tokens count twice
 )
 
-var baselines = map[string]func(*fleet, *call) *engine{
+var baselinePolicies = map[string]func(*fleet, *runningCall) *engine{
 	leastConn:   (*fleet).leastConn,
 	sessionHash: (*fleet).sessionHash,
-	oracle:      func(f *fleet, c *call) *engine { return f.pickSoonest(c, 1) },
-	oracleTwice: func(f *fleet, c *call) *engine { return f.pickSoonest(c, 2) },
+	oracle:      func(f *fleet, c *runningCall) *engine { return f.pickSoonest(c, 1) },
+	oracleTwice: func(f *fleet, c *runningCall) *engine { return f.pickSoonest(c, 2) },
 }
 
-// inTurn returns the index of the next engine in rotation.
-func (f *fleet) inTurn() int {
+// nextInRotation returns the index of the next engine in rotation.
+func (f *fleet) nextInRotation() int {
 	f.rotation++
 	return f.rotation % len(f.engines)
 }
 
-func (f *fleet) leastConn(*call) *engine {
-	best, from := -1, f.inTurn()
+func (f *fleet) leastConn(*runningCall) *engine {
+	best, from := -1, f.nextInRotation()
 	for i := range f.engines {
 		at := (from + i) % len(f.engines)
-		if best < 0 || f.engines[at].inHand() < f.engines[best].inHand() {
+		if best < 0 || f.engines[at].requestCount() < f.engines[best].requestCount() {
 			best = at
 		}
 	}
 	return f.engines[best]
 }
 
-func (f *fleet) sessionHash(c *call) *engine {
+func (f *fleet) sessionHash(c *runningCall) *engine {
 	if c.session == "" {
-		return f.engines[f.inTurn()]
+		return f.engines[f.nextInRotation()]
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.session))
@@ -56,10 +56,10 @@ const flowingTokens = 10
 
 // pickSoonest returns the engine whose response to the call flows first. Among equal engines, the
 // choice is random.
-func (f *fleet) pickSoonest(c *call, own float64) *engine {
+func (f *fleet) pickSoonest(c *runningCall, own float64) *engine {
 	best, least, equal := f.engines[0], 0.0, 0
 	for _, e := range f.engines {
-		t := e.timeToFlow(c, own)
+		t := e.timeToFlowingAnswer(c, own)
 		switch {
 		case equal == 0 || t < least:
 			best, least, equal = e, t, 1
@@ -73,28 +73,28 @@ func (f *fleet) pickSoonest(c *call, own float64) *engine {
 	return best
 }
 
-// inHand returns the number of running and queued requests.
-func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
+// requestCount returns the number of running and queued requests.
+func (e *engine) requestCount() int { return len(e.running) + len(e.waiting) }
 
 // cachedTokens returns how many tokens of a call's prompt are in the engine's cache.
-func (e *engine) cachedTokens(c *call) int {
+func (e *engine) cachedTokens(c *runningCall) int {
 	return min(e.cache.CachedTokens(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeToFlow returns how long it takes until the engine's response to a call flows. It assumes that
+// timeToFlowingAnswer returns how long it takes until the engine's response to a call flows. It assumes that
 // the call arrives now and that all lengths are known.
-func (e *engine) timeToFlow(c *call, own float64) float64 {
-	unread := func(c *call) float64 { return (c.roomTokens - float64(e.cachedTokens(c))) / e.k.o.PrefillRate }
+func (e *engine) timeToFlowingAnswer(c *runningCall, own float64) float64 {
+	unread := func(c *runningCall) float64 { return (c.roomTokens - float64(e.cachedTokens(c))) / e.k.o.PrefillRate }
 	line := max(0, e.prefillEnd-e.now)
 	for _, w := range e.waiting {
 		line += unread(w)
 	}
-	return max(line, e.timeToStart(c)) + own*unread(c) + e.k.o.Latency.Seconds() + flowingTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
+	return max(line, e.timeToSlot(c)) + own*unread(c) + e.k.o.Latency.Seconds() + flowingTokens*e.k.tokenGapSeconds(min(e.requestCount()+1, e.k.o.Slots))
 }
 
-// timeToStart returns how long it takes until a queued call gets a slot and enough room. It assumes
+// timeToSlot returns how long it takes until a queued call gets a slot and enough room. It assumes
 // that no other requests arrive.
-func (e *engine) timeToStart(c *call) float64 {
+func (e *engine) timeToSlot(c *runningCall) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.usedRoom
 	need := e.neededRoom(c)
 	for _, w := range e.waiting {
@@ -106,7 +106,7 @@ func (e *engine) timeToStart(c *call) float64 {
 	}
 	type leaving struct{ in, held float64 }
 	var all []leaving
-	gap := e.k.gap(len(e.running))
+	gap := e.k.tokenGapSeconds(len(e.running))
 	for _, r := range e.running {
 		left, held := r.tokensLeft, r.ownTokens()+float64(e.pins.CountExclusive(r.fullBlocks())*traceBlock)
 		if slices.Contains(e.decoding, r) {

@@ -39,25 +39,25 @@ var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 func (c *Cmd) Run() error { return c.run(os.Stdout) }
 
 func (c *Cmd) run(out io.Writer) error {
-	q, err := c.read()
+	q, err := c.readInput()
 	if err != nil {
 		return err
 	}
 	if c.Engines > 0 {
-		a, err := c.playFleet(q)
+		a, err := c.simulateFleet(q)
 		if err != nil {
 			return err
 		}
-		return c.write(out, a, a.text)
+		return c.writeOutput(out, a, a.text)
 	}
 	a := c.planFleets(q)
-	if err := c.write(out, a, a.text); err != nil || len(a.Best) > 0 {
+	if err := c.writeOutput(out, a, a.text); err != nil || len(a.Best) > 0 {
 		return err
 	}
 	return exit.NewError(exit.CheckFailed, "no fleet of these engines meets the objectives"+a.shortfall())
 }
 
-func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
+func (c *Cmd) writeOutput(out io.Writer, doc any, text func() string) error {
 	return result.WriteTo(c.Output, out, func(w io.Writer) error {
 		if c.Format == "json" {
 			e := json.NewEncoder(w)
@@ -70,14 +70,14 @@ func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
 }
 
 type planInput struct {
-	search   search
+	search   fleetSearch
 	kinds    []*EngineKind
 	policies []string
 }
 
-// read checks the flags and reads the trace. Its errors are usage errors.
-func (c *Cmd) read() (*planInput, error) {
-	q := &planInput{policies: c.Policy, search: search{seed: c.Seed}}
+// readInput checks the flags and reads the trace. Its errors are usage errors.
+func (c *Cmd) readInput() (*planInput, error) {
+	q := &planInput{policies: c.Policy, search: fleetSearch{seed: c.Seed}}
 	known, draws := policies, 20
 	switch {
 	case c.Engines < 0 || c.Engines > maxEngines:
@@ -89,7 +89,7 @@ func (c *Cmd) read() (*planInput, error) {
 	case c.Engines == 0 && len(c.Slow) > 0:
 		return nil, exit.Usagef("--slow needs a fleet of known size: add --engines")
 	case c.Engines > 0:
-		known, draws = slices.Concat(policies, slices.Sorted(maps.Keys(baselines))), 1
+		known, draws = slices.Concat(policies, slices.Sorted(maps.Keys(baselinePolicies))), 1
 	}
 	var err error
 	if q.search.objectives, err = load.ParseObjectives(c.Goodput); err != nil {
@@ -129,15 +129,15 @@ func (c *Cmd) read() (*planInput, error) {
 }
 
 // planFleets searches for the smallest fleet of each kind with each policy.
-func (c *Cmd) planFleets(q *planInput) *Answer {
+func (c *Cmd) planFleets(q *planInput) *PlanOutput {
 	s := &q.search
-	a := newAnswer(c, s)
+	a := newPlanOutput(c, s)
 	for _, k := range q.kinds {
 		var rows []*Row
 		for _, p := range q.policies {
-			rows = append(rows, s.row(k, p))
+			rows = append(rows, s.resultRow(k, p))
 		}
-		rank(rows)
+		rankRows(rows)
 		if best := rows[0]; best.Engines != nil {
 			best.Room = s.loadHeadroom(k, best.Policy, *best.Engines)
 			a.Best = append(a.Best, best)
@@ -148,7 +148,7 @@ func (c *Cmd) planFleets(q *planInput) *Answer {
 		slices.SortStableFunc(a.Best, func(x, y *Row) int { return cmp.Compare(*x.PriceHour, *y.PriceHour) })
 	}
 	for _, best := range a.Best {
-		if p := s.pools(best, a.Best); p != nil {
+		if p := s.bestPools(best, a.Best); p != nil {
 			a.Pools = append(a.Pools, p)
 		}
 	}

@@ -20,26 +20,26 @@ type EngineKind struct {
 	o     sim.Options
 }
 
-// figureParsers maps the name of each figure to a function that parses and stores the figure.
-var figureParsers = map[string]func(*sim.Options, string) error{
-	"prefill": func(o *sim.Options, v string) error { return parseNumber(&o.PrefillRate, v) },
-	"token":   func(o *sim.Options, v string) error { return parseNumber(&o.TokenRate, v) },
-	"batch":   func(o *sim.Options, v string) error { return duration(&o.BatchCost, v) },
-	"latency": func(o *sim.Options, v string) error { return duration(&o.Latency, v) },
+// engineFigureParsers maps the name of each figure to a function that parses and stores the figure.
+var engineFigureParsers = map[string]func(*sim.Options, string) error{
+	"prefill": func(o *sim.Options, v string) error { return parsePositiveNumber(&o.PrefillRate, v) },
+	"token":   func(o *sim.Options, v string) error { return parsePositiveNumber(&o.TokenRate, v) },
+	"batch":   func(o *sim.Options, v string) error { return parseDuration(&o.BatchCost, v) },
+	"latency": func(o *sim.Options, v string) error { return parseDuration(&o.Latency, v) },
 	"slots":   func(o *sim.Options, v string) error { return parseCount(&o.Slots, v) },
 	"kv":      func(o *sim.Options, v string) error { return parseCount(&o.KVTokens, v) },
 }
 
-var errFigure = errors.New("want a number above 0")
+var errNotPositive = errors.New("want a number above 0")
 
-func parseNumber(to *float64, text string) (err error) {
+func parsePositiveNumber(to *float64, text string) (err error) {
 	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to > 0 && *to <= 1e9) {
-		return errFigure
+		return errNotPositive
 	}
 	return nil
 }
 
-func duration(to *time.Duration, text string) (err error) {
+func parseDuration(to *time.Duration, text string) (err error) {
 	if *to, err = time.ParseDuration(text); err != nil || *to < 0 || *to > time.Minute {
 		return errors.New("want a time of up to a minute, such as 400us")
 	}
@@ -48,7 +48,7 @@ func duration(to *time.Duration, text string) (err error) {
 
 func parseCount(to *int, text string) (err error) {
 	if *to, err = strconv.Atoi(text); err != nil || *to <= 0 || *to > 1e9 {
-		return errFigure
+		return errNotPositive
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func ParseKind(text string) (*EngineKind, error) {
 	name, rest, own := strings.Cut(spec, ":")
 	k := &EngineKind{Name: name}
 	if priced {
-		if err := parseNumber(&k.Price, price); err != nil {
+		if err := parsePositiveNumber(&k.Price, price); err != nil {
 			return nil, fmt.Errorf("%q: the price: %w", text, err)
 		}
 	}
@@ -68,7 +68,7 @@ func ParseKind(text string) (*EngineKind, error) {
 	if own {
 		for _, pair := range strings.Split(rest, ",") {
 			key, value, _ := strings.Cut(pair, "=")
-			set := figureParsers[key]
+			set := engineFigureParsers[key]
 			if set == nil {
 				return nil, fmt.Errorf("%q: %q is none of prefill, token, batch, latency, slots and kv", text, key)
 			}
@@ -89,14 +89,14 @@ func ParseKind(text string) (*EngineKind, error) {
 	return k, nil
 }
 
-// gap returns the time in seconds between two tokens of a request while the given number of
+// tokenGapSeconds returns the time in seconds between two tokens of a request while the given number of
 // requests is running.
-func (k *EngineKind) gap(running int) float64 {
+func (k *EngineKind) tokenGapSeconds(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
-// slower returns a kind for which everything takes factor times as long.
-func (k *EngineKind) slower(factor float64) *EngineKind {
+// withSlowdown returns a kind for which everything takes factor times as long.
+func (k *EngineKind) withSlowdown(factor float64) *EngineKind {
 	out := *k
 	out.o.PrefillRate /= factor
 	out.o.TokenRate /= factor
@@ -105,8 +105,8 @@ func (k *EngineKind) slower(factor float64) *EngineKind {
 	return &out
 }
 
-// fits reports whether the engine could ever serve a request.
-func (k *EngineKind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
+// canServe reports whether the engine could ever serve a request.
+func (k *EngineKind) canServe(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
 // engine is a simulated engine in virtual time. It follows the rules of package sim, but time
 // advances from event to event rather than from token to token.
@@ -114,16 +114,16 @@ type engine struct {
 	k     *EngineKind
 	cache *scheduler.PrefixCache
 
-	waiting  []*call // calls waiting for a slot or room, in order
-	running  []*call // calls in the order in which they got their slots
-	decoding []*call // running requests that are decoding
+	waiting  []*runningCall // calls waiting for a slot or room, in order
+	running  []*runningCall // calls in the order in which they got their slots
+	decoding []*runningCall // running requests that are decoding
 
 	now float64 // time of the last update
 	// number of tokens that a request would have received if it had been decoding from the start
 	decodedTokens float64
-	pins          scheduler.Pins // blocks of running requests
-	usedRoom      float64        // tokens of room in use by running requests; a shared block counts once
-	prefillEnd    float64        // time at which all queued prompts will have been read
+	pins          scheduler.BlockPins // blocks of running requests
+	usedRoom      float64             // tokens of room in use by running requests; a shared block counts once
+	prefillEnd    float64             // time at which all queued prompts will have been read
 	// version of the next scheduled change; events with older versions are ignored
 	version int
 	peak    int
@@ -147,15 +147,15 @@ func (e *engine) advance(now float64, tokens []float64) {
 	if len(e.decoding) == 0 || dt <= 0 {
 		return
 	}
-	n := dt / e.k.gap(len(e.running))
+	n := dt / e.k.tokenGapSeconds(len(e.running))
 	e.decodedTokens += n
 	e.usedRoom += n * float64(len(e.decoding))
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// timeToChange returns how long it takes until a request is complete or the decoded tokens exceed
+// timeToNextChange returns how long it takes until a request is complete or the decoded tokens exceed
 // the room. It returns false if neither will happen.
-func (e *engine) timeToChange() (in float64, ok bool) {
+func (e *engine) timeToNextChange() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
 	}
@@ -166,23 +166,25 @@ func (e *engine) timeToChange() (in float64, ok bool) {
 	if len(e.running) > 1 && !e.running[len(e.running)-1].evicted {
 		least = min(least, (float64(e.k.o.KVTokens+1)-e.usedRoom)/float64(len(e.decoding)))
 	}
-	return max(0, least) * e.k.gap(len(e.running)), true
+	return max(0, least) * e.k.tokenGapSeconds(len(e.running)), true
 }
 
 // fullBlocks returns the prompt's full blocks, which other calls may share.
-func (c *call) fullBlocks() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
+func (c *runningCall) fullBlocks() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
 // ownTokens returns the number of a call's tokens that are outside its full blocks.
-func (c *call) ownTokens() float64 { return c.roomTokens - float64(len(c.fullBlocks())*traceBlock) }
+func (c *runningCall) ownTokens() float64 {
+	return c.roomTokens - float64(len(c.fullBlocks())*traceBlock)
+}
 
 // neededRoom returns the room that a call would need.
-func (e *engine) neededRoom(c *call) float64 {
+func (e *engine) neededRoom(c *runningCall) float64 {
 	return c.ownTokens() + float64(e.pins.CountUnheld(c.fullBlocks())*traceBlock)
 }
 
-// grant gives slots and room to the calls at the head of the queue. For each of them, it invokes
+// startQueuedCalls gives slots and room to the calls at the head of the queue. For each of them, it invokes
 // start with the time at which the prompt will have been read.
-func (e *engine) grant(start func(c *call, due float64)) {
+func (e *engine) startQueuedCalls(start func(c *runningCall, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
 		if n := len(e.running); n >= e.k.o.Slots || n > 0 && e.usedRoom+e.neededRoom(c) > float64(e.k.o.KVTokens) {
@@ -191,7 +193,7 @@ func (e *engine) grant(start func(c *call, due float64)) {
 		e.waiting = e.waiting[1:]
 		e.running = append(e.running, c)
 		e.peak = max(e.peak, len(e.running))
-		e.usedRoom += c.ownTokens() + float64(e.pins.Hold(c.fullBlocks())*traceBlock)
+		e.usedRoom += c.ownTokens() + float64(e.pins.AddHolder(c.fullBlocks())*traceBlock)
 		known := e.cache.Lookup(c.blocks, 1<<40) / scheduler.BlockTokens * traceBlock
 		known = min(known, c.in-1)
 		if !c.hadSlot {
@@ -207,7 +209,7 @@ func (e *engine) grant(start func(c *call, due float64)) {
 
 // startDecoding lets a request decode from now on. It reports whether the request is complete
 // because its first token was also its last.
-func (e *engine) startDecoding(c *call) (done bool) {
+func (e *engine) startDecoding(c *runningCall) (done bool) {
 	if c.firstTokenAt < 0 {
 		c.firstTokenAt, c.tokensLeft = e.now, float64(c.out-1)
 		c.roomTokens++
@@ -230,8 +232,8 @@ func (e *engine) startDecoding(c *call) (done bool) {
 // it is missing.
 const tokenTolerance = 1e-6
 
-// finished removes a completed request from its slot. It returns nil if no request is complete.
-func (e *engine) finished() *call {
+// removeFinished removes a completed request from its slot. It returns nil if no request is complete.
+func (e *engine) removeFinished() *runningCall {
 	for _, c := range e.decoding {
 		if c.endMark-e.decodedTokens < tokenTolerance {
 			e.releaseSlot(c)
@@ -241,9 +243,9 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// evict moves the newest requests back to the queue until the decoded tokens fit in the room. A
+// evictNewest moves the newest requests back to the queue until the decoded tokens fit in the room. A
 // request whose prompt is still being read is evicted at its first token.
-func (e *engine) evict() {
+func (e *engine) evictNewest() {
 	for len(e.running) > 1 && e.usedRoom >= float64(e.k.o.KVTokens+1)-tokenTolerance {
 		c := e.running[len(e.running)-1]
 		if c.evicted {
@@ -258,19 +260,19 @@ func (e *engine) evict() {
 }
 
 // releaseSlot removes a request from its slot and releases its room.
-func (e *engine) releaseSlot(c *call) {
+func (e *engine) releaseSlot(c *runningCall) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
 		written := c.tokensLeft - (c.endMark - e.decodedTokens)
 		c.tokensLeft, c.roomTokens = c.tokensLeft-written, c.roomTokens+written
 		e.decoding = slices.Delete(e.decoding, i, i+1)
 	}
-	e.usedRoom -= c.ownTokens() + float64(e.pins.Drop(c.fullBlocks())*traceBlock)
+	e.usedRoom -= c.ownTokens() + float64(e.pins.RemoveHolder(c.fullBlocks())*traceBlock)
 	i := slices.Index(e.running, c)
 	e.running = slices.Delete(e.running, i, i+1)
 }
 
 // requeue moves a request from its slot to the head of the queue.
-func (e *engine) requeue(c *call) {
+func (e *engine) requeue(c *runningCall) {
 	e.releaseSlot(c)
 	c.evicted = false
 	e.waiting = slices.Insert(e.waiting, 0, c)

@@ -121,7 +121,7 @@ func playVirtual(t *testing.T, o sim.Options, trace []workload.TraceCall) (p pla
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range f.run(newRequests(trace, 1), 1) {
+	for _, c := range f.playRequests(newRequests(trace, 1), 1) {
 		p.first, p.end = append(p.first, c.firstTokenAt-c.at), append(p.end, c.end-c.at)
 	}
 	return p

@@ -39,12 +39,12 @@ type PolicyResult struct {
 	Spread Interval `json:"spread"`
 }
 
-var quantiles = []struct {
+var reportedQuantiles = []struct {
 	name string
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}
 
-func (c *Cmd) fleetKinds(k *EngineKind) ([]*EngineKind, error) {
+func (c *Cmd) applySlowFlags(k *EngineKind) ([]*EngineKind, error) {
 	kinds := slices.Repeat([]*EngineKind{k}, c.Engines)
 	for _, text := range c.Slow {
 		which, by, _ := strings.Cut(text, "=")
@@ -53,44 +53,46 @@ func (c *Cmd) fleetKinds(k *EngineKind) ([]*EngineKind, error) {
 		if err != nil || err2 != nil || i < 1 || i > c.Engines || !(factor >= 0.01 && factor <= 100) {
 			return nil, exit.Usagef("--slow %q: want I=FACTOR: an engine from 1 to %d, and 0.01 to 100", text, c.Engines)
 		}
-		kinds[i-1] = k.slower(factor)
+		kinds[i-1] = k.withSlowdown(factor)
 	}
 	return kinds, nil
 }
 
-// playFleet plays each draw on the fleet with each policy.
-func (c *Cmd) playFleet(q *planInput) (*FleetResult, error) {
+// simulateFleet plays each draw on the fleet with each policy.
+func (c *Cmd) simulateFleet(q *planInput) (*FleetResult, error) {
 	k, s := q.kinds[0], &q.search
-	kinds, err := c.fleetKinds(k)
+	kinds, err := c.applySlowFlags(k)
 	if err != nil {
 		return nil, err
 	}
-	a := &FleetResult{Trace: newTrace(c.Trace, s.requests[0]), Engines: c.Engines, Draws: len(s.requests), Seed: c.Seed}
+	a := &FleetResult{Trace: describeTrace(c.Trace, s.requests[0]), Engines: c.Engines, Draws: len(s.requests), Seed: c.Seed}
 	a.TooLong = len(s.requests[0]) - len(servableRequests(k, s.requests[0]))
 	if a.TooLong == len(s.requests[0]) {
 		return nil, exit.Usagef("%s: no request fits into the KV cache of an engine: give --engine a larger kv", c.Trace)
 	}
 	for _, policy := range q.policies {
-		draws := make([]playedDraw, len(s.requests))
-		s.each(func(n int) { draws[n] = playDraw(kinds, policy, s.seed+uint64(n), servableRequests(k, s.requests[n])) })
+		draws := make([]drawResult, len(s.requests))
+		s.forEachDraw(func(n int) {
+			draws[n] = simulateDraw(kinds, policy, s.seed+uint64(n), servableRequests(k, s.requests[n]))
+		})
 		a.Rows = append(a.Rows, newPolicyResult(policy, draws))
 	}
 	return a, nil
 }
 
-type playedDraw struct {
+type drawResult struct {
 	ttft             []float64 // in seconds, sorted
 	cached, expected float64   // as fractions of all input tokens
 	calls            []int
 }
 
-func playDraw(kinds []*EngineKind, policy string, draw uint64, requests []request) (d playedDraw) {
+func simulateDraw(kinds []*EngineKind, policy string, draw uint64, requests []request) (d drawResult) {
 	f, err := newFleet(kinds, policy, draw)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
 	var in float64
-	for _, c := range f.run(requests, 1) {
+	for _, c := range f.playRequests(requests, 1) {
 		in += float64(c.in)
 		d.cached += float64(c.cached)
 		d.expected += float64(c.expected)
@@ -104,7 +106,7 @@ func playDraw(kinds []*EngineKind, policy string, draw uint64, requests []reques
 	return d
 }
 
-func relativeDeviation(calls []int) float64 {
+func callCountDeviation(calls []int) float64 {
 	var sum, squares float64
 	for _, n := range calls {
 		sum += float64(n)
@@ -116,25 +118,25 @@ func relativeDeviation(calls []int) float64 {
 	return math.Sqrt(squares/float64(len(calls))) / mean
 }
 
-func newPolicyResult(policy string, draws []playedDraw) *PolicyResult {
-	column := func(of func(*playedDraw) float64) Interval {
+func newPolicyResult(policy string, draws []drawResult) *PolicyResult {
+	column := func(of func(*drawResult) float64) Interval {
 		var values []float64
 		for i := range draws {
 			values = append(values, of(&draws[i]))
 		}
-		return interval(values)
+		return medianInterval(values)
 	}
 	p := &PolicyResult{Policy: policy, TTFT: map[string]Interval{}, Calls: draws[0].calls}
-	for _, q := range quantiles {
-		p.TTFT[q.name] = column(func(d *playedDraw) float64 {
+	for _, q := range reportedQuantiles {
+		p.TTFT[q.name] = column(func(d *drawResult) float64 {
 			return d.ttft[int(math.Ceil(q.q*float64(len(d.ttft))))-1]
 		})
 	}
-	p.CachedShare = column(func(d *playedDraw) float64 { return d.cached })
-	if slices.ContainsFunc(draws, func(d playedDraw) bool { return d.expected > 0 }) {
-		p.ExpectedShare = new(column(func(d *playedDraw) float64 { return d.expected }))
+	p.CachedShare = column(func(d *drawResult) float64 { return d.cached })
+	if slices.ContainsFunc(draws, func(d drawResult) bool { return d.expected > 0 }) {
+		p.ExpectedShare = new(column(func(d *drawResult) float64 { return d.expected }))
 	}
-	p.Spread = column(func(d *playedDraw) float64 { return relativeDeviation(d.calls) })
+	p.Spread = column(func(d *drawResult) float64 { return callCountDeviation(d.calls) })
 	return p
 }
 
@@ -154,7 +156,7 @@ func (a *FleetResult) text() string {
 			expected = p.ExpectedShare.text(100)
 		}
 		fmt.Fprintf(w, "%s", p.Policy)
-		for _, q := range quantiles {
+		for _, q := range reportedQuantiles {
 			fmt.Fprintf(w, "\t%s", p.TTFT[q.name].text(1))
 		}
 		fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\n", p.CachedShare.text(100), expected, p.Spread.text(1), strings.Trim(fmt.Sprint(p.Calls), "[]"))

@@ -22,7 +22,7 @@ import (
 
 // Number of tokens per block in a trace, and number of bytes per token.
 const (
-	traceBlock    = workload.TraceBlock
+	traceBlock    = workload.TraceBlockTokens
 	bytesPerToken = 4
 )
 
@@ -61,11 +61,11 @@ func newRequests(trace []workload.TraceCall, scale float64) []request {
 	return out
 }
 
-// call is a request in progress.
-type call struct {
+// runningCall is a request in progress.
+type runningCall struct {
 	*request
 	at           float64          // when it arrived
-	next         []*call          // the calls that follow it
+	next         []*runningCall   // the calls that follow it
 	lease        *upstreams.Lease // nil if a baseline chooses the engine
 	target       *routing.Target  // target of the lease
 	e            *engine
@@ -82,24 +82,24 @@ type call struct {
 	endMark    float64 // value of e.decodedTokens at the call's last token
 }
 
-// change is a future event: a prompt has been read, or an engine changes.
-type change struct {
+// engineEvent is a future event: a prompt has been read, or an engine changes.
+type engineEvent struct {
 	at      float64
 	order   int
 	e       *engine
-	c       *call // the call whose prompt has been read; nil for the engine's next change
+	c       *runningCall // the call whose prompt has been read; nil for the engine's next change
 	version int
 }
 
-type changeHeap []change
+type engineEventHeap []engineEvent
 
-func (a changeHeap) Len() int { return len(a) }
-func (a changeHeap) Less(i, j int) bool {
+func (a engineEventHeap) Len() int { return len(a) }
+func (a engineEventHeap) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].order, a[j].order)) < 0
 }
-func (a changeHeap) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *changeHeap) Push(x any)   { *a = append(*a, x.(change)) }
-func (a *changeHeap) Pop() any {
+func (a engineEventHeap) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *engineEventHeap) Push(x any)   { *a = append(*a, x.(engineEvent)) }
+func (a *engineEventHeap) Pop() any {
 	last := (*a)[len(*a)-1]
 	*a = (*a)[:len(*a)-1]
 	return last
@@ -109,13 +109,13 @@ func (a *changeHeap) Pop() any {
 // slot, calls wait at the edge in the order of arrival.
 type fleet struct {
 	route            *routing.Route
-	choose           func(*fleet, *call) *engine // if nil, the route chooses
+	choose           func(*fleet, *runningCall) *engine // if nil, the route chooses
 	engines          []*engine
 	engineByUpstream map[*upstreams.Upstream]*engine
 	rng              *rand.Rand
 	start            time.Time
-	waiting          []*call
-	due              changeHeap
+	waiting          []*runningCall
+	due              engineEventHeap
 	order            int
 	rotation         int
 	draw             uint64
@@ -135,7 +135,7 @@ var plannerSet = sync.OnceValues(func() (*upstreams.Set, error) {
 func newFleet(kinds []*EngineKind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		engineByUpstream: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
-		choose: baselines[policy],
+		choose: baselinePolicies[policy],
 	}
 	for _, k := range kinds {
 		f.engines = append(f.engines, newEngine(k))
@@ -176,53 +176,53 @@ func newFleet(kinds []*EngineKind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests until the last response ends. It divides all request times by speed.
-func (f *fleet) run(requests []request, speed float64) []*call {
-	calls := make([]*call, len(requests))
-	var timed []*call
+// playRequests plays requests until the last response ends. It divides all request times by speed.
+func (f *fleet) playRequests(requests []request, speed float64) []*runningCall {
+	calls := make([]*runningCall, len(requests))
+	var timed []*runningCall
 	for i := range requests {
 		r := &requests[i]
-		c := &call{request: r, at: r.at / speed, firstTokenAt: -1, roomTokens: float64(r.in)}
+		c := &runningCall{request: r, at: r.at / speed, firstTokenAt: -1, roomTokens: float64(r.in)}
 		if calls[i] = c; r.after >= 0 {
 			calls[r.after].next = append(calls[r.after].next, c)
 		} else {
 			timed = append(timed, c)
 		}
 	}
-	slices.SortStableFunc(timed, func(a, b *call) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(timed, func(a, b *runningCall) int { return cmp.Compare(a.at, b.at) })
 	f.speed = speed
 	for len(timed) > 0 || len(f.due) > 0 {
 		if len(timed) > 0 && (len(f.due) == 0 || timed[0].at <= f.due[0].at) {
 			c := timed[0]
 			timed = timed[1:]
-			f.arrive(c)
+			f.routeArrival(c)
 			continue
 		}
-		d := heap.Pop(&f.due).(change)
+		d := heap.Pop(&f.due).(engineEvent)
 		switch {
 		case d.c != nil && d.e == nil:
-			f.arrive(d.c)
+			f.routeArrival(d.c)
 		case d.c != nil:
 			d.e.advance(d.at, f.tokens)
 			f.endPrefill(d.c, d.at)
 		case d.version == d.e.version:
 			d.e.advance(d.at, f.tokens)
-			f.settle(d.e)
+			f.handleDueEvents(d.e)
 		}
 	}
 	return calls
 }
 
-// arrive makes the edge route a call. If other calls are already waiting, the call is queued behind
+// routeArrival makes the edge route a call. If other calls are already waiting, the call is queued behind
 // them.
-func (f *fleet) arrive(c *call) {
-	if len(f.waiting) > 0 || !f.send(c, c.at) {
+func (f *fleet) routeArrival(c *runningCall) {
+	if len(f.waiting) > 0 || !f.routeToEngine(c, c.at) {
 		f.waiting = append(f.waiting, c)
 	}
 }
 
-// send routes a call to an engine. It returns false if all engines are full.
-func (f *fleet) send(c *call, now float64) bool {
+// routeToEngine routes a call to an engine. It returns false if all engines are full.
+func (f *fleet) routeToEngine(c *runningCall, now float64) bool {
 	c.sentAt = now
 	if f.choose != nil {
 		for _, e := range f.engines {
@@ -230,7 +230,7 @@ func (f *fleet) send(c *call, now float64) bool {
 		}
 		c.e = f.choose(f, c)
 	} else {
-		q := routing.Query{Tokens: c.in, Prefix: c.prefix, Text: c.in * bytesPerToken, Now: f.moment(now), Rand: f.rng.Uint64()}
+		q := routing.Query{Tokens: c.in, Prefix: c.prefix, Text: c.in * bytesPerToken, Now: f.timeAt(now), Rand: f.rng.Uint64()}
 		lease, target, err := f.route.Acquire(&q)
 		if err != nil {
 			return false
@@ -241,78 +241,78 @@ func (f *fleet) send(c *call, now float64) bool {
 	}
 	c.e.calls++
 	c.e.waiting = append(c.e.waiting, c)
-	f.settle(c.e)
+	f.handleDueEvents(c.e)
 	return true
 }
 
-func (f *fleet) moment(now float64) time.Time { return f.start.Add(secondsDuration(now)) }
+func (f *fleet) timeAt(now float64) time.Time { return f.start.Add(secondsDuration(now)) }
 
 func secondsDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // endPrefill starts decoding once an engine has read a prompt. When the first token arrives, the
 // edge learns the engine's speed.
-func (f *fleet) endPrefill(c *call, now float64) {
+func (f *fleet) endPrefill(c *runningCall, now float64) {
 	again := c.firstTokenAt >= 0
 	done := c.e.startDecoding(c)
 	if !again && c.lease != nil {
 		c.lease.RecordFirstToken(secondsDuration(now - c.sentAt))
 	}
 	if done {
-		f.end(c, now)
+		f.endCall(c, now)
 	}
-	f.settle(c.e)
+	f.handleDueEvents(c.e)
 }
 
-// end releases the edge's slot for a call, and lets the edge send waiting calls.
-func (f *fleet) end(c *call, now float64) {
+// endCall releases the edge's slot for a call, and lets the edge send waiting calls.
+func (f *fleet) endCall(c *runningCall, now float64) {
 	c.end = now
 	for _, n := range c.next {
 		n.at = now + n.think/f.speed
-		f.schedule(change{at: n.at, c: n})
+		f.scheduleEvent(engineEvent{at: n.at, c: n})
 	}
 	if c.lease != nil {
 		c.target.RecordPromptTokens(c.lease, c.in, c.cached)
-		c.lease.RecordResponse(c.out, secondsDuration(now-c.firstTokenAt), f.moment(now))
-		c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
+		c.lease.RecordResponse(c.out, secondsDuration(now-c.firstTokenAt), f.timeAt(now))
+		c.lease.ReleaseAt(upstreams.OutcomeOK, f.timeAt(now))
 	}
 	for len(f.waiting) > 0 {
 		head := f.waiting[0]
 		f.waiting = f.waiting[1:]
-		if !f.send(head, now) {
+		if !f.routeToEngine(head, now) {
 			f.waiting = slices.Insert(f.waiting, 0, head)
 			return
 		}
 	}
 }
 
-// settle handles all changes that are due at an engine now, and schedules the engine's next change.
-func (f *fleet) settle(e *engine) {
-	for c := e.finished(); c != nil; c = e.finished() {
-		f.end(c, e.now)
+// handleDueEvents handles all changes that are due at an engine now, and schedules the engine's next change.
+func (f *fleet) handleDueEvents(e *engine) {
+	for c := e.removeFinished(); c != nil; c = e.removeFinished() {
+		f.endCall(c, e.now)
 	}
-	e.evict()
-	e.grant(func(c *call, due float64) { f.schedule(change{at: due, e: e, c: c}) })
+	e.evictNewest()
+	e.startQueuedCalls(func(c *runningCall, due float64) { f.scheduleEvent(engineEvent{at: due, e: e, c: c}) })
 	e.version++
-	if in, ok := e.timeToChange(); ok {
-		f.schedule(change{at: e.now + in, e: e, version: e.version})
+	if in, ok := e.timeToNextChange(); ok {
+		f.scheduleEvent(engineEvent{at: e.now + in, e: e, version: e.version})
 	}
 }
 
-func (f *fleet) schedule(d change) {
+func (f *fleet) scheduleEvent(d engineEvent) {
 	f.order++
 	d.order = f.order
 	heap.Push(&f.due, d)
 }
 
-// outcome contains the values that the clients of a fleet would have measured.
-type outcome struct {
+// clientOutcome contains the values that the clients of a fleet would have measured.
+type clientOutcome struct {
 	p99       map[string]float64 // by measure, in ms
 	cached    float64            // fraction of input tokens that were cached
 	imbalance float64            // requests at the busiest engine divided by the mean
 }
 
-// outcome summarises the calls of a run.
-func (f *fleet) outcome(calls []*call) outcome {
+// summarizeCalls summarises the calls of a run.
+func (f *fleet) summarizeCalls(calls []*runningCall) clientOutcome {
 	var in, cached float64
 	times := map[string][]float64{}
 	for _, c := range calls {
@@ -323,7 +323,7 @@ func (f *fleet) outcome(calls []*call) outcome {
 			times[result.TPOT] = append(times[result.TPOT], 1000*(c.end-c.firstTokenAt)/float64(c.out-1))
 		}
 	}
-	o := outcome{p99: map[string]float64{}, cached: cached / in}
+	o := clientOutcome{p99: map[string]float64{}, cached: cached / in}
 	for m, all := range times {
 		slices.Sort(all)
 		o.p99[m] = all[int(math.Ceil(0.99*float64(len(all))))-1]
@@ -345,12 +345,12 @@ func (f *fleet) gapQuantile(q float64) float64 {
 	for _, w := range f.tokens {
 		all += w
 	}
-	low, high := 0.0, k.gap(len(f.tokens))*(1+k.o.Jitter)
+	low, high := 0.0, k.tokenGapSeconds(len(f.tokens))*(1+k.o.Jitter)
 	for range 40 {
 		mid, below := (low+high)/2, 0.0
 		for n, w := range f.tokens {
 			if w > 0 {
-				gap, wide := k.gap(n), k.gap(n)*k.o.Jitter
+				gap, wide := k.tokenGapSeconds(n), k.tokenGapSeconds(n)*k.o.Jitter
 				switch {
 				case mid >= gap+wide:
 					below += w

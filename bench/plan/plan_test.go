@@ -76,7 +76,7 @@ func TestDraws(t *testing.T) {
 	}
 	// Shuffling changes arrival times within a group of gaps, but not the time at which a group
 	// starts.
-	if d := again[2*shuffleGroup].at - trace[2*shuffleGroup].at; moved < 200 || d > 1e-6 || d < -1e-6 {
+	if d := again[2*shuffledGapCount].at - trace[2*shuffledGapCount].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
 	if other := shuffleArrivals(trace, 6, 3); other[7].at == again[7].at {
@@ -97,7 +97,7 @@ func TestFleetKeepsOrder(t *testing.T) {
 			trace = append(trace, workload.TraceCall{After: -1, In: 300, Out: 50})
 		}
 		before := 0.0
-		for i, c := range f.run(newRequests(trace, 1), 1) {
+		for i, c := range f.playRequests(newRequests(trace, 1), 1) {
 			if c.end <= c.firstTokenAt || c.firstTokenAt < before-1 || c.firstTokenAt < 0 {
 				t.Errorf("%s: call %d: first token at %v, end %v, the one before at %v", policy, i, c.firstTokenAt, c.end, before)
 			}
@@ -119,9 +119,9 @@ func TestFleetKeepsOrder(t *testing.T) {
 
 // TestPolicyCounts checks that the edge's routing policy makes a visible difference.
 func TestPolicyCounts(t *testing.T) {
-	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
+	s := &fleetSearch{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
 	k := kind(t, "l4-8b")
-	affine, spread := s.try(k, config.PolicyLeastLoaded, 6, 0, 1), s.try(k, config.PolicyRoundRobin, 6, 0, 1)
+	affine, spread := s.simulate(k, config.PolicyLeastLoaded, 6, 0, 1), s.simulate(k, config.PolicyRoundRobin, 6, 0, 1)
 	if affine.cached < spread.cached+0.15 {
 		t.Errorf("cached %.2f with least_loaded, %.2f in turn", affine.cached, spread.cached)
 	}
@@ -130,19 +130,19 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed checks that the computed number of engines meets the objectives and that one engine
+// TestRequiredEngines checks that the computed number of engines meets the objectives and that one engine
 // fewer misses them, regardless of the first guess.
-func TestNeed(t *testing.T) {
-	s := &search{
+func TestRequiredEngines(t *testing.T) {
+	s := &fleetSearch{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
 	}
 	k := kind(t, "l4-8b")
-	n := s.need(k, config.PolicyLeastLoaded, 0, 1)
-	if n < 3 || !s.met(s.try(k, config.PolicyLeastLoaded, n, 0, 1)) || s.met(s.try(k, config.PolicyLeastLoaded, n-1, 0, 1)) {
-		t.Errorf("%d engines: %v, one fewer %v", n, s.try(k, config.PolicyLeastLoaded, n, 0, 1).p99, s.try(k, config.PolicyLeastLoaded, n-1, 0, 1).p99)
+	n := s.requiredEngines(k, config.PolicyLeastLoaded, 0, 1)
+	if n < 3 || !s.meetsObjectives(s.simulate(k, config.PolicyLeastLoaded, n, 0, 1)) || s.meetsObjectives(s.simulate(k, config.PolicyLeastLoaded, n-1, 0, 1)) {
+		t.Errorf("%d engines: %v, one fewer %v", n, s.simulate(k, config.PolicyLeastLoaded, n, 0, 1).p99, s.simulate(k, config.PolicyLeastLoaded, n-1, 0, 1).p99)
 	}
 	for _, guess := range []int{2, n, n + 1, 40} {
-		if got := s.need(k, config.PolicyLeastLoaded, 0, guess); got != n {
+		if got := s.requiredEngines(k, config.PolicyLeastLoaded, 0, guess); got != n {
 			t.Errorf("from %d: %d, want %d", guess, got, n)
 		}
 	}
@@ -150,7 +150,7 @@ func TestNeed(t *testing.T) {
 		t.Errorf("room = %+v, want a median from 1 to 2", room)
 	}
 	s.objectives[0].Limit = 1
-	if got := s.need(k, config.PolicyLeastLoaded, 0, 1); got != maxEngines+1 {
+	if got := s.requiredEngines(k, config.PolicyLeastLoaded, 0, 1); got != maxEngines+1 {
 		t.Errorf("an objective that nothing meets: %d", got)
 	}
 }
@@ -167,20 +167,20 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 		long := func(median float64) int { return 1 + int(median*math.Exp(0.8*rng.NormFloat64())) }
 		trace = append(trace, workload.TraceCall{After: -1, At: time.Duration(at * float64(time.Millisecond)), In: min(4000, long(540)), Out: long(100)})
 	}
-	s := &search{requests: [][]request{newRequests(trace, 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 2000}, {Measure: result.ITL, Limit: 60}}}
+	s := &fleetSearch{requests: [][]request{newRequests(trace, 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 2000}, {Measure: result.ITL, Limit: 60}}}
 	k := kind(t, "l4-8b")
-	soonest, turns := s.need(k, config.PolicyLeastLoaded, 0, 8), s.need(k, config.PolicyRoundRobin, 0, 8)
+	soonest, turns := s.requiredEngines(k, config.PolicyLeastLoaded, 0, 8), s.requiredEngines(k, config.PolicyRoundRobin, 0, 8)
 	t.Logf("%d with least_loaded, %d in turn", soonest, turns)
 	if soonest >= turns {
 		t.Errorf("%d engines with least_loaded, %d in turn", soonest, turns)
 	}
 }
 
-// TestTied checks that rows are not ranked if the draws cannot distinguish them.
-func TestTied(t *testing.T) {
+// TestAreTied checks that rows are not ranked if the draws cannot distinguish them.
+func TestAreTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))
-		return &Row{Policy: policy, needs: needs, Engines: &sorted[enoughDraws(len(needs))-1], Least: sorted[0], Most: sorted[len(sorted)-1]}
+		return &Row{Policy: policy, needs: needs, Engines: &sorted[minPassingDraws(len(needs))-1], Least: sorted[0], Most: sorted[len(sorted)-1]}
 	}
 	usual := row("usual", 6, 9, 7, 8, 13, 9, 9, 8)
 	for _, c := range []struct {
@@ -196,17 +196,17 @@ func TestTied(t *testing.T) {
 		{"more in all", row("other", 7, 10, 8, 9, 14, 10, 10, 9), false},
 		{"none", &Row{Policy: "other"}, false},
 	} {
-		if tied(usual, c.other) != c.tied || tied(c.other, usual) != c.tied {
+		if areTied(usual, c.other) != c.tied || areTied(c.other, usual) != c.tied {
 			t.Errorf("%s: tied is not %t", c.name, c.tied)
 		}
 	}
-	if few := row("few", 6, 9); !tied(few, row("as few", 6, 9)) || tied(few, row("fewer", 5, 9)) {
+	if few := row("few", 6, 9); !areTied(few, row("as few", 6, 9)) || areTied(few, row("fewer", 5, 9)) {
 		t.Error("of too few draws equal numbers are tied, and no others")
 	}
 	fewer := row("fewer in the most", 6, 9, 7, 8, 12, 9, 9, 8)
 	much := row("many more", 16, 19, 17, 18, 23, 19, 19, 18)
 	rows := []*Row{much, usual, fewer}
-	rank(rows)
+	rankRows(rows)
 	if rows[0] != usual || rows[1] != fewer || rows[2] != much || !rows[0].Tied || !rows[1].Tied || rows[2].Tied {
 		t.Errorf("ranked as %s, %s, %s", rows[0].Policy, rows[1].Policy, rows[2].Policy)
 	}
@@ -226,8 +226,8 @@ func traceFile(t *testing.T, trace []workload.TraceCall) string {
 	return path
 }
 
-// TestAnswer checks the text and the JSON of the answer, which is deterministic.
-func TestAnswer(t *testing.T) {
+// TestPlanOutput checks the text and the JSON of the answer, which is deterministic.
+func TestPlanOutput(t *testing.T) {
 	trace := append(testTrace(5, 200, 6), workload.TraceCall{After: -1, In: 60_000, Out: 10})
 	trace[200].At = trace[199].At
 	c := Cmd{Trace: traceFile(t, trace), Engine: []string{"l4-8b@0.8", "a100-70b@4.5"}, Goodput: []string{"ttft:3000", "itl:60"}, Draws: 4, Format: "text", TimeScale: 0.5, Policy: []string{config.PolicyRoundRobin}}
@@ -243,7 +243,7 @@ func TestAnswer(t *testing.T) {
 	if err := c.run(&doc); err != nil {
 		t.Fatal(err)
 	}
-	var a Answer
+	var a PlanOutput
 	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != 4 || len(a.Best) != 2 || a.Best[0].Engine != "l4-8b" || a.Rows[0].TooLong != 1 {
 		t.Errorf("answer: %v, want 4 rows and 2 best ones: %s", err, doc.String())
 	}
@@ -262,9 +262,9 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestFixedFleet checks the table for a fleet of a given size, and the load that the fleet could
+// TestSimulateFleet checks the table for a fleet of a given size, and the load that the fleet could
 // serve with each policy.
-func TestFixedFleet(t *testing.T) {
+func TestSimulateFleet(t *testing.T) {
 	c := Cmd{Trace: traceFile(t, testTrace(5, 300, 3)), Engine: []string{"l4-8b"}, Engines: 4, Slow: []string{"2=3"}, Format: "text"}
 	var text, doc bytes.Buffer
 	if err := c.run(&text); err != nil {
@@ -276,8 +276,8 @@ func TestFixedFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	var a FleetResult
-	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != len(policies)+len(baselines) || a.Draws != 2 {
-		t.Fatalf("answer: %v, want %d rows and 2 draws: %s", err, len(policies)+len(baselines), doc.String())
+	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != len(policies)+len(baselinePolicies) || a.Draws != 2 {
+		t.Fatalf("answer: %v, want %d rows and 2 draws: %s", err, len(policies)+len(baselinePolicies), doc.String())
 	}
 	rows := map[string]*PolicyResult{}
 	for _, p := range a.Rows {
@@ -311,7 +311,7 @@ func TestSessionsFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := f.run(servableRequests(k, newRequests(trace, 2)), 1)
+	calls := f.playRequests(servableRequests(k, newRequests(trace, 2)), 1)
 	if len(calls) != 3 || math.Abs(calls[1].at-calls[0].end-6) > 1e-9 || calls[2].at != 4 {
 		t.Errorf("%d calls; the second comes %v s after the first's end, the third at %v", len(calls), calls[1].at-calls[0].end, calls[2].at)
 	}
@@ -338,7 +338,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := c.read(); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+		if _, err := c.readInput(); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -349,7 +349,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("--slow %s: %v, want a usage error about --slow", slow, err)
 		}
 	}
-	if _, err := good.read(); err != nil {
+	if _, err := good.readInput(); err != nil {
 		t.Error(err)
 	}
 }

@@ -43,9 +43,9 @@ type Pool struct {
 // splitQuantiles are the quantiles of the prompt lengths that are tried as splits.
 var splitQuantiles = []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
 
-// splits returns the prompt lengths that are tried as splits. It omits lengths that would leave a
+// candidateSplits returns the prompt lengths that are tried as splits. It omits lengths that would leave a
 // pool empty.
-func splits(requests []request) (all []int) {
+func candidateSplits(requests []request) (all []int) {
 	lengths := make([]int, len(requests))
 	for i := range requests {
 		lengths[i] = requests[i].in
@@ -59,9 +59,9 @@ func splits(requests []request) (all []int) {
 	return slices.Compact(all)
 }
 
-// subset returns a search over the requests for which keep returns true.
-func (s *search) subset(keep func(*request) bool) *search {
-	out := &search{objectives: s.objectives, seed: s.seed}
+// filteredSearch returns a search over the requests for which keep returns true.
+func (s *fleetSearch) filteredSearch(keep func(*request) bool) *fleetSearch {
+	out := &fleetSearch{objectives: s.objectives, seed: s.seed}
 	for _, draw := range s.requests {
 		out.requests = append(out.requests, filterRequests(draw, keep))
 	}
@@ -70,30 +70,30 @@ func (s *search) subset(keep func(*request) bool) *search {
 
 // enginesForDraws returns the number of engines needed to meet the objectives in 95 % of the first
 // `draws` draws. If no fleet meets them, it returns a number greater than maxEngines.
-func (s *search) enginesForDraws(k *EngineKind, policy string, draws int) int {
+func (s *fleetSearch) enginesForDraws(k *EngineKind, policy string, draws int) int {
 	if len(servableRequests(k, s.requests[0])) == 0 {
 		return maxEngines + 1
 	}
 	needs := make([]int, draws)
-	if needs[0] = s.need(k, policy, 0, 1); needs[0] > maxEngines {
+	if needs[0] = s.requiredEngines(k, policy, 0, 1); needs[0] > maxEngines {
 		return needs[0]
 	}
 	first := *s
 	first.requests = s.requests[:draws]
-	first.each(func(n int) {
+	first.forEachDraw(func(n int) {
 		if n > 0 {
-			needs[n] = s.need(k, policy, n, needs[0])
+			needs[n] = s.requiredEngines(k, policy, n, needs[0])
 		}
 	})
 	slices.Sort(needs)
-	return needs[enoughDraws(draws)-1]
+	return needs[minPassingDraws(draws)-1]
 }
 
-// pools searches for the best pair of pools. The pool for long prompts uses the kind of engine in
+// bestPools searches for the best pair of pools. The pool for long prompts uses the kind of engine in
 // the row one. The pool for short prompts uses one of the kinds in all. Kinds are mixed only if
 // both have a price. If no pair of pools meets the objectives, pools returns nil.
-func (s *search) pools(one *Row, all []*Row) (best *Pools) {
-	best = s.bestSplit(one, all, splits(s.requests[0]), 1)
+func (s *fleetSearch) bestPools(one *Row, all []*Row) (best *Pools) {
+	best = s.bestSplit(one, all, candidateSplits(s.requests[0]), 1)
 	if best == nil || len(s.requests) == 1 {
 		return best
 	}
@@ -103,10 +103,10 @@ func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 }
 
 // bestSplit returns the cheapest pair of pools for the given splits and number of draws.
-func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best *Pools) {
+func (s *fleetSearch) bestSplit(one *Row, all []*Row, splits []int, draws int) (best *Pools) {
 	for _, at := range splits {
-		short := s.subset(func(r *request) bool { return r.in <= at })
-		long := s.subset(func(r *request) bool { return r.in > at })
+		short := s.filteredSearch(func(r *request) bool { return r.in <= at })
+		long := s.filteredSearch(func(r *request) bool { return r.in > at })
 		down := long.enginesForDraws(one.kind, one.Policy, draws)
 		for _, r := range all {
 			if r.kind != one.kind && (r.kind.Price == 0 || one.kind.Price == 0) {
@@ -166,7 +166,7 @@ func (p *Pools) text() string {
 	return b.String()
 }
 
-// assumptions describes the effects that the numbers for pools ignore.
-const assumptions = "Each of two pools is played alone and has to meet the objectives itself. The edge also sends short prompts to engines for long ones, " +
+// poolAssumptions describes the effects that the numbers for pools ignore.
+const poolAssumptions = "Each of two pools is played alone and has to meet the objectives itself. The edge also sends short prompts to engines for long ones, " +
 	"and sessions may grow from one pool into the other: both are left out. Engines of a pool for short prompts have the same slots and room here: " +
 	"give them as an --engine of their own, with a price, if a shorter context gives them more.\n"

@@ -64,12 +64,12 @@ func TestPools(t *testing.T) {
 				Pool
 				keep func(*request) bool
 			}{{p.Short, func(r *request) bool { return r.in <= c.split }}, {p.Long, func(r *request) bool { return r.in > c.split }}} {
-				part, missed := q.search.subset(pool.keep), 0
+				part, missed := q.search.filteredSearch(pool.keep), 0
 				for n := range part.requests {
-					if !part.met(part.try(pool.kind, pool.Policy, pool.Engines, n, 1)) {
+					if !part.meetsObjectives(part.simulate(pool.kind, pool.Policy, pool.Engines, n, 1)) {
 						t.Errorf("%d %s are not enough in draw %d", pool.Engines, pool.Pool.Engine, n)
 					}
-					if pool.Engines == 1 || !part.met(part.try(pool.kind, pool.Policy, pool.Engines-1, n, 1)) {
+					if pool.Engines == 1 || !part.meetsObjectives(part.simulate(pool.kind, pool.Policy, pool.Engines-1, n, 1)) {
 						missed++
 					}
 				}

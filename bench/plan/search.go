@@ -14,16 +14,16 @@ import (
 // maxEngines is the maximum size of a fleet.
 const maxEngines = 512
 
-// enoughShare is the fraction of draws in which a fleet must meet the objectives.
-const enoughShare = 0.95
+// minPassingShare is the fraction of draws in which a fleet must meet the objectives.
+const minPassingShare = 0.95
 
-// enoughDraws returns the number of draws in which a fleet must meet the objectives.
-func enoughDraws(draws int) int { return int(math.Ceil(enoughShare * float64(draws))) }
+// minPassingDraws returns the number of draws in which a fleet must meet the objectives.
+func minPassingDraws(draws int) int { return int(math.Ceil(minPassingShare * float64(draws))) }
 
-// shuffleGroup is the number of consecutive gaps in a group that a draw shuffles.
-const shuffleGroup = 64
+// shuffledGapCount is the number of consecutive gaps in a group that a draw shuffles.
+const shuffledGapCount = 64
 
-type search struct {
+type fleetSearch struct {
 	requests   [][]request // indexed by draw
 	objectives []result.Objective
 	seed       uint64
@@ -48,7 +48,7 @@ func shuffleArrivals(trace []request, seed uint64, n int) []request {
 	for i := 1; i < len(timed); i++ {
 		gaps[i] = timed[i].at - timed[i-1].at
 	}
-	for part := range slices.Chunk(gaps[1:], shuffleGroup) {
+	for part := range slices.Chunk(gaps[1:], shuffledGapCount) {
 		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
 	}
 	for i := 1; i < len(timed); i++ {
@@ -57,16 +57,16 @@ func shuffleArrivals(trace []request, seed uint64, n int) []request {
 	return out
 }
 
-func (s *search) try(k *EngineKind, policy string, engines, n int, speed float64) outcome {
+func (s *fleetSearch) simulate(k *EngineKind, policy string, engines, n int, speed float64) clientOutcome {
 	f, err := newFleet(slices.Repeat([]*EngineKind{k}, engines), policy, s.seed+uint64(n))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return f.outcome(f.run(servableRequests(k, s.requests[n]), speed))
+	return f.summarizeCalls(f.playRequests(servableRequests(k, s.requests[n]), speed))
 }
 
 func servableRequests(k *EngineKind, requests []request) []request {
-	return filterRequests(requests, k.fits)
+	return filterRequests(requests, k.canServe)
 }
 
 // filterRequests returns the requests for which keep returns true. A request that followed an
@@ -88,15 +88,15 @@ func filterRequests(requests []request, keep func(*request) bool) []request {
 	return out
 }
 
-func (s *search) met(o outcome) bool {
+func (s *fleetSearch) meetsObjectives(o clientOutcome) bool {
 	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
 }
 
-// need returns the smallest number of engines that meets the objectives in a draw. The search
+// requiredEngines returns the smallest number of engines that meets the objectives in a draw. The search
 // starts at guess. If even maxEngines engines are not enough, need returns a number greater than
 // maxEngines.
-func (s *search) need(k *EngineKind, policy string, n, guess int) int {
-	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
+func (s *fleetSearch) requiredEngines(k *EngineKind, policy string, n, guess int) int {
+	meets := func(engines int) bool { return s.meetsObjectives(s.simulate(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low misses the objectives; high meets them or is too large
 	for at, step := guess, 1; at > low && at < high; step *= 2 {
 		if meets(at) {
@@ -153,14 +153,14 @@ type Interval struct {
 	High   float64 `json:"high"`
 }
 
-func interval(values []float64) Interval {
+func medianInterval(values []float64) Interval {
 	slices.Sort(values)
 	at := func(q float64) float64 { return values[int(math.Ceil(q*float64(len(values))))-1] }
 	return Interval{at(0.5), at(0.05), at(0.95)}
 }
 
-// each calls f for each draw, in parallel on all CPUs.
-func (s *search) each(f func(n int)) {
+// forEachDraw calls f for each draw, in parallel on all CPUs.
+func (s *fleetSearch) forEachDraw(f func(n int)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for n := range s.requests {
@@ -173,10 +173,10 @@ func (s *search) each(f func(n int)) {
 	all.Wait()
 }
 
-func (s *search) row(k *EngineKind, policy string) *Row {
+func (s *fleetSearch) resultRow(k *EngineKind, policy string) *Row {
 	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}, kind: k}
 	for i := range s.requests[0] {
-		if !k.fits(&s.requests[0][i]) {
+		if !k.canServe(&s.requests[0][i]) {
 			row.TooLong++
 		}
 	}
@@ -184,21 +184,21 @@ func (s *search) row(k *EngineKind, policy string) *Row {
 		return row
 	}
 	needs := make([]int, len(s.requests))
-	if needs[0] = s.need(k, policy, 0, 1); needs[0] > maxEngines {
-		for m, v := range s.try(k, policy, maxEngines, 0, 1).p99 {
+	if needs[0] = s.requiredEngines(k, policy, 0, 1); needs[0] > maxEngines {
+		for m, v := range s.simulate(k, policy, maxEngines, 0, 1).p99 {
 			row.P99[m] = Interval{v, v, v}
 		}
 		return row
 	}
-	s.each(func(n int) {
+	s.forEachDraw(func(n int) {
 		if n > 0 {
-			needs[n] = s.need(k, policy, n, needs[0])
+			needs[n] = s.requiredEngines(k, policy, n, needs[0])
 		}
 	})
 	row.needs = slices.Clone(needs)
 	slices.Sort(needs)
 	row.Least, row.Most = needs[0], needs[len(needs)-1]
-	engines := needs[enoughDraws(len(needs))-1]
+	engines := needs[minPassingDraws(len(needs))-1]
 	if engines > maxEngines {
 		return row
 	}
@@ -206,31 +206,31 @@ func (s *search) row(k *EngineKind, policy string) *Row {
 	if k.Price > 0 {
 		row.PriceHour = new(float64(engines) * k.Price)
 	}
-	outcomes := make([]outcome, len(s.requests))
-	s.each(func(n int) { outcomes[n] = s.try(k, policy, engines, n, 1) })
-	column := func(of func(*outcome) float64) Interval {
+	outcomes := make([]clientOutcome, len(s.requests))
+	s.forEachDraw(func(n int) { outcomes[n] = s.simulate(k, policy, engines, n, 1) })
+	column := func(of func(*clientOutcome) float64) Interval {
 		values := make([]float64, len(outcomes))
 		for i := range outcomes {
 			values[i] = of(&outcomes[i])
 		}
-		return interval(values)
+		return medianInterval(values)
 	}
 	for m := range outcomes[0].p99 {
-		row.P99[m] = column(func(o *outcome) float64 { return o.p99[m] })
+		row.P99[m] = column(func(o *clientOutcome) float64 { return o.p99[m] })
 	}
-	row.CachedShare = column(func(o *outcome) float64 { return o.cached })
-	row.Imbalance = column(func(o *outcome) float64 { return o.imbalance })
+	row.CachedShare = column(func(o *clientOutcome) float64 { return o.cached })
+	row.Imbalance = column(func(o *clientOutcome) float64 { return o.imbalance })
 	return row
 }
 
 // loadHeadroom returns the factor by which the load of a fleet may grow. The load is increased by
 // speeding up the trace. The factor is below 1 in draws in which the fleet misses the objectives.
-func (s *search) loadHeadroom(k *EngineKind, policy string, engines int) *Interval {
+func (s *fleetSearch) loadHeadroom(k *EngineKind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
-	s.each(func(n int) {
+	s.forEachDraw(func(n int) {
 		low, high := 1.0/8, 8.0
 		for high/low > 1.01 {
-			if mid := math.Sqrt(low * high); s.met(s.try(k, policy, engines, n, mid)) {
+			if mid := math.Sqrt(low * high); s.meetsObjectives(s.simulate(k, policy, engines, n, mid)) {
 				low = mid
 			} else {
 				high = mid
@@ -238,7 +238,7 @@ func (s *search) loadHeadroom(k *EngineKind, policy string, engines int) *Interv
 		}
 		values[n] = low
 	})
-	return new(interval(values))
+	return new(medianInterval(values))
 }
 
 // falsePositiveRate is the accepted probability of a false positive.
@@ -248,11 +248,11 @@ const falsePositiveRate = 0.05
 // could still be chance.
 const minDraws = 6
 
-// tied reports whether the draws fail to show which of two rows needs fewer engines. It considers
+// areTied reports whether the draws fail to show which of two rows needs fewer engines. It considers
 // the draws in which the rows differ. If these draws favour both rows about equally often, the rows
 // are tied (sign test). The same draws are used for both rows. If there are too few draws for the
 // test, equal numbers are tied.
-func tied(a, b *Row) bool {
+func areTied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
 	}
@@ -277,14 +277,14 @@ func tied(a, b *Row) bool {
 	return 2*all > falsePositiveRate
 }
 
-// rank orders the rows for one kind. The best row and the rows tied with it come first, in the
+// rankRows orders the rows for one kind. The best row and the rows tied with it come first, in the
 // order in which they were tried. All other rows follow.
-func rank(rows []*Row) {
+func rankRows(rows []*Row) {
 	tried := slices.Clone(rows)
-	slices.SortStableFunc(rows, better)
+	slices.SortStableFunc(rows, compareRows)
 	best := rows[0]
 	for _, r := range rows {
-		r.Tied = tied(best, r)
+		r.Tied = areTied(best, r)
 	}
 	slices.SortStableFunc(rows, func(a, b *Row) int {
 		switch {
@@ -299,9 +299,9 @@ func rank(rows []*Row) {
 	})
 }
 
-// better orders rows by fewer engines, then by fewer engines over all draws, and then by earlier
+// compareRows orders rows by fewer engines, then by fewer engines over all draws, and then by earlier
 // first tokens.
-func better(a, b *Row) int {
+func compareRows(a, b *Row) int {
 	many := func(r *Row) int {
 		if r.Engines == nil {
 			return maxEngines + 1

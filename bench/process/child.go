@@ -22,7 +22,7 @@ const ReadyTimeout = 30 * time.Second
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
-	Last *lastLines
+	Last *stderrTail
 	Done chan struct{} // closed when the process has ended
 }
 
@@ -30,7 +30,7 @@ type Child struct {
 // ready is nil, Start does not wait. The program runs only on the given CPUs, or on all CPUs if on
 // is nil.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
-	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
+	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &stderrTail{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
 	c.Cmd.Stderr = c.Last
 	bindChild(c.Cmd)
@@ -118,14 +118,14 @@ func (c *Child) Kill() {
 	<-c.Done
 }
 
-// lastLines is a writer that stores the end of what a process writes to stderr.
-type lastLines struct {
+// stderrTail is a writer that stores the end of what a process writes to stderr.
+type stderrTail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
 // Write implements io.Writer. It stores only the last KiB.
-func (l *lastLines) Write(p []byte) (int, error) {
+func (l *stderrTail) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = append(l.buf, p...)
@@ -135,7 +135,7 @@ func (l *lastLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (l *lastLines) String() string {
+func (l *stderrTail) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.TrimSpace(string(l.buf))

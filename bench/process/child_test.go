@@ -33,7 +33,7 @@ func TestChildThatFails(t *testing.T) {
 		t.Error("a child inherits our settings")
 	}
 	if d := cmp.Diff("34", func() string {
-		l := &lastLines{}
+		l := &stderrTail{}
 		for range 2000 {
 			_, _ = l.Write([]byte("12"))
 		}

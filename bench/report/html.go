@@ -29,7 +29,7 @@ var (
 	plotLicence string
 )
 
-var measureWords = map[string]struct{ label, formula string }{
+var measureLabels = map[string]struct{ label, formula string }{
 	result.TTFT:             {"Time to first token", "first token − sent; text, reasoning or part of a tool call, of speech the first byte of sound"},
 	result.TTFV:             {"Time to first visible token", "first text or tool call − sent; reasoning does not count"},
 	result.TPOT:             {"Time per output token", "(last − first token) ÷ (n − 1), one sample a request; the first token is not in it"},
@@ -42,8 +42,8 @@ var measureWords = map[string]struct{ label, formula string }{
 	result.Connect:          {"Connecting", "new connections only"},
 }
 
-// faultWords describes the faults of streams.
-var faultWords = map[string]string{
+// faultDescriptions describes the faults of streams.
+var faultDescriptions = map[string]string{
 	result.FaultNoEnd:    "it ended without its dialect's end of a stream",
 	result.FaultUnparsed: "an event is not the expected JSON",
 	result.FaultAfterEnd: "content came after the end",
@@ -61,8 +61,8 @@ func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }
 
-// page is the template data. All values in it are already formatted.
-type page struct {
+// pageData is the template data. All values in it are already formatted.
+type pageData struct {
 	Title, Subject, Date, Duration, Verdict string
 	Explain                                 []string // explanation of the scenario, in paragraphs
 	*result.Penstock
@@ -89,13 +89,13 @@ var plotGroups = []plotGroup{
 	{"engine", "What engine and edge say", "Their own metrics, sampled during the run."},
 }
 
-func newPage(r *result.Result) *page {
+func newPage(r *result.Result) *pageData {
 	p := r.Penstock
-	g := &page{
+	g := &pageData{
 		Title: r.ModelID, Subject: p.Target.BaseURL, Date: r.Date,
 		Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p,
 		Figures: headlineFigures(p),
-		Plots:   plots(p),
+		Plots:   allPlots(p),
 		CSS:     pageCSS, PlotCSS: plotCSS,
 		PlotJS: plotJS, JS: pageJS,
 		Licence: plotLicence,
@@ -121,7 +121,7 @@ func newPage(r *result.Result) *page {
 			g.Tables = append(g.Tables, t)
 		}
 	}
-	for _, t := range []table{partTable("By dialect", p.ByDialect), partTable("By upstream", p.ByUpstream)} {
+	for _, t := range []table{breakdownTable("By dialect", p.ByDialect), breakdownTable("By upstream", p.ByUpstream)} {
 		if len(t.Rows) > 0 {
 			g.Parts = append(g.Parts, t)
 		}
@@ -158,10 +158,10 @@ func headlineFigures(p *result.Penstock) []headlineFigure {
 		return headlineFigure{name, result.NumberText(d.Quantile(50)), "ms", "median, p99 " + result.NumberText(d.Quantile(99))}
 	}
 	out := []headlineFigure{
-		{"Requests", optionalText(s.RequestThroughput), "/s", thousands(s.Completed) + " completed"},
-		{"Output", optionalText(s.OutputThroughput), "tok/s", optionalInteger(s.OutputTokens) + " tokens"},
+		{"Requests", optionalNumberText(s.RequestThroughput), "/s", groupThousands(s.Completed) + " completed"},
+		{"Output", optionalNumberText(s.OutputThroughput), "tok/s", optionalInteger(s.OutputTokens) + " tokens"},
 		latency("First token", result.TTFT), latency("Between tokens", result.ITL), latency("End to end", result.E2EL),
-		{"Errors", shareText(s.ErrorRate), "", thousands(s.Failed) + " failed"},
+		{"Errors", shareText(s.ErrorRate), "", groupThousands(s.Failed) + " failed"},
 	}
 	if len(p.Objectives) > 0 {
 		var names []string
@@ -171,7 +171,7 @@ func headlineFigures(p *result.Penstock) []headlineFigure {
 			}
 		}
 		out = append(out, headlineFigure{
-			"Goodput", optionalText(s.Goodput), "/s",
+			"Goodput", optionalNumberText(s.Goodput), "/s",
 			shareText(s.GoodShare) + " within " + strings.Join(names, ", "),
 		})
 	}
@@ -188,22 +188,22 @@ func headlineFigures(p *result.Penstock) []headlineFigure {
 func latencyTable(s *result.Summary) table {
 	columns := []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
 	t := table{Title: "Latency", Note: "Milliseconds.", Head: append([]string{"measure", "samples"}, columns...), Words: 1}
-	for _, m := range result.Measures() {
-		d, words := s.Latency[m], measureWords[m]
+	for _, m := range result.AllMeasures() {
+		d, words := s.Latency[m], measureLabels[m]
 		if d == nil || d.Count == 0 {
 			why := s.Unmeasured[m]
 			if why == "" {
 				why = "no samples"
 			}
-			t.add("none", cell{words.label, words.formula + "; not measured: " + why}, "0", "–", "–", "–", "–", "–", "–", "–")
+			t.addRow("none", tableCell{words.label, words.formula + "; not measured: " + why}, "0", "–", "–", "–", "–", "–", "–", "–")
 			continue
 		}
-		texts := []string{thousands(d.Count)}
+		texts := []string{groupThousands(d.Count)}
 		for _, c := range columns {
 			k, _ := result.ParseKey(c + "_" + m + "_ms")
 			texts = append(texts, result.NumberText(k.FromDistribution(d)))
 		}
-		t.add("", cell{words.label, words.formula}, texts...)
+		t.addRow("", tableCell{words.label, words.formula}, texts...)
 	}
 	return t
 }
@@ -219,7 +219,7 @@ func errorTable(s *result.Summary) table {
 			class = ""
 		}
 		part := float64(e.Count) / float64(max(1, s.Requests))
-		t.add(class, cell{Text: e.Kind}, status, e.Code, thousands(e.Count)+e.ExpectedText(), shareText(&part))
+		t.addRow(class, tableCell{Text: e.Kind}, status, e.Code, groupThousands(e.Count)+e.ExpectedText(), shareText(&part))
 	}
 	return t
 }
@@ -230,7 +230,7 @@ func faultTable(s *result.Summary) table {
 		Head: []string{"fault", "streams"}, Words: 1,
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.StreamFaults)) {
-		t.add("bad", cell{k, faultWords[k]}, thousands(s.StreamFaults[k]))
+		t.addRow("bad", tableCell{k, faultDescriptions[k]}, groupThousands(s.StreamFaults[k]))
 	}
 	return t
 }
@@ -239,9 +239,9 @@ func checkTable(all []result.Assertion) table {
 	t := table{Title: "Checks", Head: []string{"result", "condition", "why"}, Words: 3}
 	for _, a := range all {
 		if a.OK {
-			t.add("good", cell{Text: "passed"}, a.Text, a.Reason)
+			t.addRow("good", tableCell{Text: "passed"}, a.Text, a.Reason)
 		} else {
-			t.add("bad", cell{Text: "failed"}, a.Text, a.Reason)
+			t.addRow("bad", tableCell{Text: "failed"}, a.Text, a.Reason)
 		}
 	}
 	return t
@@ -260,7 +260,7 @@ func eventTable(events []result.Event) table {
 		if e.Error != "" {
 			class = "bad"
 		}
-		t.add(class, cell{e.Action, e.Error}, cmp.Or(e.Seen, "–"), secondsText(e.StartS),
+		t.addRow(class, tableCell{e.Action, e.Error}, cmp.Or(e.Seen, "–"), secondsText(e.StartS),
 			secondsText(e.EndS-e.StartS), moved, strconv.Itoa(e.Lost), recovery)
 	}
 	return t
@@ -271,7 +271,7 @@ func pairTable(title, note string, pairs ...string) table {
 	t := table{Title: title, Note: note, Words: 2}
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
-			t.add("", cell{Text: pair[0]}, pair[1])
+			t.addRow("", tableCell{Text: pair[0]}, pair[1])
 		}
 	}
 	return t
@@ -286,9 +286,9 @@ func formatMap[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
-// retryWait describes how long clients waited because of Retry-After. If they did not wait, it
+// retryWaitText describes how long clients waited because of Retry-After. If they did not wait, it
 // returns "".
-func retryWait(p *result.Penstock) string {
+func retryWaitText(p *result.Penstock) string {
 	if p.Load.RetryWaitS == 0 {
 		return ""
 	}
@@ -304,12 +304,12 @@ func setupTables(r *result.Result, target string) []table {
 		pairTable("Load", "",
 			"target", target+" "+p.Target.Engine, "model", r.ModelID, "dialects", mix, "mode", p.Load.Mode+" loop",
 			"arrivals", p.Load.Arrival,
-			"rate asked for", optionalText(p.Load.RequestedRate), "rate delivered", optionalText(p.Load.AchievedRate), "measured",
+			"rate asked for", optionalNumberText(p.Load.RequestedRate), "rate delivered", optionalNumberText(p.Load.AchievedRate), "measured",
 			secondsText(r.Duration),
-			"waited for Retry-After", retryWait(p),
+			"waited for Retry-After", retryWaitText(p),
 			"warm-up", strconv.Itoa(p.Load.WarmupRequests)+" requests", "seed", strconv.FormatUint(p.Seed, 10),
 			"input tokens", optionalInteger(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
-			formatMap(p.Tokens.Output, thousands[int])),
+			formatMap(p.Tokens.Output, groupThousands[int])),
 		pairTable("Client", "",
 			"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare),
 			"waited for them", shareText(c.CPUWaitShare), "busiest second", shareText(c.CPUMaxShare),

@@ -57,11 +57,11 @@ func percentileLines(at func(percentile string) []*float64) []plotLine {
 	return out
 }
 
-// plots returns all charts for which the result has data. Every line has at least one value, and
+// allPlots returns all charts for which the result has data. Every line has at least one value, and
 // every plot has at least one line.
-func plots(p *result.Penstock) []plot {
+func allPlots(p *result.Penstock) []plot {
 	var out []plot
-	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {
+	for _, c := range slices.Concat(loadPlots(p), timeSeriesPlots(p), distributionPlots(p), enginePlots(p)) {
 		c.Lines = slices.DeleteFunc(c.Lines, func(l plotLine) bool {
 			return len(l.Y) != len(c.X) || !slices.ContainsFunc(l.Y, func(v *float64) bool { return v != nil })
 		})
@@ -104,20 +104,22 @@ func describePlot(c *plot) string {
 	return b.String()
 }
 
-// stageLoad returns the unit of stage loads and a function that reads them. Plots and tables use
+// stageLoadReader returns the unit of stage loads and a function that reads them. Plots and tables use
 // both. The load is the rate at which requests were sent. The closed loops of a sweep can therefore
 // be plotted on the same axis as its rates. If all stages are closed loops, the load is their
 // concurrency. An unknown load is NaN.
-func stageLoad(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
+func stageLoadReader(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
 	}
-	return "requests/s", func(s *result.Stage) float64 { return valueOr(s.AchievedRate, valueOr(s.Rate, math.NaN())) }
+	return "requests/s", func(s *result.Stage) float64 {
+		return valueOrDefault(s.AchievedRate, valueOrDefault(s.Rate, math.NaN()))
+	}
 }
 
 // loadPlots returns latency and throughput over load, if there is more than one stage.
 func loadPlots(p *result.Penstock) []plot {
-	unit, load := stageLoad(p)
+	unit, load := stageLoadReader(p)
 	stages := slices.DeleteFunc(slices.Clone(p.Stages),
 		func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
 	if len(stages) < 2 {
@@ -133,7 +135,7 @@ func loadPlots(p *result.Penstock) []plot {
 	}
 	var out []plot
 	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
-		c := plot{Group: "load", Title: measureWords[m].label, XUnit: unit, YUnit: "ms", X: x, Points: true}
+		c := plot{Group: "load", Title: measureLabels[m].label, XUnit: unit, YUnit: "ms", X: x, Points: true}
 		c.Lines = percentileLines(func(percentile string) []*float64 {
 			return column(func(s *result.Stage) *float64 { return percentileValue(s.Latency[m], percentile) })
 		})
@@ -162,8 +164,8 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// valueOr returns *v. If v is nil, it returns otherwise.
-func valueOr(v *float64, otherwise float64) float64 {
+// valueOrDefault returns *v. If v is nil, it returns otherwise.
+func valueOrDefault(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
 	}
@@ -179,7 +181,7 @@ func mapColumn[T any](values []T, of func(T) *float64) []*float64 {
 	return out
 }
 
-func divided[N int | float64](column []N, by float64) []*float64 {
+func divideColumn[N int | float64](column []N, by float64) []*float64 {
 	return mapColumn(column, func(n N) *float64 { return new(float64(n) / by) })
 }
 
@@ -194,7 +196,7 @@ func percentileValue(d *result.Distribution, p string) *float64 {
 	return &v
 }
 
-func timePlots(p *result.Penstock) []plot {
+func timeSeriesPlots(p *result.Penstock) []plot {
 	s := &p.Series
 	if len(s.TS) < 2 || s.IntervalS <= 0 {
 		return nil
@@ -204,25 +206,25 @@ func timePlots(p *result.Penstock) []plot {
 		return plot{Group: "time", Title: title, XUnit: "s", YUnit: unit, X: s.TS, Marks: marks, Lines: lines}
 	}
 	requests := timed("Requests per second", "",
-		plotLine{Label: "scheduled", Tone: 1, Dashed: true, Y: divided(s.Scheduled, s.IntervalS)},
-		plotLine{Label: "completed", Tone: 3, Y: divided(s.Completed, s.IntervalS)})
+		plotLine{Label: "scheduled", Tone: 1, Dashed: true, Y: divideColumn(s.Scheduled, s.IntervalS)},
+		plotLine{Label: "completed", Tone: 3, Y: divideColumn(s.Completed, s.IntervalS)})
 	if slices.Max(append(s.Failed, 0)) > 0 {
-		requests.Lines = append(requests.Lines, plotLine{Label: "failed", Tone: 5, Y: divided(s.Failed, s.IntervalS)})
+		requests.Lines = append(requests.Lines, plotLine{Label: "failed", Tone: 5, Y: divideColumn(s.Failed, s.IntervalS)})
 	}
 	if slices.Max(append(s.Left, 0)) > 0 {
-		requests.Lines = append(requests.Lines, plotLine{Label: "left", Tone: 4, Y: divided(s.Left, s.IntervalS)})
+		requests.Lines = append(requests.Lines, plotLine{Label: "left", Tone: 4, Y: divideColumn(s.Left, s.IntervalS)})
 	}
 	out := []plot{
 		requests, timed("Requests per second by upstream", "", upstreamLines(p)...),
-		timed("Requests in flight", "", plotLine{Label: "most", Tone: 3, Fill: true, Y: divided(s.InFlight, 1)}),
+		timed("Requests in flight", "", plotLine{Label: "most", Tone: 3, Fill: true, Y: divideColumn(s.InFlight, 1)}),
 		timed("Output tokens per second", "tok/s", plotLine{
 			Label: "output", Tone: 3, Fill: true,
-			Y: divided(s.OutputTokens, s.IntervalS),
+			Y: divideColumn(s.OutputTokens, s.IntervalS),
 		}),
 	}
 	for _, m := range []string{result.TTFT, result.TTFTFromSchedule, result.ITL, result.E2EL} {
 		if m != result.TTFTFromSchedule || p.Load.Mode != "closed" {
-			out = append(out, timed(measureWords[m].label, "ms",
+			out = append(out, timed(measureLabels[m].label, "ms",
 				percentileLines(func(percentile string) []*float64 { return s.Latency[m][percentile] })...))
 		}
 	}
@@ -252,7 +254,7 @@ func upstreamLines(p *result.Penstock) (out []plotLine) {
 		return nil
 	}
 	for i, name := range names {
-		l := plotLine{Label: name, Tone: 1 + i%4, Dashed: i >= 4, Y: divided(s.Upstreams[name], s.IntervalS)}
+		l := plotLine{Label: name, Tone: 1 + i%4, Dashed: i >= 4, Y: divideColumn(s.Upstreams[name], s.IntervalS)}
 		at := slices.IndexFunc(p.Telemetry, func(t result.Telemetry) bool { return t.Source == "engine "+name })
 		for j := range l.Y {
 			if at >= 0 && wasUnreachable(&p.Telemetry[at], s.TS[j]+s.IntervalS) {
@@ -313,9 +315,9 @@ func needsLogScale(lines []plotLine) bool {
 	return high > 100*low
 }
 
-// spreadPlots returns cumulative distributions. They show, for each duration, the fraction of
+// distributionPlots returns cumulative distributions. They show, for each duration, the fraction of
 // samples that took at most that long.
-func spreadPlots(p *result.Penstock) []plot {
+func distributionPlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, m := range []struct{ title, measure, label, fromSchedule string }{
 		{"Time to first token", result.TTFT, "from send", result.TTFTFromSchedule},

@@ -144,9 +144,9 @@ func TestReportData(t *testing.T) {
 		t.Errorf("plots = %v, want load 5, time 8, spread 3, engine 2", groups)
 	}
 	// A closed loop has no schedule, and a single stage has no range of loads to plot.
-	one := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20}.Result(t)
+	one := benchtest.SyntheticResult{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20}.Build(t)
 	one.Penstock.Load.Mode = "closed"
-	for _, p := range plots(one.Penstock) {
+	for _, p := range allPlots(one.Penstock) {
 		if p.Group == "load" || strings.Contains(p.Title, "schedule") || len(p.Lines) > 1 && p.Lines[1].Label == "from schedule" {
 			t.Errorf("a closed loop has a plot %q with %d lines", p.Title, len(p.Lines))
 		}
@@ -158,7 +158,7 @@ func TestReportData(t *testing.T) {
 func TestReportReadsWithoutScript(t *testing.T) {
 	for name, r := range map[string]*result.Result{
 		"full":    benchtest.FullResult(t),
-		"invalid": benchtest.Synth{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20, Invalid: "the client's processor was busy for 97 % of the time"}.Result(t),
+		"invalid": benchtest.SyntheticResult{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20, Invalid: "the client's processor was busy for 97 % of the time"}.Build(t),
 	} {
 		html := htmlOf(t, r)
 		html = html[strings.Index(html, "<main>"):strings.Index(html, "<footer>")]
@@ -194,7 +194,7 @@ func TestReportInBrowser(t *testing.T) {
 		dark          bool
 	}{{"light", 1280, 2400, false}, {"dark", 1280, 2400, true}, {"phone", 390, 844, false}} {
 		t.Run(view.name, func(t *testing.T) {
-			tab := browser.Open(t, view.width, view.height, view.dark)
+			tab := browser.OpenTab(t, view.width, view.height, view.dark)
 			var mu sync.Mutex
 			var asked, errs []string
 			err := chromedp.Listen(tab, func(ev any) {
@@ -286,7 +286,7 @@ func TestReportInBrowser(t *testing.T) {
 // TestReportShowsLoneSamples checks that a plot shows a run in which responses arrive only every
 // other second. No two samples are adjacent, so lines alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
-	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)
+	r := benchtest.SyntheticResult{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Build(t)
 	for _, m := range r.Penstock.Series.Latency {
 		for _, column := range m {
 			for i := range column {
@@ -300,7 +300,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	if err := os.WriteFile(path, []byte(htmlOf(t, r)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tab := browser.Open(t, 1280, 2400, false)
+	tab := browser.OpenTab(t, 1280, 2400, false)
 	if err := chromedp.Do(tab, chromedp.Navigate("file://"+path), chromedp.WaitReady("html[data-drawn]")); err != nil {
 		t.Fatal(err)
 	}

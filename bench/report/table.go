@@ -19,31 +19,31 @@ type table struct {
 	Title, Note string
 	Head        []string
 	Words       int
-	Rows        []row
+	Rows        []tableRow
 }
 
-type row struct {
+type tableRow struct {
 	Class string // good, bad, none or empty
-	Cells []cell
+	Cells []tableCell
 }
 
-type cell struct{ Text, Note string }
+type tableCell struct{ Text, Note string }
 
 // Narrow reports whether the table has too few columns to fill the page.
 func (t *table) Narrow() bool { return len(t.Head) <= 5 }
 
-// add appends a row. Only the first cell of a row may have a note.
-func (t *table) add(class string, first cell, texts ...string) {
-	all := []cell{first}
+// addRow appends a row. Only the first cell of a row may have a note.
+func (t *table) addRow(class string, first tableCell, texts ...string) {
+	all := []tableCell{first}
 	for _, text := range texts {
-		all = append(all, cell{Text: text})
+		all = append(all, tableCell{Text: text})
 	}
-	t.Rows = append(t.Rows, row{class, all})
+	t.Rows = append(t.Rows, tableRow{class, all})
 }
 
-// text formats the table for a terminal. Columns have a fixed width. Words are aligned left, and
+// terminalText formats the table for a terminal. Columns have a fixed width. Words are aligned left, and
 // numbers are aligned right. The cell notes follow the table.
-func (t *table) text() string {
+func (t *table) terminalText() string {
 	width := make([]int, len(t.Head))
 	lines := [][]string{t.Head}
 	for _, r := range t.Rows {
@@ -87,8 +87,8 @@ func summaryTable(title, note, first string) table {
 	}}
 }
 
-func (t *table) addSummary(first cell, s *result.Summary) {
-	texts := []string{thousands(s.Requests), shareText(s.ErrorRate), optionalText(s.RequestThroughput), optionalText(s.OutputThroughput)}
+func (t *table) addSummary(first tableCell, s *result.Summary) {
+	texts := []string{groupThousands(s.Requests), shareText(s.ErrorRate), optionalNumberText(s.RequestThroughput), optionalNumberText(s.OutputThroughput)}
 	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
 		for _, p := range []float64{50, 99} {
 			v := math.NaN()
@@ -98,7 +98,7 @@ func (t *table) addSummary(first cell, s *result.Summary) {
 			texts = append(texts, result.NumberText(v))
 		}
 	}
-	t.add("", first, texts...)
+	t.addRow("", first, texts...)
 }
 
 func stageTable(p *result.Penstock) table {
@@ -106,11 +106,11 @@ func stageTable(p *result.Penstock) table {
 	if len(p.Stages) < 2 {
 		return t
 	}
-	unit, load := stageLoad(p)
+	unit, load := stageLoadReader(p)
 	t.Head = slices.Insert(t.Head, 1, unit+", as plotted")
 	for i := range p.Stages {
 		s := &p.Stages[i]
-		first := cell{Text: s.Name}
+		first := tableCell{Text: s.Name}
 		if s.Met != nil && !*s.Met {
 			first.Note = "objectives not met: " + strings.Join(s.Broke, ", ")
 		} else if s.Met != nil {
@@ -118,20 +118,21 @@ func stageTable(p *result.Penstock) table {
 		}
 		t.addSummary(first, &s.Summary)
 		row := &t.Rows[len(t.Rows)-1]
-		row.Cells = slices.Insert(row.Cells, 1, cell{Text: result.NumberText(load(s))}) // the same number as on the x axis of the plots
+		// The same number as on the x axis of the plots.
+		row.Cells = slices.Insert(row.Cells, 1, tableCell{Text: result.NumberText(load(s))})
 	}
 	return t
 }
 
-// partTable returns a table with a row for each dialect or upstream. It has no rows if there is
+// breakdownTable returns a table with a row for each dialect or upstream. It has no rows if there is
 // only one dialect or upstream.
-func partTable(title string, of map[string]*result.Summary) table {
+func breakdownTable(title string, of map[string]*result.Summary) table {
 	t := summaryTable(title, "", "name")
 	if len(of) < 2 {
 		return t
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		t.addSummary(cell{Text: name}, of[name])
+		t.addSummary(tableCell{Text: name}, of[name])
 	}
 	return t
 }
@@ -158,9 +159,9 @@ func phaseTable(p *result.Penstock) table {
 			busiest = slices.MaxFunc(slices.Sorted(maps.Keys(f.Engines)),
 				func(a, b string) int { return cmp.Compare(f.Engines[a], f.Engines[b]) })
 		}
-		t.add(class, cell{Text: fmt.Sprintf("%.0f–%.0f", f.StartS, f.EndS)}, thousands(f.Requests), thousands(f.Failed),
-			thousands(f.InputTokens), thousands(f.OutputTokens), shareText(f.CachedShare), quantileText(f.TTFT, 50),
-			quantileText(f.TTFT, 99), quantileText(f.Queue, 99), optionalText(f.Waiting), optionalText(f.Imbalance), busiest)
+		t.addRow(class, tableCell{Text: fmt.Sprintf("%.0f–%.0f", f.StartS, f.EndS)}, groupThousands(f.Requests), groupThousands(f.Failed),
+			groupThousands(f.InputTokens), groupThousands(f.OutputTokens), shareText(f.CachedShare), quantileText(f.TTFT, 50),
+			quantileText(f.TTFT, 99), quantileText(f.Queue, 99), optionalNumberText(f.Waiting), optionalNumberText(f.Imbalance), busiest)
 	}
 	return t
 }
@@ -181,7 +182,7 @@ func comparisonTable(p *result.Penstock) table {
 	}
 	t := table{
 		Title: "Beside a second target",
-		Note:  fmt.Sprintf("%s and %s, interleaved: %s pairs of requests. Milliseconds; the difference is what the first adds.", p.Target.BaseURL, c.Target.BaseURL, thousands(c.Pairs)),
+		Note:  fmt.Sprintf("%s and %s, interleaved: %s pairs of requests. Milliseconds; the difference is what the first adds.", p.Target.BaseURL, c.Target.BaseURL, groupThousands(c.Pairs)),
 		Head:  []string{"measure", "first", "second", "difference", "interval", "verdict"}, Words: 1,
 	}
 	for _, d := range c.Differences {
@@ -189,7 +190,7 @@ func comparisonTable(p *result.Penstock) table {
 		if d.Significant {
 			word = "differs"
 		}
-		t.add("", cell{Text: measureWords[d.Measure].label + ", " + d.Statistic}, result.NumberText(d.First),
+		t.addRow("", tableCell{Text: measureLabels[d.Measure].label + ", " + d.Statistic}, result.NumberText(d.First),
 			result.NumberText(d.Second), result.NumberText(d.Delta),
 			result.NumberText(d.Low)+" to "+result.NumberText(d.High), word)
 		t.Rows[len(t.Rows)-1].Cells[4].Note = strconv.FormatFloat(100*d.Confidence, 'f', -1, 64) + " %"
@@ -197,7 +198,7 @@ func comparisonTable(p *result.Penstock) table {
 	return t
 }
 
-func optionalText(v *float64) string {
+func optionalNumberText(v *float64) string {
 	if v == nil {
 		return "–"
 	}
@@ -215,11 +216,11 @@ func optionalInteger(v *int64) string {
 	if v == nil {
 		return "–"
 	}
-	return thousands(*v)
+	return groupThousands(*v)
 }
 
-// thousands groups digits with thin spaces.
-func thousands[N int | int64](n N) string {
+// groupThousands groups digits with thin spaces.
+func groupThousands[N int | int64](n N) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "\u202f" + s[i:]

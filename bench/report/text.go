@@ -11,23 +11,23 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// boxWidth is the width of the block that vLLM's tool prints.
-const boxWidth = 50
+// vllmBlockWidth is the width of the block that vLLM's tool prints.
+const vllmBlockWidth = 50
 
-// writer collects lines. Its methods return no errors.
-type writer struct{ strings.Builder }
+// textWriter collects lines. Its methods return no errors.
+type textWriter struct{ strings.Builder }
 
-func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+func (w *textWriter) writeLine(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// row writes a line of the block: a label of 40 characters and a value.
-func (w *writer) row(label string, value any) { w.line("%-40s %-10v", label, value) }
+// writeValue writes a line of the block: a label of 40 characters and a value.
+func (w *textWriter) writeValue(label string, value any) { w.writeLine("%-40s %-10v", label, value) }
 
-func (w *writer) rule(title string, fill byte) {
+func (w *textWriter) writeTitleRule(title string, fill byte) {
 	if title != "" {
 		title = " " + title + " "
 	}
-	side := boxWidth - len(title)
-	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
+	side := vllmBlockWidth - len(title)
+	w.writeLine("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
 }
 
 // metricTitles contains, for each measure, the heading in vLLM's block and the name used within a
@@ -42,86 +42,86 @@ var metricTitles = map[string][2]string{
 	result.Connect: {"Connecting", "connect"},
 }
 
-// formulas are printed below the measures that other tools define differently.
-var formulas = map[string]string{
+// measureFormulas are printed below the measures that other tools define differently.
+var measureFormulas = map[string]string{
 	result.TPOT: "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
 	result.ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
 }
 
 // WriteText prints the result: vLLM's block, Penstock's additions to it, and the verdict.
 func WriteText(w io.Writer, r *result.Result) error {
-	var b writer
+	var b textWriter
 	b.writeVLLMBlock(r)
 	p := r.Penstock
 	if s := p.Scenario; s != nil {
-		b.line("Scenario %s: %s What to look at: penstock bench scenarios %s.", s.Name, s.Text, s.Name)
+		b.writeLine("Scenario %s: %s What to look at: penstock bench scenarios %s.", s.Name, s.Text, s.Name)
 	}
-	b.schedule(p)
-	b.table(stageTable(p))
-	b.search(p)
-	b.table(phaseTable(p))
-	b.table(partTable("By dialect", p.ByDialect))
-	b.table(partTable("By upstream", p.ByUpstream))
-	b.table(comparisonTable(p))
-	b.details(p)
-	b.verdict(p)
+	b.writeScheduleLatencies(p)
+	b.writeTable(stageTable(p))
+	b.writeSearchOutcome(p)
+	b.writeTable(phaseTable(p))
+	b.writeTable(breakdownTable("By dialect", p.ByDialect))
+	b.writeTable(breakdownTable("By upstream", p.ByUpstream))
+	b.writeTable(comparisonTable(p))
+	b.writeDetails(p)
+	b.writeVerdict(p)
 	_, err := io.WriteString(w, plaintext.CleanText(b.String()))
 	return err
 }
 
 // WriteVerdict prints only the verdict.
 func WriteVerdict(w io.Writer, p *result.Penstock) error {
-	var b writer
-	b.verdict(p)
+	var b textWriter
+	b.writeVerdict(p)
 	_, err := io.WriteString(w, plaintext.CleanText(strings.TrimPrefix(b.String(), "\n")))
 	return err
 }
 
-func (w *writer) writeVLLMBlock(r *result.Result) {
-	w.rule("Serving Benchmark Result", '=')
-	w.row("Successful requests:", r.Completed)
-	w.row("Failed requests:", r.Failed)
+func (w *textWriter) writeVLLMBlock(r *result.Result) {
+	w.writeTitleRule("Serving Benchmark Result", '=')
+	w.writeValue("Successful requests:", r.Completed)
+	w.writeValue("Failed requests:", r.Failed)
 	if r.MaxConcurrency != nil {
-		w.row("Maximum request concurrency:", *r.MaxConcurrency)
+		w.writeValue("Maximum request concurrency:", *r.MaxConcurrency)
 	}
 	if !math.IsInf(float64(r.RequestRate), 0) {
-		w.row("Request rate configured (RPS):", twoDecimals(float64(r.RequestRate)))
+		w.writeValue("Request rate configured (RPS):", twoDecimals(float64(r.RequestRate)))
 	}
-	w.row("Benchmark duration (s):", twoDecimals(r.Duration))
-	w.row("Total input tokens:", total(r.TotalInputTokens))
-	w.row("Total generated tokens:", total(r.TotalOutputTokens))
-	w.row("Request throughput (req/s):", twoDecimalsOrDash(r.RequestThroughput))
+	w.writeValue("Benchmark duration (s):", twoDecimals(r.Duration))
+	w.writeValue("Total input tokens:", totalText(r.TotalInputTokens))
+	w.writeValue("Total generated tokens:", totalText(r.TotalOutputTokens))
+	w.writeValue("Request throughput (req/s):", twoDecimalsOrDash(r.RequestThroughput))
 	if r.RequestGoodput != nil {
-		w.row("Request goodput (req/s):", twoDecimalsOrDash(r.RequestGoodput))
+		w.writeValue("Request goodput (req/s):", twoDecimalsOrDash(r.RequestGoodput))
 	}
-	w.row("Output token throughput (tok/s):", twoDecimalsOrDash(r.OutputThroughput))
-	w.row("Peak output token throughput (tok/s):", twoDecimalsOrDash(r.MaxOutputTokensPerS))
-	w.row("Peak concurrent requests:", twoDecimals(float64(r.MaxConcurrentRequests)))
-	w.row("Total token throughput (tok/s):", twoDecimalsOrDash(r.TotalTokenThroughput))
+	w.writeValue("Output token throughput (tok/s):", twoDecimalsOrDash(r.OutputThroughput))
+	w.writeValue("Peak output token throughput (tok/s):", twoDecimalsOrDash(r.MaxOutputTokensPerS))
+	w.writeValue("Peak concurrent requests:", twoDecimals(float64(r.MaxConcurrentRequests)))
+	w.writeValue("Total token throughput (tok/s):", twoDecimalsOrDash(r.TotalTokenThroughput))
 	if r.RTFX != nil {
-		w.row("RTFx (s of audio per s):", twoDecimalsOrDash(r.RTFX))
+		w.writeValue("RTFx (s of audio per s):", twoDecimalsOrDash(r.RTFX))
 	}
 	for _, m := range result.FlatMeasures {
 		title, short := metricTitles[m][0], metricTitles[m][1]
-		w.rule(title, '-')
+		w.writeTitleRule(title, '-')
 		if r.Measures["mean_"+m+"_ms"] == nil {
-			w.row("not measured:", r.Penstock.Total.Unmeasured[m])
+			w.writeValue("not measured:", r.Penstock.Total.Unmeasured[m])
 			continue
 		}
-		w.row("Mean "+short+" (ms):", twoDecimalsOrDash(r.Measures["mean_"+m+"_ms"]))
-		w.row("Median "+short+" (ms):", twoDecimalsOrDash(r.Measures["median_"+m+"_ms"]))
+		w.writeValue("Mean "+short+" (ms):", twoDecimalsOrDash(r.Measures["mean_"+m+"_ms"]))
+		w.writeValue("Median "+short+" (ms):", twoDecimalsOrDash(r.Measures["median_"+m+"_ms"]))
 		for _, p := range []string{"90", "95", "99"} {
-			w.row("P"+p+" "+short+" (ms):", twoDecimalsOrDash(r.Measures["p"+p+"_"+m+"_ms"]))
+			w.writeValue("P"+p+" "+short+" (ms):", twoDecimalsOrDash(r.Measures["p"+p+"_"+m+"_ms"]))
 		}
-		if text := formulas[m]; text != "" {
-			w.line("  = %s", text)
+		if text := measureFormulas[m]; text != "" {
+			w.writeLine("  = %s", text)
 		}
 	}
-	w.rule("", '=')
+	w.writeTitleRule("", '=')
 }
 
-// schedule prints the latencies from the schedule next to those from the time of sending.
-func (w *writer) schedule(p *result.Penstock) {
+// writeScheduleLatencies prints the latencies from the schedule next to those from the time of sending.
+func (w *textWriter) writeScheduleLatencies(p *result.Penstock) {
 	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
 	if a == nil || b == nil {
 		a, b = p.Total.Latency[result.E2EL], p.Total.Latency[result.E2ELFromSchedule]
@@ -133,29 +133,29 @@ func (w *writer) schedule(p *result.Penstock) {
 	if p.Total.Latency[result.TTFT] == nil {
 		what = "E2EL"
 	}
-	w.line("From schedule, waiting in the client included: %s p50 %s, p99 %s ms (from send %s, %s).", what,
+	w.writeLine("From schedule, waiting in the client included: %s p50 %s, p99 %s ms (from send %s, %s).", what,
 		twoDecimals(b.Percentile(50)), twoDecimals(b.Percentile(99)), twoDecimals(a.Percentile(50)), twoDecimals(a.Percentile(99)))
 }
 
-// search prints the outcome of a sweep or a search.
-func (w *writer) search(p *result.Penstock) {
+// writeSearchOutcome prints the outcome of a sweep or a search.
+func (w *textWriter) writeSearchOutcome(p *result.Penstock) {
 	if s := p.Search; s != nil {
 		switch {
 		case s.Rate != nil && s.Limit != nil:
-			w.line("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", twoDecimals(*s.Rate), twoDecimals(*s.Limit), strings.Join(s.Broke, ", "))
+			w.writeLine("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", twoDecimals(*s.Rate), twoDecimals(*s.Limit), strings.Join(s.Broke, ", "))
 		case s.Rate != nil:
-			w.line("Highest rate tried, %s requests/s, met the objectives.", twoDecimals(*s.Rate))
+			w.writeLine("Highest rate tried, %s requests/s, met the objectives.", twoDecimals(*s.Rate))
 		case len(p.Objectives) > 0:
-			w.line("No load tried met the objectives%s.", missedWhenAlone(p))
+			w.writeLine("No load tried met the objectives%s.", missedWithOneRequest(p))
 		}
 		if s.Knee != nil {
-			w.line("Throughput followed the load up to stage %q.", p.Stages[*s.Knee].Name)
+			w.writeLine("Throughput followed the load up to stage %q.", p.Stages[*s.Knee].Name)
 		}
 	}
 }
 
-// missedWhenAlone describes the objectives that were missed even with one request at a time.
-func missedWhenAlone(p *result.Penstock) string {
+// missedWithOneRequest describes the objectives that were missed even with one request at a time.
+func missedWithOneRequest(p *result.Penstock) string {
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
 			return ", not even one request at a time: " + strings.Join(s.Broke, ", ")
@@ -164,36 +164,36 @@ func missedWhenAlone(p *result.Penstock) string {
 	return ""
 }
 
-func (w *writer) table(t table) {
+func (w *textWriter) writeTable(t table) {
 	if len(t.Rows) > 0 {
-		w.line("\n%s", strings.TrimRight(t.text(), "\n"))
+		w.writeLine("\n%s", strings.TrimRight(t.terminalText(), "\n"))
 	}
 }
 
-func (w *writer) details(p *result.Penstock) {
+func (w *textWriter) writeDetails(p *result.Penstock) {
 	for _, e := range p.Total.Errors {
-		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.ExpectedText())
+		w.writeLine("Failed: %d x %s%s", e.Count, e.Label(), e.ExpectedText())
 	}
 	if s := p.Total.CachedShare; s != nil {
-		w.line("Found in the target's cache: %.1f %% of the input tokens.", *s*100)
+		w.writeLine("Found in the target's cache: %.1f %% of the input tokens.", *s*100)
 	}
-	if wait := retryWait(p); wait != "" {
-		w.line("Waited for Retry-After: %s.", wait)
+	if wait := retryWaitText(p); wait != "" {
+		w.writeLine("Waited for Retry-After: %s.", wait)
 	}
 	if f := p.Floor; f != nil {
-		w.line("This machine's floor: TTFT %s ms p50, %s p99; gaps off by %s ms at p99. No finer claim can be made.", threeDecimals(f.TTFT.Percentiles["50"]), threeDecimals(f.TTFT.Percentiles["99"]), threeDecimals(f.ITLError.Percentiles["99"]))
+		w.writeLine("This machine's floor: TTFT %s ms p50, %s p99; gaps off by %s ms at p99. No finer claim can be made.", threeDecimals(f.TTFT.Percentiles["50"]), threeDecimals(f.TTFT.Percentiles["99"]), threeDecimals(f.ITLError.Percentiles["99"]))
 	}
 	if c := p.Client; c.CPUShare != nil {
-		w.line("Client: %.0f %% of %d processors, %d connections.", *c.CPUShare*100, c.GOMAXPROCS, c.Connections)
+		w.writeLine("Client: %.0f %% of %d processors, %d connections.", *c.CPUShare*100, c.GOMAXPROCS, c.Connections)
 	}
 	if l := p.Leave; l != nil {
 		switch {
 		case l.Verified == nil:
-			w.line("Left on purpose: %d (%s); not verified: %s.", l.Left, l.Phase, l.Reason)
+			w.writeLine("Left on purpose: %d (%s); not verified: %s.", l.Left, l.Phase, l.Reason)
 		case *l.Verified:
-			w.line("Left on purpose: %d (%s); freed within %s ms at p99 by %s, read every 50 ms.", l.Left, l.Phase, percentile(l.Freed, 99), l.Source)
+			w.writeLine("Left on purpose: %d (%s); freed within %s ms at p99 by %s, read every 50 ms.", l.Left, l.Phase, percentileText(l.Freed, 99), l.Source)
 		default:
-			w.line("Left on purpose: %d (%s); NOT freed by %s: %d too many after the run.", l.Left, l.Phase, l.Source, *l.Leaked)
+			w.writeLine("Left on purpose: %d (%s); NOT freed by %s: %d too many after the run.", l.Left, l.Phase, l.Source, *l.Leaked)
 		}
 	}
 	for _, e := range p.Events {
@@ -210,22 +210,22 @@ func (w *writer) details(p *result.Penstock) {
 		if e.RecoveryS != nil {
 			text += fmt.Sprintf("; %d requests failed within %.1f s", e.Lost, *e.RecoveryS)
 		}
-		w.line("Event at %.0f s: %s: %s", e.AtS, e.Action, text)
+		w.writeLine("Event at %.0f s: %s: %s", e.AtS, e.Action, text)
 	}
 }
 
-func (w *writer) verdict(p *result.Penstock) {
+func (w *textWriter) writeVerdict(p *result.Penstock) {
 	if p.Verdict.Valid {
-		w.line("\nVerdict: valid.")
+		w.writeLine("\nVerdict: valid.")
 	} else {
-		w.line("\nVerdict: NOT VALID.")
+		w.writeLine("\nVerdict: NOT VALID.")
 	}
 	for _, r := range p.Verdict.Reasons {
 		mark := "note"
 		if r.Invalidates {
 			mark = "not valid"
 		}
-		w.line("  %s: %s.", mark, r.Text)
+		w.writeLine("  %s: %s.", mark, r.Text)
 	}
 }
 
@@ -240,15 +240,15 @@ func twoDecimalsOrDash(v *float64) string {
 	return twoDecimals(*v)
 }
 
-func total(v *int64) string {
+func totalText(v *int64) string {
 	if v == nil {
 		return "-"
 	}
 	return strconv.FormatInt(*v, 10)
 }
 
-// percentile formats a percentile of a distribution, which may be nil.
-func percentile(d *result.Distribution, p float64) string {
+// percentileText formats a percentile of a distribution, which may be nil.
+func percentileText(d *result.Distribution, p float64) string {
 	if d == nil {
 		return "-"
 	}

@@ -10,8 +10,8 @@ import (
 
 // Range of a histogram in microseconds. A latency above an hour counts as an hour.
 const (
-	HistMin = 1
-	HistMax = int64(time.Hour / time.Microsecond)
+	HistogramMinMicros = 1
+	HistogramMaxMicros = int64(time.Hour / time.Microsecond)
 )
 
 // Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits. It also
@@ -27,10 +27,10 @@ type Histogram struct {
 // Record adds a latency in nanoseconds. A negative latency counts as 0.
 func (h *Histogram) Record(ns int64) {
 	if h.H == nil {
-		h.H = hdrhistogram.New(HistMin, HistMax, 3)
+		h.H = hdrhistogram.New(HistogramMinMicros, HistogramMaxMicros, 3)
 	}
 	ns = max(ns, 0)
-	_ = h.H.RecordValue(min((ns+500)/1000, HistMax)) // cannot fail, because the value is in range
+	_ = h.H.RecordValue(min((ns+500)/1000, HistogramMaxMicros)) // cannot fail, because the value is in range
 	ms := float64(ns) / 1e6
 	if h.N++; h.N == 1 {
 		h.low, h.High = ms, ms
@@ -47,7 +47,7 @@ func (h *Histogram) Merge(o *Histogram) {
 		return
 	}
 	if h.N == 0 {
-		h.H = hdrhistogram.New(HistMin, HistMax, 3)
+		h.H = hdrhistogram.New(HistogramMinMicros, HistogramMaxMicros, 3)
 		h.low, h.High = o.low, o.High
 	}
 	h.H.Merge(o.H)

@@ -21,9 +21,9 @@ var (
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
 )
 
-// rates lists the numbers in a Summary that are not latencies and, for each, whether larger is
+// summaryRates lists the numbers in a Summary that are not latencies and, for each, whether larger is
 // better.
-var rates = map[string]struct {
+var summaryRates = map[string]struct {
 	more bool
 	of   func(*Summary) *float64
 }{
@@ -54,7 +54,7 @@ func floatCount(n int) *float64 {
 
 // ParseKey parses a key such as p99_ttft_ms, mean_e2el_ms or max_itl_ms, or the name of a rate.
 func ParseKey(s string) (Key, error) {
-	if _, ok := rates[s]; ok {
+	if _, ok := summaryRates[s]; ok {
 		return Key{Name: s}, nil
 	}
 	rest, ok := strings.CutSuffix(s, "_ms")
@@ -64,11 +64,11 @@ func ParseKey(s string) (Key, error) {
 	}
 	k := Key{Name: name, Stat: stat}
 	known := false
-	for _, m := range Measures() {
+	for _, m := range AllMeasures() {
 		known = known || m == name
 	}
 	if !known {
-		return k, fmt.Errorf("unknown measure %q: there is no %q; latencies are %s", s, name, strings.Join(Measures(), ", "))
+		return k, fmt.Errorf("unknown measure %q: there is no %q; latencies are %s", s, name, strings.Join(AllMeasures(), ", "))
 	}
 	switch stat {
 	case "mean", "median", "std", "min", "max":
@@ -126,7 +126,7 @@ func (d *Distribution) Quantile(p float64) float64 {
 // why.
 func (k Key) FromSummary(s *Summary) (v float64, reason string, ok bool) {
 	if k.Stat == "" {
-		if p := rates[k.Name].of(s); p != nil {
+		if p := summaryRates[k.Name].of(s); p != nil {
 			return *p, "", true
 		}
 	} else if v := k.FromDistribution(s.Latency[k.Name]); !math.IsNaN(v) {
@@ -166,7 +166,7 @@ func (k Key) Unit() string {
 }
 
 // MoreIsBetter reports whether a larger number is an improvement.
-func (k Key) MoreIsBetter() bool { return k.Stat == "" && rates[k.Name].more }
+func (k Key) MoreIsBetter() bool { return k.Stat == "" && summaryRates[k.Name].more }
 
 // NumberText formats v with four significant digits and no exponent.
 func NumberText(v float64) string {

@@ -27,8 +27,8 @@ const (
 	FaultEmpty    = "empty"      // no tokens; the request counts as completed
 )
 
-// Faults returns all stream faults.
-func Faults() []string {
+// StreamFaults returns all stream faults.
+func StreamFaults() []string {
 	return []string{
 		FaultNoEnd, FaultNoDone, FaultUnparsed, FaultAfterEnd, FaultOrder, FaultLost, FaultNoUsage,
 		FaultToolJSON, FaultEmpty,

@@ -21,8 +21,8 @@ const (
 	Connect          = "connect"            // duration of the connect, for new connections only
 )
 
-// Measures returns all measures in the order in which reports list them.
-func Measures() []string {
+// AllMeasures returns all measures in the order in which reports list them.
+func AllMeasures() []string {
 	return []string{TTFT, TTFV, TPOT, ITL, E2EL, TTFTFromSchedule, E2ELFromSchedule, ScheduleDelay, Queue, Connect}
 }
 

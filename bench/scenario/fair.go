@@ -26,16 +26,16 @@ type keySpec struct {
 	Answer int `yaml:"answer"` // number of tokens in each response
 }
 
-// runKey is the id of the key that the run uses.
-const runKey = "bench"
+// runKeyID is the id of the key that the run uses.
+const runKeyID = "bench"
 
-// makeKeys creates a secret for every key in the spec and for the run's key.
-func (f *fleet) makeKeys() {
+// generateKeySecrets creates a secret for every key in the spec and for the run's key.
+func (f *fleet) generateKeySecrets() {
 	if len(f.spec.Keys) == 0 {
 		return
 	}
 	f.Key = "sk-" + rand.Text()
-	f.keys = map[string]string{runKey: f.Key}
+	f.keys = map[string]string{runKeyID: f.Key}
 	for _, k := range f.spec.Keys {
 		f.keys[k.ID] = "sk-" + rand.Text()
 	}
@@ -48,14 +48,14 @@ func (f *fleet) appendKeys(b *strings.Builder) {
 		return
 	}
 	b.WriteString("keys:\n")
-	for _, k := range append([]keySpec{{ID: runKey, Weight: 1}}, f.spec.Keys...) {
+	for _, k := range append([]keySpec{{ID: runKeyID, Weight: 1}}, f.spec.Keys...) {
 		fmt.Fprintf(b, "  - { id: %s, weight: %d, hash: \"sha256:%x\" }\n", k.ID, k.Weight, sha256.Sum256([]byte(f.keys[k.ID])))
 	}
 }
 
-// slots returns the number of calls that a model's engines serve concurrently, or 0 if there is no
+// modelSlots returns the number of calls that a model's engines serve concurrently, or 0 if there is no
 // limit.
-func (s *fleetSpec) slots(model string) int {
+func (s *fleetSpec) modelSlots(model string) int {
 	n := 0
 	for _, e := range s.Engines {
 		if e.serves(model) {
@@ -71,10 +71,10 @@ func (s *fleetSpec) slots(model string) int {
 // canTestFairness reports whether the keys send enough load to show how they share a model. At
 // least two keys must always have waiting calls, and one key must have few calls.
 func (s *fleetSpec) canTestFairness(model string) bool {
-	slots, large, small := s.slots(model), 0, 0
+	slots, large, small := s.modelSlots(model), 0, 0
 	for _, k := range s.Keys {
 		switch {
-		case k.ID == "" || k.ID == runKey || k.Weight < 1 || k.Loops < 1 || k.Prompt < 1 || k.Answer < 1:
+		case k.ID == "" || k.ID == runKeyID || k.Weight < 1 || k.Loops < 1 || k.Prompt < 1 || k.Answer < 1:
 			return false
 		case k.Loops > slots:
 			large++
@@ -97,15 +97,15 @@ type keyService struct {
 	Waits   []time.Duration // waits for a slot, as reported by the edge
 }
 
-func (s *keyService) add(tokens int64, wait time.Duration) {
+func (s *keyService) addCall(tokens int64, wait time.Duration) {
 	s.Calls++
 	s.Tokens += tokens
 	s.Largest = max(s.Largest, tokens)
 	s.Waits = append(s.Waits, wait)
 }
 
-// median returns the median wait, or 0 if there were no calls.
-func (s *keyService) median() time.Duration {
+// medianWait returns the median wait, or 0 if there were no calls.
+func (s *keyService) medianWait() time.Duration {
 	if len(s.Waits) == 0 {
 		return 0
 	}
@@ -151,7 +151,7 @@ func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen stri
 						failed = fmt.Errorf("a call of %s: %w", k.ID, err)
 						stop()
 					default:
-						served[i].add(tokens, wait)
+						served[i].addCall(tokens, wait)
 						if !begun && all(1) {
 							begun = true
 							clear(served)
@@ -172,17 +172,17 @@ func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen stri
 	case !begun || !over || !all(minFairCalls):
 		return "", errors.New("the run ended before enough calls were answered")
 	}
-	return judge(keys, served, f.spec.slots(model))
+	return judgeFairness(keys, served, f.spec.modelSlots(model))
 }
 
-// judge compares each key's service with its weight. It uses tokens and relative waits rather than
+// judgeFairness compares each key's service with its weight. It uses tokens and relative waits rather than
 // absolute times.
 //
 // A key that always has a waiting call must be served in proportion to its weight. The tolerance is
 // 5 % plus the calls that occupy slots when counting starts and when it ends. A key that has fewer
 // calls than there are slots has no backlog. It must wait less than half as long as the key that
 // waits longest.
-func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
+func judgeFairness(keys []keySpec, served []keyService, slots int) (seen string, err error) {
 	var tokens, largest int64
 	weights := 0
 	var longest time.Duration
@@ -191,14 +191,14 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 			weights += k.Weight
 			tokens += served[i].Tokens
 			largest = max(largest, served[i].Largest)
-			longest = max(longest, served[i].median())
+			longest = max(longest, served[i].medianWait())
 		}
 	}
 	var parts []string
 	var wrong []error
 	for i, k := range keys {
 		if k.Loops <= slots {
-			wait := served[i].median()
+			wait := served[i].medianWait()
 			parts = append(parts, fmt.Sprintf("%s waited %d ms (the longest: %d ms)", k.ID, wait.Milliseconds(), longest.Milliseconds()))
 			if wait > longest/2 {
 				wrong = append(wrong, fmt.Errorf("%s, which asks for little, waited %d ms, and the longest of the others %d ms",
@@ -220,7 +220,7 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 // sendCall sends a call with a key, and returns its service and its wait. No two calls with the
 // same key start with the same word, so that no cache makes a call cheaper.
 func (f *fleet) sendCall(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
-	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
+	t, err := client.NewTarget(f.URL, false, client.BearerHeader(f.keys[k.ID]))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -229,7 +229,7 @@ func (f *fleet) sendCall(ctx context.Context, model string, k *keySpec, name str
 	p, err := t.FetchWithoutTimeout(ctx, t.Path+"/v1/chat/completions", body, t.Headers)
 	switch {
 	case err != nil:
-		return 0, 0, errors.New(client.Reason(err))
+		return 0, 0, errors.New(client.DescribeNetworkError(err))
 	case p.Status != 200:
 		return 0, 0, fmt.Errorf("status %d", p.Status)
 	}

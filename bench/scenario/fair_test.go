@@ -33,7 +33,7 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 		{"a small key behind a backlog", service(100_000, 2000, 5*time.Second), service(200_000, 900, time.Second), service(900, 90, 4*time.Second), "one, which asks for little, waited 4000 ms"},
 		{"waits of nothing", service(100_000, 2000, 0), service(200_000, 900, 0), service(900, 90, 0), ""},
 	} {
-		seen, err := judge(keys, []keyService{c.docs, c.code, c.one}, 4)
+		seen, err := judgeFairness(keys, []keyService{c.docs, c.code, c.one}, 4)
 		switch {
 		case c.want == "" && (err != nil || !strings.Contains(seen, "one waited")):
 			t.Errorf("%s: judge = %q, %v; want that one waited", c.name, seen, err)
@@ -63,20 +63,20 @@ func TestFairKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	seen, err := f.Do(context.Background(), "fair sim 500ms")
+	seen, err := f.PerformAction(context.Background(), "fair sim 500ms")
 	if t.Log(seen); err != nil || !strings.Contains(seen, "of the tokens (due: 33.3 %), code ") {
 		t.Errorf("judge = %q, %v; want a third as due and the share of code", seen, err)
 	}
-	if err := f.call(context.Background(), "sim", `"sim":{"tokens":1}`); err != nil {
+	if err := f.makeStreamedCall(context.Background(), "sim", `"sim":{"tokens":1}`); err != nil {
 		t.Errorf("a call of the run's own key: %v", err)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if _, err := f.Do(ended, "fair sim 1ms"); err == nil || !strings.Contains(err.Error(), "the run ended") {
+	if _, err := f.PerformAction(ended, "fair sim 1ms"); err == nil || !strings.Contains(err.Error(), "the run ended") {
 		t.Errorf("a run that has ended: %v", err)
 	}
 	f.keys["code"] = "sk-unknown"
-	if _, err := f.Do(context.Background(), "fair sim 1h"); err == nil || err.Error() != "a call of code: status 401" {
+	if _, err := f.PerformAction(context.Background(), "fair sim 1h"); err == nil || err.Error() != "a call of code: status 401" {
 		t.Errorf("a key that is refused: %v", err)
 	}
 }

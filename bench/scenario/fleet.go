@@ -91,7 +91,7 @@ func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 		}
 		f.engines[e.Name] = one
 	}
-	f.makeKeys()
+	f.generateKeySecrets()
 	if err = f.writeConfig(); err != nil {
 		return f, err
 	}
@@ -160,13 +160,13 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.configPath())
 }
 
-// verbs are the events that act on an engine.
-var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
+// engineEvents are the events that act on an engine.
+var engineEvents = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
 const unknownEventText = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
 	"busy or fair with a model and a duration, or reload"
 
-// Do performs one of these events:
+// PerformAction performs one of these events:
 //
 //   - "crash ENGINE" kills the engine's process.
 //   - "restart ENGINE" starts the process again at the same address.
@@ -181,7 +181,7 @@ const unknownEventText = "%q: want crash, restart, remove, add, wedge or recover
 //     receives more or less than its share of the service.
 //
 // If an event waits for the edge's reaction, Do returns a description of the reaction.
-func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
+func (f *fleet) PerformAction(ctx context.Context, what string) (seen string, err error) {
 	if err := f.performEvent(ctx, what); err != nil {
 		return "", err
 	}
@@ -206,7 +206,7 @@ func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 func (f *fleet) performEvent(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.spec.checkEvent(what); err != nil {
+	if err := f.spec.validateEvent(what); err != nil {
 		return err
 	}
 	verb, name, _ := strings.Cut(what, " ")
@@ -239,7 +239,7 @@ func (f *fleet) performEvent(ctx context.Context, what string) error {
 	return f.reload(ctx)
 }
 
-func (s *fleetSpec) checkEvent(what string) error {
+func (s *fleetSpec) validateEvent(what string) error {
 	verb, name, _ := strings.Cut(what, " ")
 	switch {
 	case what == "reload":
@@ -254,7 +254,7 @@ func (s *fleetSpec) checkEvent(what string) error {
 		if verb == "fair" && !s.canTestFairness(model) {
 			return fmt.Errorf("%q: want engines with concurrency, one key that asks for less than that at once, and two that ask for more", what)
 		}
-	case !slices.Contains(verbs, verb):
+	case !slices.Contains(engineEvents, verb):
 		return fmt.Errorf(unknownEventText, what)
 	case !slices.ContainsFunc(s.Engines, func(e engineSpec) bool { return e.Name == name }):
 		return fmt.Errorf("%q: there is no engine %q", what, name)

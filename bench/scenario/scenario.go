@@ -68,7 +68,7 @@ func parseScenario(b []byte) (*Scenario, error) {
 		if !ok {
 			return nil, fmt.Errorf("%q: want TIME:EVENT", at)
 		}
-		if err := s.Fleet.checkEvent(what); err != nil {
+		if err := s.Fleet.validateEvent(what); err != nil {
 			return nil, err
 		}
 	}

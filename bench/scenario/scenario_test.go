@@ -71,7 +71,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("crash: %d failed, %d completed, event %+v", lost.Total.Failed, lost.Total.Completed, lost.Events[0])
 	}
 	for _, bad := range []string{"crash x", "explode a", ""} {
-		if _, err := f.Do(context.Background(), bad); err == nil {
+		if _, err := f.PerformAction(context.Background(), bad); err == nil {
 			t.Errorf("the event %q happened, want an error", bad)
 		}
 	}

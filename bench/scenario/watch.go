@@ -16,7 +16,7 @@ import (
 // metrics.
 const watchInterval = 100 * time.Millisecond
 
-func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
+func (f *fleet) fetchMetrics(ctx context.Context) (metricsPage, error) {
 	edge, err := client.NewTarget(f.Admin, false, nil)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 	p, err := edge.Fetch(ctx, edge.Path+"/metrics", nil, edge.Headers)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the edge's metrics: %s", client.Reason(err))
+		return nil, fmt.Errorf("the edge's metrics: %s", client.DescribeNetworkError(err))
 	case p.Status != 200:
 		return nil, fmt.Errorf("the edge's metrics: status %d", p.Status)
 	}
@@ -38,9 +38,9 @@ type metricsPage []byte
 // up and not stalled, and its breaker is closed.
 func (p metricsPage) acceptsCalls(engine string) bool {
 	label := "{upstream=" + strconv.Quote(engine) + "}"
-	return client.MetricOf(p, "penstock_upstream_up"+label) == 1 &&
-		client.MetricOf(p, "penstock_upstream_stalled"+label) == 0 &&
-		client.MetricOf(p, "penstock_upstream_breaker_open"+label) == 0
+	return client.MetricValue(p, "penstock_upstream_up"+label) == 1 &&
+		client.MetricValue(p, "penstock_upstream_stalled"+label) == 0 &&
+		client.MetricValue(p, "penstock_upstream_breaker_open"+label) == 0
 }
 
 // waitEngineUse waits until the edge sends calls to the engine. If calls is false, it waits until the edge
@@ -49,7 +49,7 @@ func (f *fleet) waitEngineUse(ctx context.Context, engine string, calls bool) er
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		page, err := f.metrics(ctx)
+		page, err := f.fetchMetrics(ctx)
 		switch {
 		case ctx.Err() != nil && calls:
 			return fmt.Errorf("the run ended before %s was back", engine)
@@ -67,10 +67,10 @@ func (f *fleet) waitEngineUse(ctx context.Context, engine string, calls bool) er
 	}
 }
 
-// silentCalls contains members of two calls during which an engine is silent. The first has a long
+// silentEngineCalls contains members of two calls during which an engine is silent. The first has a long
 // prefill in three chunks. In the second, the engine buffers a tool call until it is complete. The
 // simulator injects the faults that the calls request.
-var silentCalls = [...]string{
+var silentEngineCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
 		`"parameters":{"type":"object","properties":{"key":{"type":"string"}}}}}],"sim":{"fault":"buffered-call=%s"}`,
@@ -87,9 +87,11 @@ func (f *fleet) runBusyEvent(ctx context.Context, model, silence string) (seen s
 		defer done()
 		alarm = f.watchForOutage(watching, model)
 	})
-	failed := make([]error, 2*len(silentCalls))
+	failed := make([]error, 2*len(silentEngineCalls))
 	for i := range failed {
-		calls.Go(func() { failed[i] = f.call(ctx, model, fmt.Sprintf(silentCalls[i%len(silentCalls)], silence)) })
+		calls.Go(func() {
+			failed[i] = f.makeStreamedCall(ctx, model, fmt.Sprintf(silentEngineCalls[i%len(silentEngineCalls)], silence))
+		})
 	}
 	calls.Wait()
 	done()
@@ -107,7 +109,7 @@ func (f *fleet) watchForOutage(ctx context.Context, model string) error {
 			return nil
 		case <-tick.C:
 		}
-		page, err := f.metrics(ctx)
+		page, err := f.fetchMetrics(ctx)
 		if err != nil {
 			continue
 		}
@@ -119,17 +121,17 @@ func (f *fleet) watchForOutage(ctx context.Context, model string) error {
 	}
 }
 
-// call makes a streamed call and reads the response to its end.
-func (f *fleet) call(ctx context.Context, model, more string) error {
+// makeStreamedCall makes a streamed call and reads the response to its end.
+func (f *fleet) makeStreamedCall(ctx context.Context, model, more string) error {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Are you there?"}],%s}`, model, more)
-	t, err := client.NewTarget(f.URL, false, client.Bearer(f.Key))
+	t, err := client.NewTarget(f.URL, false, client.BearerHeader(f.Key))
 	if err != nil {
 		return err
 	}
 	p, err := t.FetchWithoutTimeout(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers)
 	switch {
 	case err != nil:
-		return fmt.Errorf("a silent call: %s", client.Reason(err))
+		return fmt.Errorf("a silent call: %s", client.DescribeNetworkError(err))
 	case p.Status != 200:
 		return fmt.Errorf("a silent call: status %d", p.Status)
 	case bytes.Contains(p.Body, []byte(`"error"`)), !bytes.HasSuffix(p.Body, []byte("data: [DONE]\n\n")):

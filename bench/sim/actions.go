@@ -20,16 +20,16 @@ var auxiliaryHandlers = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)
 }{
-	"/tokenize":                 {"vllm llamacpp sglang openai", tokenize},
-	"/v1/messages/count_tokens": {"vllm llamacpp", countTokens},
-	"/models/load":              {"llamacpp-router", loadOrUnload},
-	"/models/unload":            {"llamacpp-router", loadOrUnload},
+	"/tokenize":                 {"vllm llamacpp sglang openai", serveTokenize},
+	"/v1/messages/count_tokens": {"vllm llamacpp", serveCountTokens},
+	"/models/load":              {"llamacpp-router", loadOrUnloadModel},
+	"/models/unload":            {"llamacpp-router", loadOrUnloadModel},
 	"/v1/load_lora_adapter":     {"vllm", loadAdapter},
 	"/v1/unload_lora_adapter":   {"vllm", unloadAdapter},
 }
 
-// tokenize answers /tokenize with the correct number of tokens, but with made-up ids.
-func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
+// serveTokenize answers /tokenize with the correct number of tokens, but with made-up ids.
+func serveTokenize(e *Engine, x *exchange, v *fastjson.Value) {
 	var q generate.Request
 	d := newDecoder(x)
 	q.Prompt.Reset(e.o.Seed)
@@ -51,23 +51,23 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		if i > 0 {
 			ids = append(ids, ',')
 		}
-		ids = strconv.AppendUint(ids, textgen.Mix(q.Prompt.Hash, uint64(i))%32000, 10)
+		ids = strconv.AppendUint(ids, textgen.MixHash(q.Prompt.Hash, uint64(i))%32000, 10)
 	}
 	if x.p.Family == "llamacpp" {
 		if v.GetBool("with_pieces") {
 			ids = append(bytes.ReplaceAll(append([]byte(`{"id":`), ids...), []byte(","), []byte(`,"piece":"?"},{"id":`)),
 				`,"piece":"?"}`...)
 		}
-		x.json(fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
+		x.replyJSON(fmt.Appendf(nil, `{"tokens":[%s]}`, ids))
 		return
 	}
-	x.json(fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen,
+	x.replyJSON(fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[%s],"token_strs":null}`, n, e.o.MaxModelLen,
 		ids))
 }
 
-// countTokens answers requests to count tokens in the Messages API. It counts all text in system,
+// serveCountTokens answers requests to count tokens in the Messages API. It counts all text in system,
 // messages and tools.
-func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
+func serveCountTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)
 	var walk func(v *fastjson.Value)
@@ -100,16 +100,16 @@ func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	if tools := v.Get("tools"); tools != nil {
 		walk(tools)
 	}
-	x.json(fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
+	x.replyJSON(fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
 }
 
-func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
+func loadOrUnloadModel(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("model"))
 	if _, ok := e.resolveModel(name); !ok {
 		x.replyError(x.p.UnknownModelError(name))
 		return
 	}
-	load, was := x.req.path == "/models/load", e.loaded.Has(name)
+	load, was := x.req.path == "/models/load", e.loaded.IsLoaded(name)
 	switch {
 	case load && was:
 		x.replyError(profile.APIError{Status: 400, Message: "model is already running"})
@@ -122,7 +122,7 @@ func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	default:
 		e.loaded.Unload(name)
 	}
-	x.json([]byte(`{"success":true}`))
+	x.replyJSON([]byte(`{"success":true}`))
 }
 
 // loadAdapter adds a LoRA adapter to the served models, like a vLLM that allows this at run time.

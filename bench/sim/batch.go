@@ -21,7 +21,7 @@ func (w *slowdown) clear() {
 
 func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-func (w *slowdown) scale(d time.Duration) time.Duration {
+func (w *slowdown) scaleDuration(d time.Duration) time.Duration {
 	bits := w.slowFactor.Load()
 	if bits == 0 || d == 0 {
 		return d
@@ -44,7 +44,8 @@ const stallPollInterval = 50 * time.Millisecond
 // waitStall waits until the stall has ended. It returns false if the client left.
 func (w *slowdown) waitStall(out *bodyWriter) bool {
 	for d := w.stallLeft(); d > 0; d = w.stallLeft() {
-		if !out.flush() || !out.client.pause(min(d, stallPollInterval)) { // pause only briefly, because Reset may end the stall
+		// pause only briefly, because Reset may end the stall.
+		if !out.flush() || !out.client.pause(min(d, stallPollInterval)) {
 			return false
 		}
 	}
@@ -59,9 +60,9 @@ func (a *answer) prefillEnd(tokens int) (due time.Time, read time.Duration) {
 		return now.Add(time.Duration(a.x.knobs.TTFT)), 0
 	}
 	if e.o.PrefillRate > 0 {
-		read = e.slowdown.scale(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
+		read = e.slowdown.scaleDuration(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
 	}
-	wait := e.slowdown.scale(e.o.Latency)
+	wait := e.slowdown.scaleDuration(e.o.Latency)
 	if !e.o.SharedPrefill {
 		return now.Add(wait + read), 0
 	}
@@ -82,10 +83,10 @@ func (a *answer) tokenGap() time.Duration {
 		d += o.BatchCost * time.Duration(max(0, a.e.slots.Running()-1))
 	}
 	if o.Jitter > 0 {
-		u := float64(textgen.Mix(a.q.Prompt.Hash^o.Seed, uint64(a.state.Spoken)+7)>>11) / (1 << 52)
+		u := float64(textgen.MixHash(a.q.Prompt.Hash^o.Seed, uint64(a.state.Spoken)+7)>>11) / (1 << 52)
 		d = time.Duration(float64(d) * (1 + o.Jitter*(u-1)))
 	}
-	return a.e.slowdown.scale(d)
+	return a.e.slowdown.scaleDuration(d)
 }
 
 // throughput returns the total number of tokens per second that the given number of running
@@ -94,22 +95,22 @@ func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
 	}
-	gap := e.slowdown.scale(time.Duration(float64(time.Second)/e.o.TokenRate) + e.o.BatchCost*time.Duration(running-1))
+	gap := e.slowdown.scaleDuration(time.Duration(float64(time.Second)/e.o.TokenRate) + e.o.BatchCost*time.Duration(running-1))
 	return float64(running) / gap.Seconds()
 }
 
-// waitWhileHeld waits while the engine is stalled, or while a preempted request has no slot. It
+// waitStallOrPreemption waits while the engine is stalled, or while a preempted request has no slot. It
 // adds the waiting time to tick, so that all later steps are delayed by the same time. It returns
 // false if the client left.
-func (a *answer) waitWhileHeld(tick *time.Time) bool {
+func (a *answer) waitStallOrPreemption(tick *time.Time) bool {
 	e, x := a.e, a.x
-	if !a.slotHolder.Evicted() && e.slowdown.stallLeft() == 0 {
+	if !a.slotHolder.WasPreempted() && e.slowdown.stallLeft() == 0 {
 		return true
 	}
 	if !x.out.flush() {
 		return false
 	}
-	if a.slotHolder.Evicted() {
+	if a.slotHolder.WasPreempted() {
 		e.counters.preempted.Add(1)
 		if err := e.slots.Requeue(a.slotHolder, x.client.stopSignal()); err != nil {
 			a.slotHolder, x.client.lost = nil, true
@@ -142,7 +143,7 @@ const (
 func (a *answer) waitUnstreamed(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
-		a.addTokens(a.tokensUpTo(done) - a.state.Spoken)
+		a.addTokens(a.tokensAfterSteps(done) - a.state.Spoken)
 		if done == steps {
 			return true
 		}
@@ -151,14 +152,14 @@ func (a *answer) waitUnstreamed(steps int) bool {
 		if gap > 0 {
 			n = min(n, max(1, int(strideTime/gap)))
 		}
-		if gap <= 0 && a.e.slowdown.stallLeft() == 0 && !a.slotHolder.Evicted() {
+		if gap <= 0 && a.e.slowdown.stallLeft() == 0 && !a.slotHolder.WasPreempted() {
 			done += n
 			continue
 		}
 		tick = tick.Add(time.Duration(n) * gap)
-		if !a.x.client.pauseUntil(tick) || !a.waitWhileHeld(&tick) {
+		if !a.x.client.pauseUntil(tick) || !a.waitStallOrPreemption(&tick) {
 			if a.slotHolder != nil && gap > 0 { // count the tokens that have been generated so far
-				a.addTokens(a.tokensUpTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.state.Spoken)
+				a.addTokens(a.tokensAfterSteps(done+max(0, n-1-int(time.Until(tick)/gap))) - a.state.Spoken)
 			}
 			return false
 		}
@@ -166,7 +167,7 @@ func (a *answer) waitUnstreamed(steps int) bool {
 	}
 }
 
-func (a *answer) tokensUpTo(steps int) int {
+func (a *answer) tokensAfterSteps(steps int) int {
 	n := 0
 	for i := range a.choices {
 		n += min(a.choices[i].Total, steps)

@@ -99,7 +99,7 @@ func TestPreemption(t *testing.T) {
 				t.Errorf("stream %q: the younger one took %v", stream, second)
 			}
 			synctest.Wait()
-			used, _ := e.slots.Capacity()
+			used, _ := e.slots.UsedTokensAndSlots()
 			if s := e.Stats(); s.Preempted != 1 || s.Completed != 2 || s.Tokens != 120 || used != 0 || s.Running != 0 {
 				t.Errorf("stream %q: stats %+v, room %d", stream, s, used)
 			}
@@ -123,7 +123,7 @@ func TestPreemptedClientLeaves(t *testing.T) {
 		_ = c.Close()
 		<-took
 		synctest.Wait()
-		used, _ := e.slots.Capacity()
+		used, _ := e.slots.UsedTokensAndSlots()
 		if s := e.Stats(); s.Aborted != 1 || s.Waiting != 0 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}
@@ -142,8 +142,9 @@ func TestEventsHappen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.Do(stall)
-			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond { // an unstreamed response notices within 20 ms
+			e.PerformAction(stall)
+			// An unstreamed response notices within 20 ms.
+			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond {
 				t.Errorf("stream %q: with a stall of 1 s it took %v", stream, d)
 			}
 		}
@@ -151,7 +152,7 @@ func TestEventsHappen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Do(slow)
+		e.PerformAction(slow)
 		timeRequest(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":11}`), took)
 		if d := <-took; d.Round(time.Millisecond) != time.Second {
 			t.Errorf("ten times slower it took %v", d)
@@ -213,7 +214,7 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 	if resp, body := sendRequest(t, e, "POST", "/sim/event", `{"do":"slots=3"}`); resp.StatusCode != 200 {
 		t.Errorf("event: %d %s, want 200", resp.StatusCode, body)
 	}
-	eventually(t, "three slots", func() bool { _, n := e.slots.Capacity(); return n == 3 })
+	eventually(t, "three slots", func() bool { _, n := e.slots.UsedTokensAndSlots(); return n == 3 })
 	if resp, _ := sendRequest(t, e, "POST", "/sim/event", `{"do":"explode"}`); resp.StatusCode != 400 {
 		t.Errorf("unknown event: %d", resp.StatusCode)
 	}

@@ -32,8 +32,8 @@ type bodyWriter struct {
 // isEnded reports whether nothing more can be written to the response.
 func (w *bodyWriter) isEnded() bool { return w.client.lost || w.broken }
 
-// put appends p to the body. If the body is chunked, p becomes one chunk.
-func (w *bodyWriter) put(p []byte) {
+// appendBody appends p to the body. If the body is chunked, p becomes one chunk.
+func (w *bodyWriter) appendBody(p []byte) {
 	if w.noBody || len(p) == 0 || w.isEnded() {
 		return
 	}
@@ -44,12 +44,12 @@ func (w *bodyWriter) put(p []byte) {
 		w.gzOut.Reset()
 	}
 	if w.t.Piece == 0 {
-		w.frame(p)
+		w.appendFramed(p)
 		return
 	}
 	for len(p) > 0 && !w.client.lost {
-		n := min(len(p), 1+int(w.random()%uint64(w.t.Piece)))
-		w.frame(p[:n])
+		n := min(len(p), 1+int(w.nextRandom()%uint64(w.t.Piece)))
+		w.appendFramed(p[:n])
 		w.flush()
 		p = p[n:]
 		if w.t.PieceGap > 0 {
@@ -58,12 +58,12 @@ func (w *bodyWriter) put(p []byte) {
 	}
 }
 
-func (w *bodyWriter) chunked() bool {
-	return w.framing == fault.ByChunks || w.framing == fault.TEAndLength
+func (w *bodyWriter) isChunked() bool {
+	return w.framing == fault.FramingChunks || w.framing == fault.FramingTEAndLength
 }
 
-func (w *bodyWriter) frame(p []byte) {
-	if !w.chunked() {
+func (w *bodyWriter) appendFramed(p []byte) {
+	if !w.isChunked() {
 		w.out = append(w.out, p...)
 		return
 	}
@@ -76,7 +76,7 @@ func (w *bodyWriter) frame(p []byte) {
 func (w *bodyWriter) flush() bool {
 	if len(w.out) > 0 && !w.client.lost {
 		if w.t.DripBody > 0 && w.headWritten {
-			w.drip(w.t.DripBody)
+			w.writeByteByByte(w.t.DripBody)
 		} else if _, err := w.nc.Write(w.out); err != nil {
 			w.writeFailed = true
 			w.client.lost = !w.client.stubborn
@@ -86,7 +86,7 @@ func (w *bodyWriter) flush() bool {
 	return !w.isEnded()
 }
 
-func (w *bodyWriter) drip(gap time.Duration) {
+func (w *bodyWriter) writeByteByByte(gap time.Duration) {
 	for i := range w.out {
 		if i > 0 && !w.client.pause(gap) {
 			break
@@ -99,26 +99,26 @@ func (w *bodyWriter) drip(gap time.Duration) {
 	w.out = w.out[:0]
 }
 
-// end appends the end of the body, and any bytes that a fault adds after the end.
-func (w *bodyWriter) end() {
+// appendEnd appends the end of the body, and any bytes that a fault adds after the end.
+func (w *bodyWriter) appendEnd() {
 	if w.gz != nil {
 		_ = w.gz.Close()
 		if p := bytes.Clone(w.gzOut.Bytes()); len(p) > 0 && !w.noBody {
-			w.frame(p)
+			w.appendFramed(p)
 		}
 	}
-	if w.chunked() && !w.noBody {
+	if w.isChunked() && !w.noBody {
 		w.out = append(w.out, "0\r\n\r\n"...)
 	}
 	w.out = append(w.out, w.t.Surplus...)
 }
 
-// repeat writes the same bytes until the client leaves or has read a gigabyte. The limit protects
+// repeatUntilClosed writes the same bytes until the client leaves or has read a gigabyte. The limit protects
 // the machine against a client that never stops reading.
-func (w *bodyWriter) repeat(p []byte) {
+func (w *bodyWriter) repeatUntilClosed(p []byte) {
 	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {
-		if w.framing == fault.ByChunks {
-			w.frame(p)
+		if w.framing == fault.FramingChunks {
+			w.appendFramed(p)
 		} else {
 			w.out = append(w.out, p...)
 		}
@@ -131,38 +131,38 @@ func (w *bodyWriter) repeat(p []byte) {
 // padBegin and padEnd enclose the filler in the JSON member that makes a response larger.
 const padBegin, padEnd = `"padding":"`, `",`
 
-// padding returns how many bytes a fault adds to a JSON body.
-func (w *bodyWriter) padding(body []byte) int {
+// paddingSize returns how many bytes a fault adds to a JSON body.
+func (w *bodyWriter) paddingSize(body []byte) int {
 	if w.t.Pad == 0 || len(body) < 3 || body[0] != '{' || w.t.Gzip {
 		return 0
 	}
 	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
 }
 
-// putPadded writes a JSON object with n additional bytes. It never holds all of these bytes in
+// writePadded writes a JSON object with n additional bytes. It never holds all of these bytes in
 // memory.
-func (w *bodyWriter) putPadded(body []byte, n int) {
+func (w *bodyWriter) writePadded(body []byte, n int) {
 	filler := bytes.Repeat([]byte("w"), 64<<10)
 	fill := func() {
 		for left := n - len(padBegin) - len(padEnd); left > 0 && w.flush() && !w.client.hasLeft(); left -= len(filler) {
-			w.put(filler[:min(left, len(filler))])
+			w.appendBody(filler[:min(left, len(filler))])
 		}
 	}
 	if w.t.PadEnd {
-		w.put(append(body[:len(body)-1:len(body)-1], ',')) // replaces the comma in padEnd
-		w.put([]byte(padBegin))
+		w.appendBody(append(body[:len(body)-1:len(body)-1], ',')) // replaces the comma in padEnd
+		w.appendBody([]byte(padBegin))
 		fill()
-		w.put([]byte(`"}`))
+		w.appendBody([]byte(`"}`))
 		return
 	}
-	w.put([]byte("{" + padBegin))
+	w.appendBody([]byte("{" + padBegin))
 	fill()
-	w.put(append([]byte(padEnd), body[1:]...))
+	w.appendBody(append([]byte(padEnd), body[1:]...))
 }
 
-// random returns pseudo-random numbers that determine how a response is split into pieces. The
+// nextRandom returns pseudo-random numbers that determine how a response is split into pieces. The
 // numbers are the same in every run.
-func (w *bodyWriter) random() uint64 {
+func (w *bodyWriter) nextRandom() uint64 {
 	w.rng++
-	return textgen.Mix(w.rng, w.seed)
+	return textgen.MixHash(w.rng, w.seed)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	parsers     fastjson.ParserPool
+	parserPool  fastjson.ParserPool
 	requestPool = sync.Pool{New: func() any { return new(generate.Request) }}
 )
 
@@ -30,36 +30,36 @@ func newDecoder(x *exchange) *generate.Decoder {
 	}
 }
 
-func chat(x *exchange) { serveText(x, "", newDecoder(x).Chat) }
+func serveChat(x *exchange) { serveTextGeneration(x, "", newDecoder(x).DecodeChat) }
 
 type decodeFunc = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// serveText answers a text generation request in any dialect. For a legacy completion, legacy is
+// serveTextGeneration answers a text generation request in any dialect. For a legacy completion, legacy is
 // the prefix of the completion id. Otherwise, legacy is empty.
-func serveText(x *exchange, legacy string, read decodeFunc) {
+func serveTextGeneration(x *exchange, legacy string, read decodeFunc) {
 	q := requestPool.Get().(*generate.Request)
 	defer requestPool.Put(q)
-	p := parsers.Get()
-	v, err := generate.Parse(p, x.req.body)
+	p := parserPool.Get()
+	v, err := generate.ParseBody(p, x.req.body)
 	if err == nil {
 		err = read(v, q)
 	}
-	parsers.Put(p)
+	parserPool.Put(p)
 	x.releaseBody()
 	if err != nil {
 		x.replyError(*err)
 		return
 	}
-	if !x.misbehave() {
-		complete(x, q, legacy)
+	if !x.injectResponseFault() {
+		processRequest(x, q, legacy)
 	}
 }
 
-// withJSON passes the request's JSON body to do. If the body is not JSON, it answers with an error.
-func withJSON(x *exchange, do func(v *fastjson.Value)) {
-	p := parsers.Get()
-	defer parsers.Put(p)
-	v, err := generate.Parse(p, x.req.body)
+// withJSONBody passes the request's JSON body to do. If the body is not JSON, it answers with an error.
+func withJSONBody(x *exchange, do func(v *fastjson.Value)) {
+	p := parserPool.Get()
+	defer parserPool.Put(p)
+	v, err := generate.ParseBody(p, x.req.body)
 	if err != nil {
 		x.replyError(*err)
 		return
@@ -76,40 +76,41 @@ type answer struct {
 	writer *chatWriter
 
 	limit   int // maximum number of tokens in a choice
-	choices []generate.Plan
+	choices []generate.ChoicePlan
 
 	arrived, admitted, first time.Time
 	slotHolder               *scheduler.SlotHolder // nil while the request has no slot
-	releaseModel             func()                // releases the model loaded for the request; nil if none was loaded
+	// Releases the model loaded for the request; nil if none was loaded.
+	releaseModel func()
 }
 
-// complete processes a request, which includes queueing, prefill and decoding.
-func complete(x *exchange, q *generate.Request, id string) {
+// processRequest processes a request, which includes queueing, prefill and decoding.
+func processRequest(x *exchange, q *generate.Request, id string) {
 	e := x.e
 	legacy := id != ""
 	a := newAnswer(x, q)
 	switch x.t.Flip {
-	case fault.FlipStream:
+	case fault.WrongFormatStream:
 		a.state.Stream = true
-	case fault.FlipPlain:
+	case fault.WrongFormatPlain:
 		a.state.Stream = false
 	}
 	if err := a.checkContext(); err != nil {
-		a.refuse(*err, x.p.LongInBand)
+		a.refuseRequest(*err, x.p.LongInBand)
 		return
 	}
 	a.state.ID = id
 	if id == "" {
-		a.state.ID = x.p.AnswerID.Make(e.nextID())
+		a.state.ID = x.p.AnswerID.FormatID(e.nextID())
 	}
-	defer a.release()
-	if !a.acquireSlot() || !a.prefill() {
+	defer a.releaseSlot()
+	if !a.acquireSlot() || !a.waitPrefill() {
 		return
 	}
 	d := newDecoder(x)
-	a.choices = make([]generate.Plan, q.N)
+	a.choices = make([]generate.ChoicePlan, q.N)
 	for i := range a.choices {
-		a.choices[i] = d.Plan(q, i, a.limit)
+		a.choices[i] = d.PlanChoice(q, i, a.limit)
 	}
 	a.state.Calls, a.writer = q.Calls, newChatWriter(a, legacy)
 	a.first = time.Now()
@@ -125,8 +126,8 @@ func complete(x *exchange, q *generate.Request, id string) {
 func newAnswer(x *exchange, q *generate.Request) *answer {
 	a := &answer{e: x.e, x: x, q: q, limit: 1}
 	a.state = responseState{
-		Faults: &x.t, Model: q.Model, Created: now(), Now: now, Stream: q.Stream,
-		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.sendEvent,
+		Faults: &x.t, Model: q.Model, Created: unixNow(), Now: unixNow, Stream: q.Stream,
+		Prompt: q.Prompt.Tokens(), Timings: a.timingsJSON, Event: x.sendEvent,
 	}
 	return a
 }
@@ -141,12 +142,12 @@ func (a *answer) acquireSlot() bool {
 	if e.o.CacheTokens > 0 {
 		shared = a.q.Prompt.Blocks
 	}
-	t, err := e.slots.Enter(x.client.stopSignal(), a.state.Prompt, shared, a.q.Prompt.Priority)
+	t, err := e.slots.Acquire(x.client.stopSignal(), a.state.Prompt, shared, a.q.Prompt.Priority)
 	if err != nil {
-		if errors.Is(err, scheduler.ErrGone) {
+		if errors.Is(err, scheduler.ErrClientLeft) {
 			x.client.lost = true
 		} else {
-			a.refuse(x.p.QueueFullError(), x.p.FullInBand)
+			a.refuseRequest(x.p.QueueFullError(), x.p.FullInBand)
 		}
 		return false
 	}
@@ -154,7 +155,7 @@ func (a *answer) acquireSlot() bool {
 	if x.p.Loads {
 		cold := e.loaded.Load(a.q.Model)
 		a.releaseModel = e.loaded.BeginUse(a.q.Model, x.c.reset)
-		if cold && !x.client.pause(loadTime) {
+		if cold && !x.client.pause(modelLoadTime) {
 			return false
 		}
 	} else if slices.Contains(*e.adapters.Load(), a.q.Model) {
@@ -162,21 +163,21 @@ func (a *answer) acquireSlot() bool {
 	}
 	e.times.queue.Observe(a.admitted.Sub(a.arrived))
 	if x.t.Hold {
-		x.client.hang()
+		x.client.waitUntilLeft()
 		return false
 	}
 	return true
 }
 
-// release frees the slot. Further calls have no effect.
-func (a *answer) release() {
+// releaseSlot frees the slot. Further calls have no effect.
+func (a *answer) releaseSlot() {
 	if a.slotHolder == nil {
 		return
 	}
 	if a.releaseModel != nil {
 		a.releaseModel()
 	}
-	a.e.slots.Leave(a.slotHolder)
+	a.e.slots.Release(a.slotHolder)
 	a.slotHolder = nil
 	a.e.times.e2e.Observe(time.Since(a.arrived))
 }
@@ -184,7 +185,7 @@ func (a *answer) release() {
 // addTokens counts n generated tokens.
 func (a *answer) addTokens(n int) {
 	a.state.Spoken += n
-	a.e.slots.Grow(a.slotHolder, n)
+	a.e.slots.AddTokens(a.slotHolder, n)
 	a.e.counters.generated.Add(int64(n))
 	a.e.counters.steps.Add(1)
 }
@@ -205,25 +206,25 @@ func (a *answer) checkContext() *profile.APIError {
 	if !over {
 		return nil
 	}
-	err := a.e.pages.TooLong(a.state.Prompt, want, size)
+	err := a.e.pages.TooLongError(a.state.Prompt, want, size)
 	return &err
 }
 
-// refuse answers a request that is too long, or that arrived while the queue was full. If inBand is
+// refuseRequest answers a request that is too long, or that arrived while the queue was full. If inBand is
 // true and the client requested a stream, the error is sent in the stream, after status 200.
-func (a *answer) refuse(err profile.APIError, inBand bool) {
+func (a *answer) refuseRequest(err profile.APIError, inBand bool) {
 	if !inBand || !a.state.Stream {
 		a.x.replyError(err)
 		return
 	}
-	a.x.sse()
-	a.x.streamError(err, a.x.p.ErrorDone)
+	a.x.beginEventStream()
+	a.x.sendStreamError(err, a.x.p.ErrorDone)
 }
 
-// prefill waits until the first token is due. It returns false if the client left.
-func (a *answer) prefill() bool {
+// waitPrefill waits until the first token is due. It returns false if the client left.
+func (a *answer) waitPrefill() bool {
 	x, e := a.x, a.e
-	x.freeSlot = a.release
+	x.freeSlot = a.releaseSlot
 	a.state.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.state.Prompt)
 	if e.o.SharedPrefill {
 		// Prompts are read in order, so later prompts will find the blocks of this prompt in the
@@ -235,7 +236,7 @@ func (a *answer) prefill() bool {
 		due, read = time.Now().Add(x.t.Prefill), 0
 	}
 	if a.state.Stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.DripHead > 0) {
-		x.sse()
+		x.beginEventStream()
 		if !x.out.flush() {
 			return false
 		}
@@ -245,7 +246,7 @@ func (a *answer) prefill() bool {
 			e.prefillLine.ReturnUnused(read, due)
 			return false
 		}
-		x.stream.comment()
+		x.stream.appendComment()
 		if !x.out.flush() {
 			return false
 		}
@@ -274,7 +275,7 @@ func prefillChunks(a *answer, due time.Time) bool {
 	return true
 }
 
-func (a *answer) timings() []byte {
+func (a *answer) timingsJSON() []byte {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	read, wrote := ms(a.first.Sub(a.admitted)), ms(time.Since(a.first))
 	n, m := max(1, a.state.Prompt-a.state.Cached), max(1, a.state.Spoken)
@@ -286,6 +287,6 @@ func (a *answer) timings() []byte {
 		1000*float64(m)/max(wrote, 0.001))
 }
 
-// loadTime is how long an on-demand engine takes to load a model. The recorded router took this
+// modelLoadTime is how long an on-demand engine takes to load a model. The recorded router took this
 // long for a tiny model.
-const loadTime = 50 * time.Millisecond
+const modelLoadTime = 50 * time.Millisecond

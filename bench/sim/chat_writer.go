@@ -36,7 +36,7 @@ type chatWriter struct {
 	state     *responseState
 	stream    *eventWriter
 	q         *generate.Request
-	choices   []generate.Plan
+	choices   []generate.ChoicePlan
 	usageEach bool // every chunk contains usage
 	usageLast bool // the client requested usage
 	nullUsage bool // every chunk except the last contains "usage":null
@@ -62,7 +62,8 @@ type delta struct {
 	Role, Legacy                           bool
 	Text                                   string // contents of a JSON string
 	Call                                   int
-	ID, Name, Rest, Args                   string // parts of a tool call; Rest is the remaining part of the name
+	// Parts of a tool call; Rest is the remaining part of the name.
+	ID, Name, Rest, Args string
 }
 
 // deltaKey identifies chunks that differ only in the text of their delta.
@@ -81,32 +82,32 @@ func newChatWriter(a *answer, legacy bool) *chatWriter {
 	switch a.x.t.Usage {
 	case fault.UsageNever:
 		w.usageEach, w.usageLast = false, false
-	case fault.UsageEvery:
+	case fault.UsageEveryChunk:
 		w.usageEach = true
 	}
-	w.nullUsage = a.x.p.Is("sglang tgi") || a.x.p.Family == "openai" && w.usageLast
+	w.nullUsage = a.x.p.MatchesAny("sglang tgi") || a.x.p.Family == "openai" && w.usageLast
 	return w
 }
 
-func (w *chatWriter) content(text string) []byte {
+func (w *chatWriter) contentChunkJSON(text string) []byte {
 	p := profile.Piece{Kind: profile.PieceText, Word: textgen.NewWord(text)}
-	return w.render(&chunk{Choice: true, Delta: w.delta(&p, false)})
+	return w.renderChunk(&chunk{Choice: true, Delta: w.deltaJSON(&p, false)})
 }
 
-// begin sends the opening chunk of a choice if the engine sends one.
-func (w *chatWriter) begin(i int, c *generate.Plan) bool {
-	w.stream.join(w.p.Joins)
+// beginChoice sends the opening chunk of a choice if the engine sends one.
+func (w *chatWriter) beginChoice(i int, c *generate.ChoicePlan) bool {
+	w.stream.shareChunk(w.p.Joins)
 	if w.p.Family == "sglang" {
 		w.created = w.state.Now()
 	}
-	if c.Opened || w.legacy || w.p.Roles != profile.RoleAlone {
+	if c.Opened || w.legacy || w.p.Roles != profile.RoleSeparateChunk {
 		return true
 	}
 	c.Opened = true
 	return w.send(&chunk{Choice: true, Index: i, Delta: w.p.RoleDelta})
 }
 
-func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
+func (w *chatWriter) writePiece(i int, c *generate.ChoicePlan, p profile.Piece) bool {
 	if p.Kind == profile.PieceThought && w.q.Hush {
 		return true
 	}
@@ -114,7 +115,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	c.Opened = true
 	// TGI sends no separate final chunk if the text was cut off at the token limit.
 	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.state.Faults.NoFinish
-	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
+	if ends || w.usageEach || p.Kind == profile.PieceCompleteCall || w.q.Logprobs && p.Kind == profile.PieceText {
 		return w.writeRichChunk(i, c, p, first, ends)
 	}
 	around := w.chunkFrame(deltaKey{i, p.Call, p.Kind, first})
@@ -124,10 +125,10 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 
 // writeRichChunk writes a chunk that contains more than the text of a token, such as a finish reason or
 // logprobs.
-func (w *chatWriter) writeRichChunk(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
-	one := chunk{Choice: true, Index: i, Delta: w.delta(&p, first)}
+func (w *chatWriter) writeRichChunk(i int, c *generate.ChoicePlan, p profile.Piece, first, ends bool) bool {
+	one := chunk{Choice: true, Index: i, Delta: w.deltaJSON(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
-		one.Logprobs = w.logprobs([]textgen.Word{p.Word})
+		one.Logprobs = w.logprobsJSON([]textgen.Word{p.Word})
 	}
 	if ends {
 		c.Closed, one.Finish = true, c.Finish
@@ -144,15 +145,15 @@ func (w *chatWriter) chunkFrame(key deltaKey) [2]string {
 	around, known := w.cachedChunks[key]
 	if !known {
 		p := profile.Piece{Kind: key.kind, Call: key.call, Word: textgen.Word{Escaped: textPlaceholder}}
-		text := w.render(&chunk{Choice: true, Index: key.index, Delta: w.delta(&p, key.first)})
+		text := w.renderChunk(&chunk{Choice: true, Index: key.index, Delta: w.deltaJSON(&p, key.first)})
 		around[0], around[1], _ = strings.Cut(string(text), textPlaceholder)
 		w.cachedChunks[key] = around
 	}
 	return around
 }
 
-func (w *chatWriter) end(i int, c *generate.Plan) bool {
-	w.stream.join(w.p.Joins) // if this choice is the last, its end shares a chunk with the usage
+func (w *chatWriter) endChoice(i int, c *generate.ChoicePlan) bool {
+	w.stream.shareChunk(w.p.Joins) // if this choice is the last, its end shares a chunk with the usage
 	end := chunk{Choice: true, Index: i, Delta: w.p.EndDelta, Finish: c.Finish, Stopped: c.Stopped}
 	if w.legacy {
 		end.Delta = `""`
@@ -160,18 +161,18 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	last := allClosed(w.choices)
 	if w.p.Family == "llamacpp" && last {
 		if w.legacy && w.usageLast { // llama.cpp sends no usage chunk for legacy completions
-			end.Usage = w.usage()
+			end.Usage = w.usageJSON()
 		}
 		if w.legacy || !w.hasUsageChunk() {
 			end.Took = string(w.state.Timings())
 		}
 	}
 	if w.state.Faults.Usage == fault.UsageOnFinish && last {
-		end.Usage = w.usage()
+		end.Usage = w.usageJSON()
 	}
 	ok := w.send(&end)
 	if !last {
-		w.stream.join(false)
+		w.stream.shareChunk(false)
 	}
 	return ok
 }
@@ -188,7 +189,7 @@ func (w *chatWriter) endStream() bool {
 		w.model = was
 	}
 	if w.hasUsageChunk() && !t.NoFinish {
-		last := chunk{Usage: w.usage()}
+		last := chunk{Usage: w.usageJSON()}
 		if w.p.Family == "llamacpp" {
 			last.Took = string(w.state.Timings())
 		}
@@ -197,12 +198,12 @@ func (w *chatWriter) endStream() bool {
 		}
 	}
 	if w.p.Family == "llamacpp" { // llama.cpp sends [DONE] in a separate HTTP chunk
-		w.stream.join(false)
+		w.stream.shareChunk(false)
 	}
-	if !t.NoDone && !w.state.Event("", wire.Done) {
+	if !t.NoDone && !w.state.Event("", wire.DoneData) {
 		return false
 	}
-	w.stream.join(false)
+	w.stream.shareChunk(false)
 	return true
 }
 
@@ -210,14 +211,14 @@ func (w *chatWriter) endStream() bool {
 // chunk for legacy completions.
 func (w *chatWriter) hasUsageChunk() bool {
 	t := w.state.Faults
-	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
+	return t.Usage == fault.UsageUnrequested || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
 }
 
 func (w *chatWriter) send(c *chunk) bool {
 	if w.usageEach && c.Usage == "" {
-		c.Usage = w.usage()
+		c.Usage = w.usageJSON()
 	}
-	return w.state.Event("", w.render(c))
+	return w.state.Event("", w.renderChunk(c))
 }
 
 // These placeholders stand for the varying parts in a rendered template. They cannot occur in JSON.
@@ -229,7 +230,7 @@ const (
 	tookPlaceholder    = "\x00took"
 )
 
-func marked(text, mark string) string {
+func markIfNotEmpty(text, mark string) string {
 	if text == "" {
 		return ""
 	}
@@ -245,21 +246,22 @@ func replacePlaceholders(form string, pairs ...string) string {
 	return form
 }
 
-func (w *chatWriter) render(c *chunk) []byte {
+func (w *chatWriter) renderChunk(c *chunk) []byte {
 	c.Family, c.Legacy, c.NullUsage = w.p.Family, w.legacy, w.nullUsage
 	form := *c
-	form.Frame, form.Usage, form.Took = framePlaceholder, marked(c.Usage, usagePlaceholder), marked(c.Took, tookPlaceholder)
-	frame := w.frameMembers("chat.completion.chunk")
-	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // the number of variants of these chunks is unlimited
+	form.Frame, form.Usage, form.Took = framePlaceholder, markIfNotEmpty(c.Usage, usagePlaceholder), markIfNotEmpty(c.Took, tookPlaceholder)
+	frame := w.envelopeMembers("chat.completion.chunk")
+	// The number of variants of these chunks is unlimited.
+	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) {
 		c.Frame = frame
 		return pages.RenderAnswer("chat", "chunk", c)
 	}
 	return []byte(replacePlaceholders(pages.RenderCached("chat", "chunk", form), framePlaceholder, frame, usagePlaceholder, c.Usage, tookPlaceholder, c.Took))
 }
 
-// frameMembers returns the members that every chunk and response contains. llama.cpp puts them at
+// envelopeMembers returns the members that every chunk and response contains. llama.cpp puts them at
 // the end, and other engines at the start.
-func (w *chatWriter) frameMembers(object string) string {
+func (w *chatWriter) envelopeMembers(object string) string {
 	if w.legacy {
 		object = "text_completion"
 	}
@@ -276,19 +278,19 @@ func (w *chatWriter) frameMembers(object string) string {
 	return string(o)
 }
 
-// delta returns the delta for one token. If the choice has no opening chunk, first must be true for
+// deltaJSON returns the delta for one token. If the choice has no opening chunk, first must be true for
 // the first delta, so that it contains the role.
-func (w *chatWriter) delta(p *profile.Piece, first bool) string {
+func (w *chatWriter) deltaJSON(p *profile.Piece, first bool) string {
 	d := delta{
-		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,
+		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEveryToken, Legacy: w.legacy,
 		Text: p.Escaped, Call: p.Call,
 	}
 	d.Kind = [...]string{"text", "thought", "call", "args", "whole", "name"}[p.Kind]
 	around := w.p.Around["call"]
-	if p.Kind >= profile.PieceCall {
+	if p.Kind >= profile.PieceCallStart {
 		c := &w.state.Calls[p.Call]
 		d.ID, d.Name, d.Rest, d.Args = c.ID, c.Name, c.Name[c.Head:], c.Args
-		if c.Head > 0 && p.Kind == profile.PieceCall {
+		if c.Head > 0 && p.Kind == profile.PieceCallStart {
 			d.Name = c.Name[:c.Head]
 		}
 	} else {
@@ -302,7 +304,7 @@ func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	return strings.Replace(pages.RenderCached("chat", "delta", d), textPlaceholder, p.Escaped, 1)
 }
 
-func (w *chatWriter) usage() string {
+func (w *chatWriter) usageJSON() string {
 	thought := 0
 	for i := range w.choices {
 		thought += w.choices[i].Thought
@@ -312,21 +314,21 @@ func (w *chatWriter) usage() string {
 	o.Add(`,"completion_tokens":`).Int(w.state.Spoken)
 	cached, reasoning := w.state.Cached, min(thought, w.state.Spoken)
 	switch {
-	case w.p.Is("ollama tgi lmstudio"):
+	case w.p.MatchesAny("ollama tgi lmstudio"):
 	case w.p.Family == "sglang" && cached == 0:
 		o.Add(`,"prompt_tokens_details":null,"reasoning_tokens":`).Int(reasoning)
 	case w.p.Family == "sglang":
 		o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`},"reasoning_tokens":`).Int(reasoning)
 	default:
 		o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`}`)
-		if !w.p.Is("llamacpp trtllm") {
+		if !w.p.MatchesAny("llamacpp trtllm") {
 			o.Add(`,"completion_tokens_details":{"reasoning_tokens":`).Int(reasoning).Add(`}`)
 		}
 	}
 	return string(*o.Add(`}`))
 }
 
-func (w *chatWriter) logprobs(ws []textgen.Word) string {
+func (w *chatWriter) logprobsJSON(ws []textgen.Word) string {
 	section := "logprobs"
 	if w.legacy {
 		section = "legacy-logprobs"

@@ -13,7 +13,7 @@ import (
 // eachTextProfile runs a test for every profile that generates text.
 func eachTextProfile(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	for _, p := range Profiles() {
-		if !profile.ByName[p].Does("chat") {
+		if !profile.ByName[p].SupportsKind("chat") {
 			continue
 		}
 		t.Run(p, func(t *testing.T) {
@@ -194,7 +194,8 @@ func TestStreamBytes(t *testing.T) {
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	eachTextProfile(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some engines repeat the name
+		// Some engines repeat the name.
+		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" {
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
 		_, got := sendChat(t, e, body)
@@ -445,7 +446,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestFull(t *testing.T) {
+func TestQueueFull(t *testing.T) {
 	for profile, want := range map[string]string{
 		"vllm": `"ServiceUnavailableError"`, "sglang": `"The request queue is full."`, "llamacpp": `"no slot available"`,
 		"ollama": `server busy, please try again.  maximum pending requests exceeded`, "openai": `overloaded`,

@@ -68,7 +68,7 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 		_, err := io.WriteString(out, fault.HelpText())
 		return err
 	case c.Events:
-		_, err := io.WriteString(out, eventsText()+speedsText())
+		_, err := io.WriteString(out, actionsHelpText()+speedsHelpText())
 		return err
 	}
 	o, err := c.options()
@@ -120,7 +120,7 @@ func (c *CLI) options() (Options, error) {
 		}
 	}
 	if c.Drill != "" {
-		events, err := DrillEvents(c.Drill, o.defaults().Slots)
+		events, err := DrillEvents(c.Drill, o.withDefaults().Slots)
 		if err != nil {
 			return o, err
 		}

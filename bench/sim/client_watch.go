@@ -52,7 +52,7 @@ func (w *clientWatch) pause(d time.Duration) bool {
 
 func (w *clientWatch) pauseUntil(t time.Time) bool { return w.pause(time.Until(t)) }
 
-func (w *clientWatch) hang() {
+func (w *clientWatch) waitUntilLeft() {
 	<-w.clientGone
 	w.lost = true
 }

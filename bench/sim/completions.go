@@ -18,18 +18,18 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// completions answers POST /v1/completions with n choices for each prompt.
-func completions(x *exchange) {
-	serveText(x, "cmpl-"+profile.Hex32(x.e.nextID()), newDecoder(x).Completion)
+// serveCompletions answers POST /v1/completions with n choices for each prompt.
+func serveCompletions(x *exchange) {
+	serveTextGeneration(x, "cmpl-"+profile.Hex32(x.e.nextID()), newDecoder(x).DecodeCompletion)
 }
 
-const dimensions = 8
+const embeddingDimensions = 8
 
-// embeddings answers POST /v1/embeddings with short unit vectors that depend only on the text.
-func embeddings(x *exchange) {
+// serveEmbeddings answers POST /v1/embeddings with short unit vectors that depend only on the text.
+func serveEmbeddings(x *exchange) {
 	e := x.e
-	p := parsers.Get()
-	defer parsers.Put(p)
+	p := parserPool.Get()
+	defer parserPool.Put(p)
 	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return
@@ -55,15 +55,15 @@ func embeddings(x *exchange) {
 		x.replyError(*profile.InvalidParam("input", "Input content cannot be empty"))
 		return
 	}
-	size := dimensions
+	size := embeddingDimensions
 	if d := v.GetInt("dimensions"); d > 0 && d <= 4096 {
 		size = d
 	}
 	format := string(v.GetStringBytes("encoding_format"))
-	out := small{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: now()}
+	out := prefillReplyData{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: unixNow()}
 	for i, in := range inputs {
 		q.Prompt.Add(in)
-		out.Items = append(out.Items, smallItem{Index: i, Text: encodeVector(embed(in, size), format)})
+		out.Items = append(out.Items, prefillReplyItem{Index: i, Text: encodeVector(embedText(in, size), format)})
 	}
 	out.answer(x, "embeddings", &q.Prompt)
 }
@@ -87,13 +87,13 @@ func encodeVector(v []float32, format string) string {
 	return string(append(b, ']'))
 }
 
-// embed returns a unit vector. Texts with words in common have similar vectors.
-func embed(text []byte, size int) []float32 {
+// embedText returns a unit vector. Texts with words in common have similar vectors.
+func embedText(text []byte, size int) []float32 {
 	sum := make([]float64, size)
 	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
 		h := textgen.Hash(7, []byte(w))
 		for i := range sum {
-			sum[i] += float64(textgen.Mix(h, uint64(i))>>11)/(1<<52) - 1
+			sum[i] += float64(textgen.MixHash(h, uint64(i))>>11)/(1<<52) - 1
 		}
 	}
 	norm := 0.0
@@ -110,11 +110,11 @@ func embed(text []byte, size int) []float32 {
 	return vec
 }
 
-// rerank answers POST /v1/rerank. Documents that have words in common with the query come first.
-func rerank(x *exchange) {
+// serveRerank answers POST /v1/rerank. Documents that have words in common with the query come first.
+func serveRerank(x *exchange) {
 	e := x.e
-	p := parsers.Get()
-	defer parsers.Put(p)
+	p := parserPool.Get()
+	defer parserPool.Put(p)
 	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return
@@ -125,8 +125,8 @@ func rerank(x *exchange) {
 		return
 	}
 	q.Prompt.Add(query)
-	qv := embed(query, 64)
-	hits := make([]smallItem, len(docs))
+	qv := embedText(query, 64)
+	hits := make([]prefillReplyItem, len(docs))
 	for i, d := range docs {
 		t := d.GetStringBytes()
 		if t == nil {
@@ -134,58 +134,58 @@ func rerank(x *exchange) {
 		}
 		q.Prompt.Add(t)
 		dot := 0.0
-		for j, f := range embed(t, 64) {
+		for j, f := range embedText(t, 64) {
 			dot += float64(f) * float64(qv[j])
 		}
-		hits[i] = smallItem{i, string(t), (dot + 1) / 2}
+		hits[i] = prefillReplyItem{i, string(t), (dot + 1) / 2}
 	}
-	slices.SortStableFunc(hits, func(a, b smallItem) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(hits, func(a, b prefillReplyItem) int { return cmp.Compare(b.Score, a.Score) })
 	if top := v.GetInt("top_n"); top > 0 && top < len(hits) {
 		hits = hits[:top]
 	}
-	out := small{Model: q.Model, ID: profile.Hex32(e.nextID()), Items: hits}
+	out := prefillReplyData{Model: q.Model, ID: profile.Hex32(e.nextID()), Items: hits}
 	out.answer(x, "rerank", &q.Prompt)
 }
 
 // decodeSmallRequest decodes the members common to all endpoints that generate no tokens. It returns
 // false if it has already answered the request.
 func decodeSmallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
-	v, err := generate.Parse(p, x.req.body)
+	v, err := generate.ParseBody(p, x.req.body)
 	q := new(generate.Request)
 	if err == nil {
-		err = newDecoder(x).Common(v, q)
+		err = newDecoder(x).DecodeCommon(v, q)
 	}
 	if err != nil {
 		x.replyError(*err)
 		return nil, nil, false
 	}
-	if x.misbehave() {
+	if x.injectResponseFault() {
 		return nil, nil, false
 	}
 	return v, q, true
 }
 
-// small is the template data for a response that requires only a prefill.
-type small struct {
+// prefillReplyData is the template data for a response that requires only a prefill.
+type prefillReplyData struct {
 	Family, Model, ID string
 	Created           int64
 	Tokens            int
-	Items             []smallItem
+	Items             []prefillReplyItem
 }
 
-type smallItem struct {
+type prefillReplyItem struct {
 	Index int
 	Text  string // a document, or an embedding as JSON
 	Score float64
 }
 
 // answer performs the prefill and answers the request.
-func (s *small) answer(x *exchange, template string, p *scheduler.Prompt) {
+func (s *prefillReplyData) answer(x *exchange, template string, p *scheduler.Prompt) {
 	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
-	defer a.release()
-	if a.acquireSlot() && a.prefill() {
-		a.release()
+	defer a.releaseSlot()
+	if a.acquireSlot() && a.waitPrefill() {
+		a.releaseSlot()
 		s.Tokens = a.state.Prompt
-		x.json(pages.RenderAnswer("chat", template, s))
+		x.replyJSON(pages.RenderAnswer("chat", template, s))
 	}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxHead = 1 << 20   // maximum size of a request head
-	maxBody = 256 << 20 // maximum size of a request body
+	maxHeadBytes = 1 << 20   // maximum size of a request head
+	maxBodyBytes = 256 << 20 // maximum size of a request body
 )
 
 // conn is a client connection. Its reader goroutine parses a request and starts a second goroutine
@@ -102,7 +102,7 @@ func (c *conn) serve() {
 	for {
 		ok, err := c.readRequest()
 		if err != nil {
-			var bad *malformed
+			var bad *malformedRequestError
 			if errors.As(err, &bad) {
 				c.e.counters.malformed.Add(1)
 				c.x.begin()
@@ -115,21 +115,21 @@ func (c *conn) serve() {
 		if !ok { // the reader has already answered, so the connection is closed
 			return
 		}
-		if c.x.req.path == realtimePath && c.x.req.upgrades() {
+		if c.x.req.path == realtimePath && c.x.req.requestsWebSocket() {
 			c.serveRealtime()
 			return
 		}
-		go c.handle()
+		go c.handleRequest()
 		if !c.readAhead() {
 			return
 		}
 	}
 }
 
-// handle answers the current request in a separate goroutine.
-func (c *conn) handle() {
+// handleRequest answers the current request in a separate goroutine.
+func (c *conn) handleRequest() {
 	x := &c.x
-	dispatch(x)
+	dispatchRequest(x)
 	x.end()
 	c.served++
 	c.mu.Lock()
@@ -160,7 +160,7 @@ func (c *conn) readAhead() bool {
 			idle := c.idle
 			c.bytesWaiting = true
 			c.mu.Unlock()
-			if idle || c.w == len(c.buf) && !c.grow() {
+			if idle || c.w == len(c.buf) && !c.growBuffer() {
 				<-c.done
 				return c.prepareNext()
 			}
@@ -196,8 +196,8 @@ func (c *conn) prepareNext() bool {
 	return c.nc.SetReadDeadline(time.Time{}) == nil
 }
 
-// grow enlarges the buffer, up to the maximum size of a head.
-func (c *conn) grow() bool {
+// growBuffer enlarges the buffer, up to the maximum size of a head.
+func (c *conn) growBuffer() bool {
 	if c.r > 0 {
 		c.w = copy(c.buf, c.buf[c.r:c.w])
 		c.r = 0
@@ -205,7 +205,7 @@ func (c *conn) grow() bool {
 			return true
 		}
 	}
-	if len(c.buf) >= maxHead {
+	if len(c.buf) >= maxHeadBytes {
 		return false
 	}
 	b := make([]byte, 2*len(c.buf))
@@ -214,13 +214,13 @@ func (c *conn) grow() bool {
 	return true
 }
 
-// fill reads at least one more byte.
-func (c *conn) fill() error {
+// readMore reads at least one more byte.
+func (c *conn) readMore() error {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
-	if c.w == len(c.buf) && !c.grow() {
-		return &malformed{431, "request head is too large"}
+	if c.w == len(c.buf) && !c.growBuffer() {
+		return &malformedRequestError{431, "request head is too large"}
 	}
 	n, err := c.nc.Read(c.buf[c.w:])
 	c.w += n
@@ -233,15 +233,15 @@ func (c *conn) fill() error {
 	return err
 }
 
-// malformed is the error for a request that the engine does not accept as valid HTTP.
-type malformed struct {
+// malformedRequestError is the error for a request that the engine does not accept as valid HTTP.
+type malformedRequestError struct {
 	status int
 	text   string
 }
 
-func (m *malformed) Error() string { return m.text }
+func (m *malformedRequestError) Error() string { return m.text }
 
-func badRequest(text string) error { return &malformed{400, text} }
+func badRequest(text string) error { return &malformedRequestError{400, text} }
 
 // readRequest reads a complete request into c.x. It returns false without an error if a fault has
 // handled the request.
@@ -253,7 +253,7 @@ func (c *conn) readRequest() (bool, error) {
 	x := &c.x
 	x.begin()
 	// One string contains the head. Names and values are substrings of this string.
-	err = x.req.parse(string(c.buf[c.r:end]))
+	err = x.req.parseHead(string(c.buf[c.r:end]))
 	c.r = end + 4
 	if err != nil {
 		return false, err
@@ -295,7 +295,7 @@ func (c *conn) readHead() (int, error) {
 			return from + i, nil
 		}
 		keep := max(c.r, c.w-3) - c.r
-		if err := c.fill(); err != nil {
+		if err := c.readMore(); err != nil {
 			return 0, err
 		}
 		from = c.r + keep
@@ -307,17 +307,17 @@ var (
 	crlfcrlf = []byte("\r\n\r\n")
 )
 
-var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+var bodyPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
 func (c *conn) readBody(n int64) error {
 	x := &c.x
-	if n > maxBody {
-		return &malformed{413, "request body is too large"}
+	if n > maxBodyBytes {
+		return &malformedRequestError{413, "request body is too large"}
 	}
 	if n == 0 {
 		return nil
 	}
-	x.body = bodies.Get().(*[]byte)
+	x.body = bodyPool.Get().(*[]byte)
 	b := *x.body
 	if int64(cap(b)) < n {
 		b = make([]byte, 0, n)
@@ -337,7 +337,7 @@ func (c *conn) readBody(n int64) error {
 // readChunked reads a chunked body and its trailer. It rejects any deviation from the syntax.
 func (c *conn) readChunked() error {
 	x := &c.x
-	x.body = bodies.Get().(*[]byte)
+	x.body = bodyPool.Get().(*[]byte)
 	b := (*x.body)[:0]
 	for {
 		line, err := c.readLine()
@@ -353,12 +353,12 @@ func (c *conn) readChunked() error {
 		if n == 0 {
 			break
 		}
-		if int64(len(b))+int64(n) > maxBody {
-			return &malformed{413, "request body is too large"}
+		if int64(len(b))+int64(n) > maxBodyBytes {
+			return &malformedRequestError{413, "request body is too large"}
 		}
 		for n > 0 {
 			if c.r == c.w {
-				if err := c.fill(); err != nil {
+				if err := c.readMore(); err != nil {
 					return err
 				}
 			}
@@ -399,7 +399,7 @@ func (c *conn) readLine() (string, error) {
 		if c.w-c.r > 8192 {
 			return "", badRequest("line is too long")
 		}
-		if err := c.fill(); err != nil {
+		if err := c.readMore(); err != nil {
 			return "", err
 		}
 	}
@@ -416,8 +416,8 @@ type request struct {
 	chunked, expect, keepAlive  bool
 }
 
-// queried returns the value of a query parameter without unescaping it.
-func (r *request) queried(name string) string {
+// queryParam returns the value of a query parameter without unescaping it.
+func (r *request) queryParam(name string) string {
 	for one := range strings.SplitSeq(r.query, "&") {
 		if k, v, _ := strings.Cut(one, "="); k == name {
 			return v
@@ -426,9 +426,9 @@ func (r *request) queried(name string) string {
 	return ""
 }
 
-// parse parses a head without its final empty line. It rejects any head that two servers could
+// parseHead parses a head without its final empty line. It rejects any head that two servers could
 // interpret differently.
-func (r *request) parse(head string) error {
+func (r *request) parseHead(head string) error {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, line, ok1 := strings.Cut(line, " ")
 	target, version, ok2 := strings.Cut(line, " ")
@@ -441,7 +441,7 @@ func (r *request) parse(head string) error {
 	case "HTTP/1.0":
 		r.minor = 0
 	default:
-		return &malformed{505, "HTTP version not supported"}
+		return &malformedRequestError{505, "HTTP version not supported"}
 	}
 	for i := range len(method) {
 		if method[i] < 'A' || method[i] > 'Z' {
@@ -508,16 +508,16 @@ func equalFold(name, want string) bool {
 
 func (r *request) headerValue(name string) string { return headerValue(r.header, name) }
 
-// recorder stores the most recent requests for tests.
-type recorder struct {
+// requestRecorder stores the most recent requests for tests.
+type requestRecorder struct {
 	on   bool
 	mu   sync.Mutex
 	reqs []Request
 }
 
-const maxRecorded = 256
+const maxRecordedRequests = 256
 
-func (r *recorder) add(q *request) {
+func (r *requestRecorder) add(q *request) {
 	if !r.on {
 		return
 	}
@@ -527,13 +527,13 @@ func (r *recorder) add(q *request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.reqs) >= maxRecorded {
+	if len(r.reqs) >= maxRecordedRequests {
 		r.reqs = append(r.reqs[:0], r.reqs[1:]...)
 	}
 	r.reqs = append(r.reqs, one)
 }
 
-func (r *recorder) last() *Request {
+func (r *requestRecorder) last() *Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.reqs) == 0 {
@@ -543,7 +543,7 @@ func (r *recorder) last() *Request {
 	return &q
 }
 
-func (r *recorder) clear() {
+func (r *requestRecorder) clear() {
 	r.mu.Lock()
 	r.reqs = nil
 	r.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// control serves the simulator's control pages under /sim/. They require no API key.
-func control(x *exchange) {
+// serveControlPage serves the simulator's control pages under /sim/. They require no API key.
+func serveControlPage(x *exchange) {
 	e := x.e
 	what := x.req.method + " " + x.req.path
 	var err error
@@ -37,17 +37,18 @@ func control(x *exchange) {
 	case "POST /sim/reset":
 		e.Reset()
 	case "POST /sim/health":
-		err = decodeControl(x, func(in struct{ Healthy bool }) { e.SetHealthy(in.Healthy) })
+		err = decodeControlBody(x, func(in struct{ Healthy bool }) { e.SetHealthy(in.Healthy) })
 	case "POST /sim/models":
-		err = decodeControl(x, func(in struct{ Models []string }) { e.SetModels(in.Models...) })
+		err = decodeControlBody(x, func(in struct{ Models []string }) { e.SetModels(in.Models...) })
 	case "POST /sim/slots":
-		err = decodeControl(x, func(in struct{ Slots int }) { e.SetSlots(in.Slots) })
+		err = decodeControlBody(x, func(in struct{ Slots int }) { e.SetSlots(in.Slots) })
 	case "POST /sim/event":
 		var do string
 		var a Action
-		if err = decodeControl(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
+		if err = decodeControlBody(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
 			if a, err = ParseAction(do); err == nil {
-				defer e.Do(a) // performed after the response, because a crash also closes this connection
+				// Performed after the response, because a crash also closes this connection.
+				defer e.PerformAction(a)
 			}
 		}
 	case "POST /sim/drop":
@@ -56,7 +57,7 @@ func control(x *exchange) {
 			Reset bool    `json:"reset"`
 		}{Share: 1}
 		if err = json.Unmarshal(x.req.body, &in); err == nil {
-			out = map[string]int{"dropped": e.server.drop(in.Share, in.Reset, x.c)}
+			out = map[string]int{"dropped": e.server.dropConns(in.Share, in.Reset, x.c)}
 		}
 	default:
 		if x.req.path == "/sim/redirected" {
@@ -78,8 +79,8 @@ func control(x *exchange) {
 	x.reply(http.StatusOK, "application/json", append(b, '\n'))
 }
 
-// decodeControl decodes the body of a control request and passes it to use.
-func decodeControl[T any](x *exchange, use func(T)) error {
+// decodeControlBody decodes the body of a control request and passes it to use.
+func decodeControlBody[T any](x *exchange, use func(T)) error {
 	var in T
 	if err := json.Unmarshal(x.req.body, &in); err != nil {
 		return err

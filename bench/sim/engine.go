@@ -125,8 +125,8 @@ type Engine struct {
 	prefillLine scheduler.PrefillQueue
 	slowdown    slowdown
 	faults      fault.Schedule
-	counters    counters
-	record      recorder
+	counters    engineCounters
+	record      requestRecorder
 	times       struct{ queue, ttft, e2e pages.Histogram }
 	pages       *pages.Set
 	started     time.Time
@@ -140,8 +140,8 @@ type Engine struct {
 	server *server
 }
 
-// counters contains counts since the engine was created or reset.
-type counters struct {
+// engineCounters contains counts since the engine was created or reset.
+type engineCounters struct {
 	requests, completed, aborted, rejected       atomic.Int64
 	generated, prompted, cached                  atomic.Int64
 	faults, probes, malformed, followedRedirects atomic.Int64
@@ -177,9 +177,9 @@ type Stats struct {
 	LastRequest *Request `json:"last_request,omitempty"`
 }
 
-// defaults fills in options that are not set. The defaults of the engine's profile take precedence
+// withDefaults fills in options that are not set. The defaults of the engine's profile take precedence
 // over general defaults.
-func (o Options) defaults() Options {
+func (o Options) withDefaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")
 	if p := profile.ByName[o.Profile]; p != nil {
@@ -199,7 +199,7 @@ func (o Options) defaults() Options {
 
 // New creates an engine that does not listen yet. If o contains errors, Start reports them.
 func New(o Options) *Engine {
-	o = o.defaults()
+	o = o.withDefaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
 	e.loaded.SetLimit(o.Residents)
 	e.p = profile.ByName[o.Profile]
@@ -235,7 +235,7 @@ func New(o Options) *Engine {
 	}
 	e.slots = scheduler.NewSlots(o.Slots, queue, o.KVTokens)
 	e.cache = scheduler.NewPrefixCache(o.CacheTokens)
-	e.faults.Seed(o.Seed)
+	e.faults.SetSeed(o.Seed)
 	e.record.on = o.Record
 	models := append([]string(nil), o.Models...)
 	e.models.Store(&models)
@@ -272,7 +272,7 @@ func (e *Engine) Start() error {
 		return err
 	}
 	if len(e.o.Events) > 0 {
-		e.server.wg.Go(e.events)
+		e.server.wg.Go(e.runEvents)
 	}
 	return nil
 }
@@ -290,7 +290,9 @@ func (e *Engine) Relisten() error { return e.server.relisten() }
 // DropConns immediately closes a share (0 to 1) of the open connections, regardless of their state,
 // as an engine does when it restarts. It sends RST if reset is true, and FIN otherwise. It returns
 // the number of closed connections.
-func (e *Engine) DropConns(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
+func (e *Engine) DropConns(share float64, reset bool) int {
+	return e.server.dropConns(share, reset, nil)
+}
 
 // Close stops listening, closes every connection and waits until all goroutines of the engine have
 // exited. It may be called twice.
@@ -318,7 +320,7 @@ func (e *Engine) Stats() Stats {
 		Accepted: e.server.accepted.Load(), Requests: c.requests.Load(), Tests: c.probeRequests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
 		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
 		Followed: c.followedRedirects.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
-		LastRequest: e.record.last(), Loads: e.loaded.Loads(),
+		LastRequest: e.record.last(), Loads: e.loaded.LoadCount(),
 	}
 }
 
@@ -392,9 +394,9 @@ func (e *Engine) resolveModel(asked string) (string, bool) {
 		}
 	}
 	switch e.p.Unknown {
-	case profile.UnknownEcho:
+	case profile.UnknownModelEchoed:
 		return asked, true
-	case profile.UnknownServed:
+	case profile.UnknownModelServed:
 		return first, first != ""
 	default:
 		return "", false
@@ -402,5 +404,5 @@ func (e *Engine) resolveModel(asked string) (string, bool) {
 }
 
 func (e *Engine) nextID() uint64 {
-	return textgen.Mix(e.o.Seed+uint64(e.started.UnixNano()), e.ids.Add(1))
+	return textgen.MixHash(e.o.Seed+uint64(e.started.UnixNano()), e.ids.Add(1))
 }

@@ -85,8 +85,8 @@ func TestEnginePages(t *testing.T) {
 	}
 }
 
-// TestSick checks each engine's health page while the engine is unhealthy.
-func TestSick(t *testing.T) {
+// TestUnhealthyPages checks each engine's health page while the engine is unhealthy.
+func TestUnhealthyPages(t *testing.T) {
 	for profile, want := range map[string]string{
 		"tgi": `{"error":"unhealthy","error_type":"healthcheck"}`, "trtllm": "LLM is unavailable. Please check the server logs for more details.",
 		"whisper": `{"status":"loading model"}`, "speaches": "", "kokoro": "", "vllm": "",
@@ -99,9 +99,9 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestOwnDefaults checks that an engine has the models and the number of slots defined by its
+// TestProfileDefaults checks that an engine has the models and the number of slots defined by its
 // profile, unless the options set others.
-func TestOwnDefaults(t *testing.T) {
+func TestProfileDefaults(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
 		models string
@@ -115,7 +115,7 @@ func TestOwnDefaults(t *testing.T) {
 		{Options{Profile: "speaches"}, "Systran/faster-whisper-small", 2},
 	} {
 		e := New(c.o)
-		_, slots := e.slots.Capacity()
+		_, slots := e.slots.UsedTokensAndSlots()
 		if got := strings.Join(*e.models.Load(), " "); got != c.models || slots != c.slots {
 			t.Errorf("%+v: models %s, %d slots", c.o, got, slots)
 		}
@@ -181,7 +181,8 @@ func TestLoadsOnDemand(t *testing.T) {
 // TestStreamQuirks checks stream properties that only one engine has.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
-		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token
+		// With the last token.
+		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`},
 		{"tgi", ``, "data:{", "data: "},
 		{"tgi", weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}},"sim":{"tool_calls":3}`, `"tool_calls":[{"index":0,"id":"0","type":"function","function":{"name":null,"arguments":"`, `"index":1,"id"`},
 		{"tgi", `,"reasoning_effort":"high"`, `"content":"`, `reasoning`},

@@ -34,16 +34,16 @@ func (a Action) String() string {
 	return a.name + "=" + a.value
 }
 
-// actionRow describes an action and how its value is parsed.
-type actionRow struct {
+// actionDef describes an action and how its value is parsed.
+type actionDef struct {
 	name, usage, text string
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions returns all actions. It is a function rather than a variable, because the actions refer
+// actionDefinitions returns all actions. It is a function rather than a variable, because the actions refer
 // to pages that look up actions. A variable would cause an initialization cycle.
-func actions() []actionRow {
-	return []actionRow{
+func actionDefinitions() []actionDef {
+	return []actionDef{
 		{
 			"stall", "=DURATION", "no token and no answer for so long; probes are answered",
 			func(v string) (func(*Engine), error) {
@@ -88,25 +88,26 @@ func actions() []actionRow {
 		{
 			"crash", "", "connections are reset and new ones refused, as when the process dies",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { e.Unlisten(); e.DropConns(1, true); e.cache.Clear() }, noValue(v)
+				return func(e *Engine) { e.Unlisten(); e.DropConns(1, true); e.cache.Clear() }, refuseActionValue(v)
 			},
 		},
 		{
 			"restart", "", "undoes crash on the same address, with an empty prefix cache",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // has no effect if the address is in use
+				// Has no effect if the address is in use.
+				return func(e *Engine) { _ = e.Relisten() }, refuseActionValue(v)
 			},
 		},
 		{"sick", "", "health answers 503", func(v string) (func(*Engine), error) {
-			return func(e *Engine) { e.SetHealthy(false) }, noValue(v)
+			return func(e *Engine) { e.SetHealthy(false) }, refuseActionValue(v)
 		}},
 		{"well", "", "undoes sick", func(v string) (func(*Engine), error) {
-			return func(e *Engine) { e.SetHealthy(true) }, noValue(v)
+			return func(e *Engine) { e.SetHealthy(true) }, refuseActionValue(v)
 		}},
 	}
 }
 
-func noValue(v string) error {
+func refuseActionValue(v string) error {
 	if v != "" {
 		return errors.New("takes no value")
 	}
@@ -117,7 +118,7 @@ func noValue(v string) error {
 func ParseAction(s string) (Action, error) {
 	name, value, _ := strings.Cut(s, "=")
 	var names []string
-	for _, row := range actions() {
+	for _, row := range actionDefinitions() {
 		if names = append(names, row.name); row.name == name {
 			apply, err := row.parse(value)
 			if err != nil {
@@ -143,18 +144,18 @@ func ParseEvent(s string) (Event, error) {
 	return Event{d, a}, nil
 }
 
-// Do performs the action immediately.
-func (e *Engine) Do(a Action) { a.apply(e) }
+// PerformAction performs the action immediately.
+func (e *Engine) PerformAction(a Action) { a.apply(e) }
 
-// events performs the engine's events, until the last one or until Close.
-func (e *Engine) events() {
+// runEvents performs the engine's events, until the last one or until Close.
+func (e *Engine) runEvents() {
 	list := slices.SortedStableFunc(slices.Values(e.o.Events), func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	begin := time.Now()
 	for _, ev := range list {
 		t := time.NewTimer(time.Until(begin.Add(ev.At)))
 		select {
 		case <-t.C:
-			e.Do(ev.Do)
+			e.PerformAction(ev.Do)
 		case <-e.server.stop:
 			t.Stop()
 			return
@@ -211,11 +212,11 @@ func DrillEvents(name string, slots int) ([]Event, error) {
 	return nil, fmt.Errorf("unknown drill %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// eventsText returns the tables of events and drills for display.
-func eventsText() string {
+// actionsHelpText returns the tables of events and drills for display.
+func actionsHelpText() string {
 	var b strings.Builder
 	b.WriteString("Events, as --at TIME:ACTION (or now: POST /sim/event {\"do\":\"stall=1s\"}):\n\n")
-	for _, row := range actions() {
+	for _, row := range actionDefinitions() {
 		fmt.Fprintf(&b, "  %-16s %s\n", row.name+row.usage, row.text)
 	}
 	b.WriteString("\nDrills, as --drill NAME:\n\n")

@@ -14,8 +14,8 @@ type eventWriter struct {
 	content       func(text string) []byte // returns an event of this stream that contains the given text
 }
 
-// emit appends an event. The name may be empty.
-func (w *eventWriter) emit(name string, data []byte) {
+// appendEvent appends an event. The name may be empty.
+func (w *eventWriter) appendEvent(name string, data []byte) {
 	w.events++
 	w.pendingEvents = w.form.Append(w.pendingEvents, w.events, name, data)
 	if !w.joined {
@@ -24,16 +24,16 @@ func (w *eventWriter) emit(name string, data []byte) {
 }
 
 func (w *eventWriter) flushEvents() {
-	w.out.put(w.pendingEvents)
+	w.out.appendBody(w.pendingEvents)
 	w.pendingEvents = w.pendingEvents[:0]
 }
 
-// join makes all following events share one chunk if on is true, until join(false) is called.
-func (w *eventWriter) join(on bool) {
+// shareChunk makes all following events share one chunk if on is true, until join(false) is called.
+func (w *eventWriter) shareChunk(on bool) {
 	if w.joined && !on {
 		w.flushEvents()
 	}
 	w.joined = on
 }
 
-func (w *eventWriter) comment() { w.out.put([]byte(":\n\n")) }
+func (w *eventWriter) appendComment() { w.out.appendBody([]byte(":\n\n")) }

@@ -54,7 +54,7 @@ func (x *exchange) setEarlyFaults() {
 	}
 	for _, h := range x.req.header {
 		if len(h.Name) > 6 && equalFold(h.Name[:6], "X-Sim-") {
-			x.knobs.Header(h.Name, h.Value)
+			x.knobs.SetFromHeader(h.Name, h.Value)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (x *exchange) releaseBody() {
 	}
 	if cap(*x.body) <= 1<<20 {
 		*x.body = (*x.body)[:0]
-		bodies.Put(x.body)
+		bodyPool.Put(x.body)
 	}
 	x.body = nil
 }
@@ -108,9 +108,9 @@ func (x *exchange) appendHeader(name, value string) {
 	x.out.out = append(append(append(x.out.out, ": "...), value...), "\r\n"...)
 }
 
-// head builds the head of the response. A negative length means that the length of the body is
+// buildHead builds the head of the response. A negative length means that the length of the body is
 // unknown.
-func (x *exchange) head(status int, ctype string, length int) {
+func (x *exchange) buildHead(status int, ctype string, length int) {
 	t, w := &x.t, &x.out
 	for range t.Interim {
 		w.out = append(w.out, "HTTP/1.1 "+strconv.Itoa(t.InterimCode)+" Interim\r\nlink: </style.css>; rel=preload\r\n\r\n"...)
@@ -141,7 +141,7 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 	w.out = append(w.out, t.FillerLines()...)
 
-	announceLength(x, length)
+	writeLengthHeader(x, length)
 	if status >= 400 && x.p.ErrorClose {
 		x.closing = true
 	}
@@ -149,31 +149,31 @@ func (x *exchange) head(status int, ctype string, length int) {
 		x.closing = true
 	}
 	switch {
-	case x.closing && t.Framing != fault.LongLength:
+	case x.closing && t.Framing != fault.FramingLongLength:
 		x.appendHeader("Connection", "close")
 	case x.p.PerConn > 0 && !x.closing:
 		x.appendHeader("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.Idle/time.Second)))+", max="+strconv.Itoa(x.p.PerConn))
 	}
 	w.out = append(w.out, "\r\n"...)
 	if t.DripHead > 0 {
-		w.drip(t.DripHead)
+		w.writeByteByByte(t.DripHead)
 	}
 }
 
-// announceLength writes the header line that marks the end of the body. If a fault requires other
+// writeLengthHeader writes the header line that marks the end of the body. If a fault requires other
 // header lines, it writes those instead.
-func announceLength(x *exchange, length int) {
+func writeLengthHeader(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
 	w.framing = x.t.Framing
-	if w.framing == fault.ByDefault {
+	if w.framing == fault.FramingDefault {
 		switch {
 		case length >= 0:
-			w.framing = fault.ByLength
+			w.framing = fault.FramingLength
 		case x.req.minor == 0:
-			w.framing = fault.ByClose
+			w.framing = fault.FramingClose
 		default:
-			w.framing = fault.ByChunks
+			w.framing = fault.FramingChunks
 		}
 	}
 	size := length
@@ -181,35 +181,35 @@ func announceLength(x *exchange, length int) {
 		size = 1 << 20
 	}
 	promise := func(n int) { x.appendHeader("Content-Length", strconv.Itoa(n)) }
-	if w.chunked() {
+	if w.isChunked() {
 		x.appendHeader("Transfer-Encoding", "chunked")
 	}
 	switch w.framing {
-	case fault.ByLength:
+	case fault.FramingLength:
 		promise(size)
-	case fault.ByClose:
+	case fault.FramingClose:
 		x.closing = true
-	case fault.TwoLengths:
+	case fault.FramingTwoLengths:
 		promise(size)
 		promise(size + 7)
-	case fault.SameLengths:
+	case fault.FramingSameLengths:
 		promise(size)
 		promise(size)
-	case fault.TEAndLength:
+	case fault.FramingTEAndLength:
 		promise(5)
-	case fault.LongLength:
+	case fault.FramingLongLength:
 		promise(size + x.t.Long)
 	}
 	// If the length is wrong or missing, the connection must be closed.
-	if length < 0 && !w.chunked() || w.framing == fault.LongLength {
+	if length < 0 && !w.isChunked() || w.framing == fault.FramingLongLength {
 		x.closing = true
 	}
 }
 
-// finish ends the body and flushes it.
-func (x *exchange) finish() {
+// finishBody ends the body and flushes it.
+func (x *exchange) finishBody() {
 	if !x.out.isEnded() {
-		x.out.end()
+		x.out.appendEnd()
 		x.flushEnd()
 	}
 }
@@ -229,7 +229,7 @@ func (x *exchange) flushEnd() {
 		total.Add(-1)
 		x.finished, x.client.lost = false, true
 	}
-	if within := uint64(x.t.Second); within > 0 && x.finished && x.client.pause(time.Duration(x.out.random()%within)) {
+	if within := uint64(x.t.Second); within > 0 && x.finished && x.client.pause(time.Duration(x.out.nextRandom()%within)) {
 		_, _ = x.c.nc.Write(fault.ForgedReply())
 	}
 }
@@ -237,7 +237,7 @@ func (x *exchange) flushEnd() {
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
 	if status == http.StatusOK {
-		body = spoilBody(x, body)
+		body = applyBodyFault(x, body)
 	}
 	if t.Gzip && len(body) > 0 {
 		var z bytes.Buffer
@@ -247,17 +247,17 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 		body = z.Bytes()
 		x.encoding = "gzip"
 	}
-	pad := x.out.padding(body)
+	pad := x.out.paddingSize(body)
 	length := len(body) + pad
 	// the router relays its child's response, so the length is unknown
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.isInference || x.child) {
 		length = -1
 		t.Lines += x.p.SSEHeaders
 	}
-	x.head(status, ctype, length)
+	x.buildHead(status, ctype, length)
 	if pad > 0 {
-		x.out.putPadded(body, pad)
-		x.finish()
+		x.out.writePadded(body, pad)
+		x.finishBody()
 		return
 	}
 	for i := range t.Incidents {
@@ -265,28 +265,28 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 			continue
 		}
 		half := len(body) / 2
-		x.out.put(body[:half])
+		x.out.appendBody(body[:half])
 		if !x.injectIncident(&t.Incidents[i]) {
 			return
 		}
 		body = body[half:]
 	}
-	x.out.put(body)
-	x.finish()
+	x.out.appendBody(body)
+	x.finishBody()
 }
 
-func (x *exchange) json(body []byte) { x.reply(http.StatusOK, x.p.JSONType, body) }
+func (x *exchange) replyJSON(body []byte) { x.reply(http.StatusOK, x.p.JSONType, body) }
 
-func (x *exchange) send(r profile.Reply) {
+func (x *exchange) sendReply(r profile.Reply) {
 	x.t.Lines += r.Lines
 	x.reply(r.Status, r.Type, r.Body)
 }
 
 func (x *exchange) replyError(a profile.APIError) {
-	x.send(x.e.pages.ErrorReply(a))
+	x.sendReply(x.e.pages.ErrorReply(a))
 }
 
-func (x *exchange) sse() {
+func (x *exchange) beginEventStream() {
 	ctype := x.p.SSEType
 	if x.t.StreamType != "" {
 		ctype = x.t.StreamType
@@ -295,11 +295,11 @@ func (x *exchange) sse() {
 		x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	}
 	x.t.Lines += x.p.SSEHeaders
-	x.head(http.StatusOK, ctype, -1)
+	x.buildHead(http.StatusOK, ctype, -1)
 	x.stream.form = x.t.Form
 	x.stream.form.NoSpace = x.t.Form.NoSpace || x.p.NoSpace
 	if x.t.Form.BOM {
-		x.out.put([]byte("\xef\xbb\xbf"))
+		x.out.appendBody([]byte("\xef\xbb\xbf"))
 	}
 }
 
@@ -309,13 +309,13 @@ func (x *exchange) sendEvent(name string, data []byte) bool {
 	x.stream.name = name
 	ok := x.injectIncidents()
 	if ok {
-		x.stream.emit(name, data)
+		x.stream.appendEvent(name, data)
 	}
 	x.stream.name = ""
 	return ok && !x.out.isEnded()
 }
 
-func now() int64 { return time.Now().Unix() }
+func unixNow() int64 { return time.Now().Unix() }
 
 var dateCache atomic.Pointer[cachedDate]
 

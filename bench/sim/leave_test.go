@@ -212,7 +212,7 @@ func TestManyClients(t *testing.T) {
 		if s.Running != 0 || s.Waiting != 0 || s.Peak > 8 || s.Completed+s.Aborted+s.Rejected != s.Requests || s.Aborted == 0 || s.Completed == 0 {
 			t.Errorf("%s: stats = %+v, want none running, at most 8 at once, and every request counted", profile, s)
 		}
-		if used, _ := e.slots.Capacity(); used != 0 {
+		if used, _ := e.slots.UsedTokensAndSlots(); used != 0 {
 			t.Errorf("%s: room used %d", profile, used)
 		}
 	}

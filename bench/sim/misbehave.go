@@ -53,9 +53,9 @@ func refuseEarly(x *exchange) {
 // idlePollInterval is how often a page that must wait until the engine is idle checks whether it is.
 const idlePollInterval = 5 * time.Millisecond
 
-// misbehave injects the fault that replaces the response, if there is one, and reports whether
+// injectResponseFault injects the fault that replaces the response, if there is one, and reports whether
 // there was such a fault.
-func (x *exchange) misbehave() bool {
+func (x *exchange) injectResponseFault() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
 		t.Delay = 0
@@ -79,7 +79,7 @@ func (x *exchange) misbehave() bool {
 		refuseEarly(x)
 		x.out.broken = true
 	case t.Take != nil:
-		x.perform(t.Take)
+		x.performSteps(t.Take)
 	default:
 		return false
 	}
@@ -91,7 +91,7 @@ func (x *exchange) misbehave() bool {
 func (x *exchange) injectIncidents() bool {
 	for i := range x.t.Incidents {
 		if in := &x.t.Incidents[i]; in.At == x.stream.events {
-			x.stream.join(false)
+			x.stream.shareChunk(false)
 			if !x.injectIncident(in) {
 				return false
 			}
@@ -105,7 +105,7 @@ func (x *exchange) injectIncident(in *fault.Incident) bool {
 	if x.out.isEnded() {
 		return false
 	}
-	x.perform(in.Steps)
+	x.performSteps(in.Steps)
 	if in.GoOn && !x.out.isEnded() {
 		return true
 	}
@@ -113,7 +113,7 @@ func (x *exchange) injectIncident(in *fault.Incident) bool {
 	return false
 }
 
-func (x *exchange) perform(steps []fault.Step) {
+func (x *exchange) performSteps(steps []fault.Step) {
 	w := &x.out
 	for _, s := range steps {
 		switch s.Op {
@@ -134,15 +134,15 @@ func (x *exchange) perform(steps []fault.Step) {
 			x.c.close()
 		case fault.OpHang:
 			for w.flush() && s.For > 0 && x.client.pause(s.For) {
-				x.stream.comment()
+				x.stream.appendComment()
 			}
 			if w.broken = true; !x.client.lost {
-				x.client.hang()
+				x.client.waitUntilLeft()
 			}
-		case fault.OpForget:
+		case fault.OpFreeSlot:
 			x.freeSlot()
-		case fault.OpWork:
-			makeTokens(x, s.For)
+		case fault.OpGenerateSilently:
+			countSilentTokens(x, s.For)
 		case fault.OpReply:
 			x.t.Lines = strings.ReplaceAll(x.t.Lines, "{url}", x.e.URL())
 			x.reply(s.Status, strings.Replace(s.Type, "json", x.p.JSONType, 1), []byte(s.Text))
@@ -155,77 +155,77 @@ func (x *exchange) perform(steps []fault.Step) {
 			w.out = append(w.out, "HTTP/1.1 204 No Content\r\n\r\n"...)
 			x.flushEnd()
 		case fault.OpHead:
-			x.head(200, x.p.JSONType, -1)
+			x.buildHead(200, x.p.JSONType, -1)
 		case fault.OpBody:
-			w.put([]byte(s.Text))
+			w.appendBody([]byte(s.Text))
 		case fault.OpRepeat:
-			if w.repeat([]byte(strings.Repeat(s.Text, s.N))); !x.client.lost {
+			if w.repeatUntilClosed([]byte(strings.Repeat(s.Text, s.N))); !x.client.lost {
 				x.c.close()
 			}
 			w.broken = true
-		case fault.OpBomb:
-			bomb(x, s.N)
+		case fault.OpZipBomb:
+			sendZipBomb(x, s.N)
 		case fault.OpEvent:
 			for range max(1, s.N) {
-				x.stream.emit(x.stream.name, []byte(s.Text))
+				x.stream.appendEvent(x.stream.name, []byte(s.Text))
 			}
 		case fault.OpContent:
 			if x.stream.content != nil {
-				x.stream.emit(x.stream.name, x.stream.content(strings.Repeat("w", s.N)))
+				x.stream.appendEvent(x.stream.name, x.stream.content(strings.Repeat("w", s.N)))
 			}
 		case fault.OpStreamEnd:
-			x.streamError(profile.APIError{Status: s.Status, Message: s.Message()}, s.N == 1 || s.N < 0 && x.p.ErrorDone)
+			x.sendStreamError(profile.APIError{Status: s.Status, Message: s.Message()}, s.N == 1 || s.N < 0 && x.p.ErrorDone)
 		case fault.OpFinish:
-			x.finish()
+			x.finishBody()
 		}
 	}
 }
 
-// spoilBody returns the body as changed by the fault.
-func spoilBody(x *exchange, body []byte) []byte {
+// applyBodyFault returns the body as changed by the fault.
+func applyBodyFault(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
 		return body
-	case s.Op == fault.OpHalf:
+	case s.Op == fault.OpHalfBody:
 		return body[:len(body)/2]
 	case s.Op == fault.OpError:
-		return x.e.pages.StreamError(profile.APIError{Status: s.Status, Message: s.Message()})
+		return x.e.pages.StreamErrorData(profile.APIError{Status: s.Status, Message: s.Message()})
 	default:
 		return []byte(s.Text)
 	}
 }
 
-// bufferedToken is how long it takes to generate a token while nothing is sent.
-const bufferedToken = 50 * time.Millisecond
+// bufferedTokenTime is how long it takes to generate a token while nothing is sent.
+const bufferedTokenTime = 50 * time.Millisecond
 
-// makeTokens advances the counters for the duration d while nothing is sent.
-func makeTokens(x *exchange, d time.Duration) {
+// countSilentTokens advances the counters for the duration d while nothing is sent.
+func countSilentTokens(x *exchange, d time.Duration) {
 	for end := time.Now().Add(d); time.Until(end) > 0; x.e.counters.steps.Add(1) {
-		if !x.out.flush() || !x.client.pause(min(bufferedToken, time.Until(end))) || !x.e.slowdown.waitStall(&x.out) {
+		if !x.out.flush() || !x.client.pause(min(bufferedTokenTime, time.Until(end))) || !x.e.slowdown.waitStall(&x.out) {
 			return
 		}
 	}
 }
 
-// streamError sends an error event and, if done is set, [DONE]. Then it ends the stream properly.
-func (x *exchange) streamError(a profile.APIError, done bool) {
-	x.stream.emit(x.p.ErrorEvent, x.e.pages.StreamError(a))
+// sendStreamError sends an error event and, if done is set, [DONE]. Then it ends the stream properly.
+func (x *exchange) sendStreamError(a profile.APIError, done bool) {
+	x.stream.appendEvent(x.p.ErrorEvent, x.e.pages.StreamErrorData(a))
 	if done {
-		x.stream.emit("", wire.Done)
+		x.stream.appendEvent("", wire.DoneData)
 	}
-	x.finish()
+	x.finishBody()
 }
 
-// bomb sends mb megabytes of zeros, compressed, inside a JSON object that starts correctly.
-func bomb(x *exchange, mb int) {
+// sendZipBomb sends mb megabytes of zeros, compressed, inside a JSON object that starts correctly.
+func sendZipBomb(x *exchange, mb int) {
 	x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
-	x.head(http.StatusOK, "application/json", -1)
-	x.out.put([]byte(`{"id":"`))
+	x.buildHead(http.StatusOK, "application/json", -1)
+	x.out.appendBody([]byte(`{"id":"`))
 	zeros := make([]byte, 1<<20)
 	for range mb {
-		if x.out.put(zeros); x.client.hasLeft() || !x.out.flush() {
+		if x.out.appendBody(zeros); x.client.hasLeft() || !x.out.flush() {
 			return
 		}
 	}
-	x.finish()
+	x.finishBody()
 }

@@ -11,11 +11,11 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// page serves one of the engine's pages. SGLang's health page takes a second, because it generates
+// serveEnginePage serves one of the engine's pages. SGLang's health page takes a second, because it generates
 // a token.
-func page(x *exchange) {
+func serveEnginePage(x *exchange) {
 	e := x.e
-	path, model := x.req.path, x.req.queried("model")
+	path, model := x.req.path, x.req.queryParam("model")
 	if strings.Contains(path, "health") || path == "/ping" {
 		if !x.client.pause(x.p.Health) {
 			return
@@ -26,7 +26,7 @@ func page(x *exchange) {
 		_, known := e.resolveModel(model)
 		switch {
 		case model == "" && path == "/props":
-			x.send(e.pages.RenderPage("router", state(x)))
+			x.sendReply(e.pages.RenderPage("router", engineState(x)))
 			return
 		case model == "":
 			x.replyError(profile.APIError{Status: 400, Message: "model name is missing from the request"})
@@ -37,28 +37,28 @@ func page(x *exchange) {
 		}
 		x.child = true
 	}
-	x.send(e.pages.RenderPage(path, state(x)))
+	x.sendReply(e.pages.RenderPage(path, engineState(x)))
 }
 
-func modelPage(x *exchange, name string) {
+func serveModelPage(x *exchange, name string) {
 	for _, n := range *x.e.models.Load() {
 		if n == name || x.p.Latest && n == name+":latest" {
-			x.send(x.e.pages.RenderPage("/v1/models/", state(x).Of(name)))
+			x.sendReply(x.e.pages.RenderPage("/v1/models/", engineState(x).Of(name)))
 			return
 		}
 	}
 	x.replyError(x.p.UnknownModelError(name))
 }
 
-// state returns the engine's current state for its pages.
-func state(x *exchange) *pages.State {
+// engineState returns the engine's current state for its pages.
+func engineState(x *exchange) *pages.State {
 	e := x.e
 	running, waiting, _ := e.slots.RequestCounts()
-	used, slots := e.slots.Capacity()
+	used, slots := e.slots.UsedTokensAndSlots()
 	asked, hit := e.cache.LookupCounts()
 	c, names := &e.counters, *e.models.Load()
 	s := &pages.State{
-		Profile: e.p, Variant: e.p.Name != e.p.Family, Models: names, Loaded: e.loaded.Has,
+		Profile: e.p, Variant: e.p.Name != e.p.Family, Models: names, Loaded: e.loaded.IsLoaded,
 		Sick: e.unhealthy.Load(), Asleep: e.asleep.Load(),
 		Query: x.req.query, Addr: e.Addr(), Created: e.started.Unix(),
 		Started: e.started.UTC().Format(time.RFC3339Nano), Context: e.o.MaxModelLen, Slots: slots,
@@ -83,7 +83,7 @@ func state(x *exchange) *pages.State {
 		return ""
 	}
 	if len(adapters) > 0 {
-		s.Adapters, s.UsedAdapters = true, strings.Join(e.loaded.Used(adapters), ",")
+		s.Adapters, s.UsedAdapters = true, strings.Join(e.loaded.ModelsInUse(adapters), ",")
 	}
 	s.First, _ = e.resolveModel("")
 	s.Sim, _ = e.resolveModel("sim")

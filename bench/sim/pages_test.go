@@ -188,10 +188,10 @@ func TestRecordAndStats(t *testing.T) {
 	if s := e.Stats(); s.Requests != 0 || s.LastRequest != nil || s.Tokens != 0 {
 		t.Errorf("stats after a reset = %+v, want nothing", s)
 	}
-	for range maxRecorded + 5 {
+	for range maxRecordedRequests + 5 {
 		e.record.add(&request{})
 	}
-	if n := len(e.Recorded()); n != maxRecorded {
+	if n := len(e.Recorded()); n != maxRecordedRequests {
 		t.Error(n)
 	}
 	plain := start(t, Options{})
@@ -353,7 +353,7 @@ func TestEmbeddingsAndRerank(t *testing.T) {
 	}
 }
 
-func TestSmallWork(t *testing.T) {
+func TestPrefillOnlyWork(t *testing.T) {
 	for _, c := range []struct{ engine, path, body, want string }{
 		{"vllm", "/v1/score", `"text_1":"a","text_2":["b","c"]`, `"data":[{"index":0,"object":"score","score":0.75},{"index":1,`},
 		{"sglang", "/v1/score", `"query":"a","items":["b"]`, `"score":0.75}]`},

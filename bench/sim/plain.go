@@ -11,9 +11,9 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is the template data for an unstreamed response. All fields except Family contain
+// unstreamedAnswerData is the template data for an unstreamed response. All fields except Family contain
 // JSON.
-type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
+type unstreamedAnswerData struct{ Family, Frame, Choices, Usage, Took string }
 
 // choiceMessage is the template data for the complete message of a choice. Text and Thought are the
 // contents of JSON strings, without the quotes.
@@ -27,31 +27,32 @@ type choiceMessage struct {
 }
 
 // renderUnstreamed returns an unstreamed response.
-func (w *chatWriter) renderUnstreamed(choices []generate.Plan) []byte {
+func (w *chatWriter) renderUnstreamed(choices []generate.ChoicePlan) []byte {
 	var all []string
 	for i := range choices {
-		all = append(all, w.choice(w.collect(i, &choices[i])))
+		all = append(all, w.choiceJSON(w.collectChoice(i, &choices[i])))
 	}
-	usage := w.usage()
+	usage := w.usageJSON()
 	if w.state.Faults.Usage == fault.UsageNever {
 		usage = ""
 	}
-	form := pages.RenderCached("chat", "whole", plainAnswer{w.p.Family, framePlaceholder, textPlaceholder, marked(usage, usagePlaceholder), tookPlaceholder})
-	return []byte(replacePlaceholders(form, framePlaceholder, w.frameMembers("chat.completion"), usagePlaceholder, usage, tookPlaceholder, string(w.state.Timings()),
+	form := pages.RenderCached("chat", "whole", unstreamedAnswerData{w.p.Family, framePlaceholder, textPlaceholder, markIfNotEmpty(usage, usagePlaceholder), tookPlaceholder})
+	return []byte(replacePlaceholders(form, framePlaceholder, w.envelopeMembers("chat.completion"), usagePlaceholder, usage, tookPlaceholder, string(w.state.Timings()),
 		textPlaceholder, strings.Join(all, ",")))
 }
 
-func (w *chatWriter) choice(m choiceMessage) string {
-	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // the number of variants of these messages is unlimited
+func (w *chatWriter) choiceJSON(m choiceMessage) string {
+	// The number of variants of these messages is unlimited.
+	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" {
 		return string(pages.RenderAnswer("chat", "choice", m))
 	}
 	form := m
-	form.Text, form.Thought = marked(m.Text, textPlaceholder), marked(m.Thought, thoughtPlaceholder)
+	form.Text, form.Thought = markIfNotEmpty(m.Text, textPlaceholder), markIfNotEmpty(m.Thought, thoughtPlaceholder)
 	return replacePlaceholders(pages.RenderCached("chat", "choice", form), thoughtPlaceholder, m.Thought, textPlaceholder, m.Text)
 }
 
-// collect runs the plan of a choice to its end.
-func (w *chatWriter) collect(index int, c *generate.Plan) choiceMessage {
+// collectChoice runs the plan of a choice to its end.
+func (w *chatWriter) collectChoice(index int, c *generate.ChoicePlan) choiceMessage {
 	m := choiceMessage{
 		Index: index, Family: w.p.Family, Reasoning: w.p.Reasoning, Legacy: w.legacy,
 		Finish: c.Finish, Stopped: c.Stopped,
@@ -71,7 +72,7 @@ func (w *chatWriter) collect(index int, c *generate.Plan) choiceMessage {
 			if !w.q.Hush {
 				thought = append(thought, p.Escaped...)
 			}
-		case profile.PieceWhole:
+		case profile.PieceCompleteCall:
 			args[p.Call] = wire.AppendEscaped(nil, w.state.Calls[p.Call].Args)
 		default:
 			args[p.Call] = append(args[p.Call], p.Escaped...)
@@ -88,7 +89,7 @@ func (w *chatWriter) collect(index int, c *generate.Plan) choiceMessage {
 	}
 	m.Calls = strings.Join(calls, ",")
 	if w.q.Logprobs && m.Calls == "" {
-		m.Logprobs = w.logprobs(tokens)
+		m.Logprobs = w.logprobsJSON(tokens)
 	}
 	return m
 }

@@ -26,7 +26,8 @@ func (c *conn) serveRealtime() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc)) // an empty Write would wait for a reader
+		// An empty Write would wait for a reader.
+		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc))
 		close(c.clientGone)
 		_ = to.Close()
 	}()
@@ -38,13 +39,13 @@ func (c *conn) serveRealtime() {
 	x.isInference = true
 	c.e.counters.requests.Add(1)
 	c.e.record.add(&x.req)
-	if x.misbehave() || !x.checkRealtime() {
+	if x.injectResponseFault() || !x.checkRealtime() {
 		x.out.flush()
 		return
 	}
 	model := *c.e.models.Load()
 	a := newAnswer(x, &generate.Request{Model: model[0], Stream: true})
-	defer a.release()
+	defer a.releaseSlot()
 	if !a.acquireSlot() {
 		x.out.flush()
 		return
@@ -57,7 +58,7 @@ func (c *conn) serveRealtime() {
 	if x.p.Family != "speaches" {
 		take = t.handleVLLM
 	}
-	if !t.sendEvent(`{"type":"session.created","id":"sess-sim","created":%d,"session":{"id":"sess_sim","model":"gpt-4o-realtime-preview","instructions":"internal"}}`, now()) {
+	if !t.sendEvent(`{"type":"session.created","id":"sess-sim","created":%d,"session":{"id":"sess_sim","model":"gpt-4o-realtime-preview","instructions":"internal"}}`, unixNow()) {
 		return
 	}
 	for {
@@ -83,11 +84,11 @@ func (c *conn) serveRealtime() {
 func (x *exchange) checkRealtime() bool {
 	switch {
 	case x.p.Family != "vllm" && x.p.Family != "speaches" && x.p.Family != "openai":
-		x.send(x.e.pages.NotFound(x.req.method, x.req.path))
+		x.sendReply(x.e.pages.NotFound(x.req.method, x.req.path))
 	case !authorized(x):
-		x.send(x.e.pages.Unauthorized())
+		x.sendReply(x.e.pages.Unauthorized())
 	default:
-		model, _ := url.QueryUnescape(x.req.queried("model"))
+		model, _ := url.QueryUnescape(x.req.queryParam("model"))
 		if _, known := x.e.resolveModel(model); x.p.Family == "speaches" && !known {
 			x.replyError(x.p.UnknownModelError(model))
 			return false
@@ -119,7 +120,7 @@ func (t *realtimeSession) sendEvent(format string, args ...any) bool {
 		}
 	}
 	t.events++
-	return t.ws.write(opText, fmt.Appendf(nil, format, args...)) == nil
+	return t.ws.write(opcodeText, fmt.Appendf(nil, format, args...)) == nil
 }
 
 // injectIncident injects an incident. It returns false if the session has ended.
@@ -139,12 +140,12 @@ func (t *realtimeSession) injectIncident(in *fault.Incident) bool {
 		case fault.OpWait:
 			t.x.client.pause(s.For)
 		case fault.OpEvent, fault.OpSend:
-			_ = t.ws.write(opText, []byte(s.Text))
+			_ = t.ws.write(opcodeText, []byte(s.Text))
 		case fault.OpStreamEnd:
-			_ = t.ws.write(opText, []byte(`{"type":"error","error":"EngineCore encountered an issue","code":"processing_error"}`))
+			_ = t.ws.write(opcodeText, []byte(`{"type":"error","error":"EngineCore encountered an issue","code":"processing_error"}`))
 			return true
 		case fault.OpFinish:
-			_ = t.ws.write(opClose, []byte{0x03, 0xe8})
+			_ = t.ws.write(opcodeClose, []byte{0x03, 0xe8})
 		}
 	}
 	return in.GoOn

@@ -23,27 +23,27 @@ var inferenceKinds = map[string]string{
 func serveInference(kind string, x *exchange) {
 	switch kind {
 	case "chat":
-		chat(x)
+		serveChat(x)
 	case "completions":
-		completions(x)
+		serveCompletions(x)
 	case "embeddings":
-		embeddings(x)
+		serveEmbeddings(x)
 	case "rerank":
-		rerank(x)
+		serveRerank(x)
 	case "score", "classify", "pooling", "moderations", "detokenize":
-		smallWork(x, kind)
+		servePrefillOnlyWork(x, kind)
 	case "speech":
-		speech(x)
+		serveSpeech(x)
 	default:
-		transcribe(x)
+		serveTranscription(x)
 	}
 }
 
-func dispatch(x *exchange) {
+func dispatchRequest(x *exchange) {
 	e := x.e
 	r := &x.req
 	if strings.HasPrefix(r.path, "/sim/") {
-		control(x)
+		serveControlPage(x)
 		return
 	}
 	x.isInference = inferenceKinds[r.path] != "" && r.method == "POST"
@@ -56,7 +56,7 @@ func dispatch(x *exchange) {
 	} else {
 		e.counters.probes.Add(1)
 	}
-	if !x.misbehave() {
+	if !x.injectResponseFault() {
 		serveRequest(x)
 	}
 	if x.isInference && x.client.lost && !x.finished {
@@ -77,54 +77,54 @@ func serveRequest(x *exchange) {
 		return
 	}
 	if !authorized(x) {
-		x.send(e.pages.Unauthorized())
+		x.sendReply(e.pages.Unauthorized())
 		return
 	}
 	if e.unhealthy.Load() && x.p.Family == "llamacpp" {
 		x.replyError(profile.APIError{Status: 503, Message: "Loading model"})
 		return
 	}
-	if asleep, ok := sleeps[r.path]; ok && x.p.Family == "vllm" && r.method == "POST" {
+	if asleep, ok := sleepPaths[r.path]; ok && x.p.Family == "vllm" && r.method == "POST" {
 		e.setAsleep(x, asleep)
 		return
 	}
 	read := r.method == "GET" || r.method == "HEAD"
-	if name, ok := strings.CutPrefix(r.path, "/v1/models/"); ok && read && e.pages.Has("/v1/models/") {
-		modelPage(x, name)
+	if name, ok := strings.CutPrefix(r.path, "/v1/models/"); ok && read && e.pages.HasPage("/v1/models/") {
+		serveModelPage(x, name)
 		return
 	}
 	kind, action := inferenceKinds[r.path], auxiliaryHandlers[r.path]
-	works, acts := kind != "" && x.p.Does(kind), action.do != nil && x.p.Is(action.only)
-	shows := !works && !acts && e.pages.Has(r.path) && r.path != "/v1/models/"
+	works, acts := kind != "" && x.p.SupportsKind(kind), action.do != nil && x.p.MatchesAny(action.only)
+	shows := !works && !acts && e.pages.HasPage(r.path) && r.path != "/v1/models/"
 	switch {
 	case !works && !acts && !shows:
-		x.send(e.pages.NotFound(r.method, r.path))
+		x.sendReply(e.pages.NotFound(r.method, r.path))
 	case shows && !read:
-		x.send(e.pages.MethodNotAllowed(r.method, r.path, "GET"))
+		x.sendReply(e.pages.MethodNotAllowed(r.method, r.path, "GET"))
 	case !shows && r.method != "POST":
-		x.send(e.pages.MethodNotAllowed(r.method, r.path, "POST"))
+		x.sendReply(e.pages.MethodNotAllowed(r.method, r.path, "POST"))
 	case r.headerValue("Content-Encoding") != "" && r.headerValue("Content-Encoding") != "identity":
 		x.reply(415, "", nil)
 	case shows:
-		page(x)
+		serveEnginePage(x)
 	case acts:
-		withJSON(x, func(v *fastjson.Value) { action.do(e, x, v) })
+		withJSONBody(x, func(v *fastjson.Value) { action.do(e, x, v) })
 	case x.p.Typed && !isJSONType(r.headerValue("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t"):
 		x.replyError(profile.APIError{Status: 400, Message: "Unsupported Media Type: Only 'application/json' is allowed"})
 	case e.asleep.Load():
-		x.client.hang()
+		x.client.waitUntilLeft()
 	default:
 		serveInference(kind, x)
 	}
 }
 
-// sleeps contains the paths that put a vLLM to sleep (true) or wake it up (false).
-var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
+// sleepPaths contains the paths that put a vLLM to sleep (true) or wake it up (false).
+var sleepPaths = map[string]bool{"/sleep": true, "/wake_up": false}
 
 // setAsleep puts the engine to sleep or wakes it. A sleeping engine is healthy, but does not
 // process requests. Waking it up takes as long as loading a model.
 func (e *Engine) setAsleep(x *exchange, asleep bool) {
-	if !asleep && !x.client.pause(loadTime) {
+	if !asleep && !x.client.pause(modelLoadTime) {
 		return
 	}
 	e.asleep.Store(asleep)
@@ -171,14 +171,14 @@ func allowsHost(x *exchange) bool {
 		if h, _, err := net.SplitHostPort(rest); err == nil {
 			rest = h
 		}
-		if !localName(rest) {
+		if !isLocalHost(rest) {
 			return false
 		}
 	}
-	return localName(host)
+	return isLocalHost(host)
 }
 
-func localName(host string) bool {
+func isLocalHost(host string) bool {
 	host = strings.ToLower(strings.Trim(host, "[]"))
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified()

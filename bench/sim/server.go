@@ -77,9 +77,9 @@ func (s *server) relisten() error {
 	return s.listen(s.addr)
 }
 
-// drop closes a share of the connections. It never closes spare, which is the connection of the
+// dropConns closes a share of the connections. It never closes spare, which is the connection of the
 // control request.
-func (s *server) drop(share float64, reset bool, spare *conn) int {
+func (s *server) dropConns(share float64, reset bool, spare *conn) int {
 	var victims []*conn
 	s.mu.Lock()
 	for c := range s.conns {
@@ -136,7 +136,8 @@ func (s *server) accept(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // no file descriptor is left, so wait until some connections are closed
+			// No file descriptor is left, so wait until some connections are closed.
+			time.Sleep(5 * time.Millisecond)
 			continue
 		}
 		s.onConn(nc)

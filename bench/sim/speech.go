@@ -15,7 +15,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-type spoken struct {
+type speechRequest struct {
 	input, format, ctype string
 	speed                float64
 	voice                uint64
@@ -23,14 +23,14 @@ type spoken struct {
 	sse                  bool
 }
 
-// decodeSpoken decodes a speech request. If ok is false, decodeSpoken has already answered with an
+// decodeSpeechRequest decodes a speech request. If ok is false, decodeSpeechRequest has already answered with an
 // error.
-func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
+func decodeSpeechRequest(e *Engine, x *exchange, p *fastjson.Parser) (s speechRequest, q *generate.Request, ok bool) {
 	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return s, q, false
 	}
-	s = spoken{
+	s = speechRequest{
 		input: string(v.GetStringBytes("input")), format: string(v.GetStringBytes("response_format")),
 		speed: 1, voice: textgen.Hash(1, v.GetStringBytes("voice")),
 		whole: e.p.Family == "kokoro" && v.Get("stream") != nil && !v.GetBool("stream"),
@@ -52,7 +52,7 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 	}
 	if s.format == "" {
 		s.format = "wav"
-		if e.p.Is("kokoro speaches") {
+		if e.p.MatchesAny("kokoro speaches") {
 			s.format = "mp3"
 		}
 	}
@@ -65,25 +65,25 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 	return s, q, true
 }
 
-// pieces returns a function that returns the audio for the next word.
-func (s *spoken) pieces() func() []byte {
+// audioPieces returns a function that returns the audio for the next word.
+func (s *speechRequest) audioPieces() func() []byte {
 	samples := int(audio.WordTime.Seconds() * audio.SampleRate / s.speed)
 	t := audio.Tone{Step: 2 * math.Pi * float64(180+s.voice%240) / audio.SampleRate}
 	return func() []byte {
 		if s.format == "mp3" {
 			return audio.SilentFrames(max(1, samples/1152))
 		}
-		return t.Next(samples)
+		return t.NextSamples(samples)
 	}
 }
 
-// speech answers POST /v1/audio/speech with a sine tone, sent as one piece per word. The pitch
+// serveSpeech answers POST /v1/audio/speech with a sine tone, sent as one piece per word. The pitch
 // depends on the voice.
-func speech(x *exchange) {
+func serveSpeech(x *exchange) {
 	e := x.e
-	p := parsers.Get()
-	defer parsers.Put(p)
-	s, q, ok := decodeSpoken(e, x, p)
+	p := parserPool.Get()
+	defer parserPool.Put(p)
+	s, q, ok := decodeSpeechRequest(e, x, p)
 	if !ok {
 		return
 	}
@@ -98,11 +98,11 @@ func speech(x *exchange) {
 
 	a := newAnswer(x, q)
 	q.Stream = true // if the client leaves, the response is cancelled, as for a stream
-	defer a.release()
-	if !a.acquireSlot() || !a.prefill() {
+	defer a.releaseSlot()
+	if !a.acquireSlot() || !a.waitPrefill() {
 		return
 	}
-	words, piece := len(strings.Fields(s.input)), s.pieces()
+	words, piece := len(strings.Fields(s.input)), s.audioPieces()
 	var opening []byte
 	if s.format == "wav" && !s.sse {
 		opening = audio.WAVHeader()
@@ -116,16 +116,16 @@ func speech(x *exchange) {
 			opening = append(opening, piece()...)
 		}
 		a.addTokens(words)
-		a.release()
+		a.releaseSlot()
 		x.reply(200, s.ctype, opening)
 		return
 	case s.sse:
-		x.sse()
+		x.beginEventStream()
 	default:
-		x.head(200, s.ctype, -1)
+		x.buildHead(200, s.ctype, -1)
 	}
-	x.out.put(opening)
-	if !s.stream(a, words, piece) {
+	x.out.appendBody(opening)
+	if !s.sendAudio(a, words, piece) {
 		return
 	}
 	if s.sse && !x.sendEvent("", fmt.Appendf(nil,
@@ -135,20 +135,20 @@ func speech(x *exchange) {
 	if !x.injectIncidents() {
 		return
 	}
-	a.release()
-	x.finish()
+	a.releaseSlot()
+	x.finishBody()
 }
 
-// stream sends the audio for the words at the engine's speed. It reports whether all words were
+// sendAudio sends the audio for the words at the engine's speed. It reports whether all words were
 // sent.
-func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
+func (s *speechRequest) sendAudio(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {
 		sound := piece()
 		if i > 0 {
 			gap := a.tokenGap()
 			due = due.Add(gap)
-			if gap > 0 && (!x.out.flush() || !x.client.pauseUntil(due)) || !a.waitWhileHeld(&due) {
+			if gap > 0 && (!x.out.flush() || !x.client.pauseUntil(due)) || !a.waitStallOrPreemption(&due) {
 				return false
 			}
 		}
@@ -163,7 +163,7 @@ func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 			return false
 		}
 		x.stream.events++
-		x.out.put(sound)
+		x.out.appendBody(sound)
 		if len(x.out.out) > 32<<10 && !x.out.flush() {
 			return false
 		}

@@ -9,10 +9,10 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// speed is a set of times and sizes that match each other. The numbers are rounded, and have the
+// speedPreset is a set of times and sizes that match each other. The numbers are rounded, and have the
 // right order of magnitude for one engine on one accelerator. They are meant for rehearsals, and
 // were not measured.
-type speed struct {
+type speedPreset struct {
 	name, text             string
 	prefill, token, jitter float64
 	batch                  time.Duration
@@ -20,7 +20,7 @@ type speed struct {
 	slots, kv              int
 }
 
-var speeds = []speed{
+var speedPresets = []speedPreset{
 	{name: "instant", text: "no times at all: as fast as the sockets"},
 	{
 		name: "laptop", text: "a small model without a GPU", prefill: 300, token: 20, jitter: 0.05,
@@ -43,7 +43,7 @@ var speeds = []speed{
 // Speeds returns the valid names for SetSpeed.
 func Speeds() []string {
 	var names []string
-	for _, s := range speeds {
+	for _, s := range speedPresets {
 		names = append(names, s.name)
 	}
 	return names
@@ -52,7 +52,7 @@ func Speeds() []string {
 // SetSpeed replaces the zero times and sizes of o with those of a named set: "instant", "laptop",
 // "l4-8b", "a100-70b" or "h100-8b".
 func (o *Options) SetSpeed(name string) error {
-	for _, s := range speeds {
+	for _, s := range speedPresets {
 		if s.name != name {
 			continue
 		}
@@ -79,10 +79,10 @@ func (o *Options) profileSlots() int {
 	return 0
 }
 
-func speedsText() string {
+func speedsHelpText() string {
 	var b strings.Builder
 	b.WriteString("\nSpeeds, as --speed NAME; round numbers for rehearsal, not measurements:\n\n")
-	for _, s := range speeds {
+	for _, s := range speedPresets {
 		fmt.Fprintf(&b, "  %-10s %s", s.name, s.text)
 		if s.token > 0 {
 			fmt.Fprintf(&b,

@@ -7,17 +7,17 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushAt is the number of bytes that are collected before they are written, if the engine has no
+// flushThreshold is the number of bytes that are collected before they are written, if the engine has no
 // token rate.
-const flushAt = 4096
+const flushThreshold = 4096
 
 // streamChoices sends the choices in parallel, token by token.
 func (a *answer) streamChoices() {
 	x := a.x
 	if !x.out.headWritten {
-		x.sse()
+		x.beginEventStream()
 	}
-	x.stream.content = a.writer.content
+	x.stream.content = a.writer.contentChunkJSON
 	tick := a.first
 	for step := 0; ; step++ {
 		gap := a.tokenGap()
@@ -28,12 +28,12 @@ func (a *answer) streamChoices() {
 					return
 				}
 			}
-		} else if step == 1 || len(x.out.out) >= flushAt {
+		} else if step == 1 || len(x.out.out) >= flushThreshold {
 			if x.client.hasLeft() || !x.out.flush() {
 				return
 			}
 		}
-		if step > 0 && !a.waitWhileHeld(&tick) {
+		if step > 0 && !a.waitStallOrPreemption(&tick) {
 			return
 		}
 		live := false
@@ -43,7 +43,7 @@ func (a *answer) streamChoices() {
 				continue
 			}
 			live = true
-			if !a.step(i, c) {
+			if !a.sendNextToken(i, c) {
 				return
 			}
 		}
@@ -52,13 +52,13 @@ func (a *answer) streamChoices() {
 		}
 	}
 	if a.writer.endStream() && x.injectIncidents() {
-		a.release()
-		x.finish()
+		a.releaseSlot()
+		x.finishBody()
 	}
 }
 
 // allClosed reports whether every choice has ended.
-func allClosed(choices []generate.Plan) bool {
+func allClosed(choices []generate.ChoicePlan) bool {
 	for i := range choices {
 		if !choices[i].Closed {
 			return false
@@ -67,10 +67,10 @@ func allClosed(choices []generate.Plan) bool {
 	return true
 }
 
-// step sends the next token of a choice. After the last token, it sends the end of the choice. It
+// sendNextToken sends the next token of a choice. After the last token, it sends the end of the choice. It
 // returns false if the stream ended early.
-func (a *answer) step(i int, c *generate.Plan) bool {
-	if !a.writer.begin(i, c) {
+func (a *answer) sendNextToken(i int, c *generate.ChoicePlan) bool {
+	if !a.writer.beginChoice(i, c) {
 		return false
 	}
 	if p, ok := c.Next(); ok {
@@ -78,16 +78,16 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 		if p.Kind == profile.PieceThought {
 			a.state.Thought++
 		}
-		if !a.writer.piece(i, c, p) {
+		if !a.writer.writePiece(i, c, p) {
 			return false
 		}
 	}
-	a.x.stream.join(false)
+	a.x.stream.shareChunk(false)
 	if c.Left > 0 || c.Closed {
 		return true
 	}
 	c.Closed = true
-	return a.x.t.NoFinish || a.writer.end(i, c)
+	return a.x.t.NoFinish || a.writer.endChoice(i, c)
 }
 
 // sendUnstreamed sends the whole response when it is due.
@@ -100,6 +100,6 @@ func (a *answer) sendUnstreamed() {
 		return
 	}
 	body := a.writer.renderUnstreamed(a.choices)
-	a.release()
-	a.x.json(body)
+	a.releaseSlot()
+	a.x.replyJSON(body)
 }

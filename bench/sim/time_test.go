@@ -223,12 +223,12 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 		if s := e.Stats(); s.Running != 2 || s.Waiting != 1 {
 			t.Errorf("stats = %+v, want 2 running and 1 waiting", s)
 		}
-		used, _ := e.slots.Capacity()
+		used, _ := e.slots.UsedTokensAndSlots()
 		if used != 2*104+2 {
 			t.Errorf("room used %d", used)
 		}
 		time.Sleep(10 * time.Second)
-		used, _ = e.slots.Capacity()
+		used, _ = e.slots.UsedTokensAndSlots()
 		if s := e.Stats(); s.Completed != 3 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}

@@ -16,15 +16,15 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// transcribe answers POST /v1/audio/transcriptions and, like whisper.cpp's server, POST /inference.
-func transcribe(x *exchange) {
+// serveTranscription answers POST /v1/audio/transcriptions and, like whisper.cpp's server, POST /inference.
+func serveTranscription(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"
 	f, err := audio.ReadForm(x.req.headerValue("Content-Type"), x.req.body)
 	x.releaseBody()
 	switch {
 	case whisper && (err != nil || f.File == nil || !audio.IsAudio(f.File)):
-		x.send(x.p.PlainText(400, "Invalid request"))
+		x.sendReply(x.p.PlainText(400, "Invalid request"))
 		return
 	case err != nil:
 		x.replyError(*profile.InvalidParam("file", "There was an error parsing the body: %v", err))
@@ -53,14 +53,14 @@ func transcribe(x *exchange) {
 	if t := f.Fields["temperature"]; t != "" {
 		if _, err := strconv.ParseFloat(t, 64); err != nil {
 			if whisper {
-				x.send(x.p.PlainText(500, "500 Internal Server Error\nstof"))
+				x.sendReply(x.p.PlainText(500, "500 Internal Server Error\nstof"))
 				return
 			}
 			x.replyError(*profile.InvalidParam("temperature", "Input should be a valid number: temperature"))
 			return
 		}
 	}
-	q := &generate.Request{Model: model, Stream: f.Fields["stream"] == "true" && x.p.Is("speaches vllm")}
+	q := &generate.Request{Model: model, Stream: f.Fields["stream"] == "true" && x.p.MatchesAny("speaches vllm")}
 	if q.Stream && e.p.Family == "vllm" && format != "json" && format != "text" {
 		x.replyError(*profile.InvalidParam("response_format", "%s format doesn't support streaming case", format))
 		return
@@ -68,8 +68,8 @@ func transcribe(x *exchange) {
 	q.Prompt.Reset(e.o.Seed)
 	q.Prompt.AddImage(f.File)
 	a := newAnswer(x, q)
-	defer a.release()
-	if !a.acquireSlot() || !a.prefill() {
+	defer a.releaseSlot()
+	if !a.acquireSlot() || !a.waitPrefill() {
 		return
 	}
 	t := audio.Transcript{
@@ -89,8 +89,8 @@ func transcribe(x *exchange) {
 		return
 	}
 	a.addTokens(t.Count())
-	ctype, body := render(&t, format)
-	a.release()
+	ctype, body := renderTranscript(&t, format)
+	a.releaseSlot()
 	x.reply(200, ctype, body)
 }
 
@@ -104,8 +104,8 @@ var transcriptTypes = map[string][2]string{
 	"verbose_json": {"application/json", "application/json"},
 }
 
-// render renders a transcript in one of the five formats.
-func render(t *audio.Transcript, format string) (ctype string, body []byte) {
+// renderTranscript renders a transcript in one of the five formats.
+func renderTranscript(t *audio.Transcript, format string) (ctype string, body []byte) {
 	t.SetDerivedFields()
 	ctype = transcriptTypes[format][0]
 	if t.Whisper {
@@ -118,7 +118,7 @@ func render(t *audio.Transcript, format string) (ctype string, body []byte) {
 // requested format, and no final [DONE].
 func (a *answer) streamSegments(t *audio.Transcript, format string) {
 	x := a.x
-	x.sse()
+	x.beginEventStream()
 	for i := range t.Lines {
 		one := *t
 		one.Lines = t.Lines[i : i+1]
@@ -126,16 +126,17 @@ func (a *answer) streamSegments(t *audio.Transcript, format string) {
 			return
 		}
 		a.addTokens(one.Count())
-		_, body := render(&one, format)
-		if !x.sendEvent("", bytes.TrimSpace(body)) { // as in speaches, the line breaks of srt and vtt are sent unescaped
+		_, body := renderTranscript(&one, format)
+		// As in speaches, the line breaks of srt and vtt are sent unescaped.
+		if !x.sendEvent("", bytes.TrimSpace(body)) {
 			return
 		}
 	}
 	if !x.injectIncidents() {
 		return
 	}
-	a.release()
-	x.finish()
+	a.releaseSlot()
+	x.finishBody()
 }
 
 // streamChunks streams a transcript as vLLM does. It sends one chunk for each word, followed by
@@ -143,8 +144,8 @@ func (a *answer) streamSegments(t *audio.Transcript, format string) {
 // processes half a minute at a time, a finish reason follows each half minute of audio.
 func (a *answer) streamChunks(t *audio.Transcript) {
 	x := a.x
-	x.sse()
-	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), now()
+	x.beginEventStream()
+	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), unixNow()
 	for i, l := range t.Lines {
 		ends := i == len(t.Lines)-1 || t.Lines[i+1].Start >= 30*(math.Floor(l.Start/30)+1)
 		words := strings.Fields(l.Text)
@@ -161,24 +162,24 @@ func (a *answer) streamChunks(t *audio.Transcript) {
 	if a.q.Usage.Last {
 		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.state.Prompt, t.Count(),
 			a.state.Prompt+t.Count())
-		if !x.sendEvent("", *chunkHead(id, created, a.q.Model).Add(`,"choices":[],"usage":`, u, `}`)) {
+		if !x.sendEvent("", *beginTranscriptChunk(id, created, a.q.Model).Add(`,"choices":[],"usage":`, u, `}`)) {
 			return
 		}
 	}
-	if !x.t.NoDone && !x.sendEvent("", wire.Done) || !x.injectIncidents() {
+	if !x.t.NoDone && !x.sendEvent("", wire.DoneData) || !x.injectIncidents() {
 		return
 	}
-	a.release()
-	x.finish()
+	a.releaseSlot()
+	x.finishBody()
 }
 
-func chunkHead(id string, created int64, model string) *wire.JSONBuilder {
+func beginTranscriptChunk(id string, created int64, model string) *wire.JSONBuilder {
 	o := wire.JSONBuilder(`{"id":"` + id + `","object":"transcription.chunk","created":`)
 	return o.Int(int(created)).Add(`,"model":`).Quote(model)
 }
 
 func transcriptChunk(id string, created int64, model, text string, ends bool) []byte {
-	o := chunkHead(id, created, model)
+	o := beginTranscriptChunk(id, created, model)
 	o.Add(`,"choices":[{"delta":{"content":`).Quote(text).Add(`}`)
 	if ends {
 		o.Add(`,"finish_reason":"stop","stop_reason":null`)

@@ -19,19 +19,19 @@ type webSocket struct {
 	out net.Conn
 }
 
-const maxMessage = 64 << 20
+const maxMessageBytes = 64 << 20
 
 // Opcodes of frames.
 const (
-	opContinuation = 0x0
-	opText         = 0x1
-	opClose        = 0x8
-	opPing         = 0x9
+	opcodeContinuation = 0x0
+	opcodeText         = 0x1
+	opcodeClose        = 0x8
+	opcodePing         = 0x9
 )
 
 var (
-	errFrame      = errors.New("malformed frame")
-	errPeerClosed = errors.New("the peer has closed")
+	errMalformedFrame = errors.New("malformed frame")
+	errPeerClosed     = errors.New("the peer has closed")
 )
 
 // handshakeAnswer returns the response to a handshake with the given key.
@@ -51,7 +51,7 @@ func (w *webSocket) read() ([]byte, error) {
 		}
 		final, op, length := head[0]&0x80 != 0, head[0]&0xf, uint64(head[1]&0x7f)
 		if head[1]&0x80 == 0 || head[0]&0x70 != 0 {
-			return nil, errFrame
+			return nil, errMalformedFrame
 		}
 		switch length {
 		case 126:
@@ -71,8 +71,8 @@ func (w *webSocket) read() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if length > maxMessage || uint64(len(message))+length > maxMessage {
-			return nil, errFrame
+		if length > maxMessageBytes || uint64(len(message))+length > maxMessageBytes {
+			return nil, errMalformedFrame
 		}
 		payload, err := w.readBytes(int(length))
 		if err != nil {
@@ -82,14 +82,14 @@ func (w *webSocket) read() ([]byte, error) {
 			payload[i] ^= mask[i&3]
 		}
 		switch op {
-		case opClose:
-			_ = w.write(opClose, payload)
+		case opcodeClose:
+			_ = w.write(opcodeClose, payload)
 			return nil, errPeerClosed
-		case opPing:
+		case opcodePing:
 			if err := w.write(0xa, payload); err != nil {
 				return nil, err
 			}
-		case opText, opContinuation:
+		case opcodeText, opcodeContinuation:
 			if message = append(message, payload...); final {
 				return message, nil
 			}
@@ -117,6 +117,6 @@ func (w *webSocket) write(op byte, payload []byte) error {
 	return err
 }
 
-func (r *request) upgrades() bool {
+func (r *request) requestsWebSocket() bool {
 	return r.method == "GET" && strings.EqualFold(r.headerValue("Upgrade"), "websocket") && r.headerValue("Sec-WebSocket-Key") != ""
 }

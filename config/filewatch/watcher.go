@@ -42,15 +42,15 @@ const (
 	removalDelay = 2 * time.Second
 )
 
-// Prime does the first check, to which Run compares later checks. Call Prime before the files are
+// RecordHashes does the first check, to which Run compares later checks. Call Prime before the files are
 // first read. Otherwise, Run misses a change between that read and the start of Run. If Prime was
 // not called, Run does the first check.
-func (w *Watcher) Prime() { w.lastHashes = w.hashFiles() }
+func (w *Watcher) RecordHashes() { w.lastHashes = w.hashFiles() }
 
 // Run watches until ctx is done. Its goroutines exit before it returns.
 func (w *Watcher) Run(ctx context.Context) {
 	if w.lastHashes == nil {
-		w.Prime()
+		w.RecordHashes()
 	}
 	dirs := newDirWatch()
 	defer dirs.close()
@@ -103,12 +103,12 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 		dirs.watchDirs(w.Paths())
 		now := w.hashFiles()
 		switch {
-		case !now.differs(w.lastHashes):
+		case !now.hasChangedSince(w.lastHashes):
 			w.lastHashes, candidate = now, nil
 		case candidate == nil || !maps.Equal(now, candidate):
 			candidate, equal = now, 0
 		default:
-			if equal++; !now.lacks(w.lastHashes) || time.Duration(equal)*settleTime >= removalDelay {
+			if equal++; !now.isMissingAny(w.lastHashes) || time.Duration(equal)*settleTime >= removalDelay {
 				w.lastHashes, candidate = now, nil
 				w.OnChange()
 			}
@@ -128,14 +128,14 @@ type contentHash [sha256.Size]byte
 func (w *Watcher) hashFiles() contentHashes {
 	out := contentHashes{}
 	for _, p := range w.Paths() {
-		out[p] = fingerprint(p)
+		out[p] = hashFile(p)
 	}
 	return out
 }
 
-// differs reports whether a path in p is new, or its contents differ from old. It ignores paths
+// hasChangedSince reports whether a path in p is new, or its contents differ from old. It ignores paths
 // that are only in old.
-func (p contentHashes) differs(old contentHashes) bool {
+func (p contentHashes) hasChangedSince(old contentHashes) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {
 			return true
@@ -146,8 +146,8 @@ func (p contentHashes) differs(old contentHashes) bool {
 
 var missingHash = contentHash{0: 1}
 
-// lacks reports whether a file in old is now missing.
-func (p contentHashes) lacks(old contentHashes) bool {
+// isMissingAny reports whether a file in old is now missing.
+func (p contentHashes) isMissingAny(old contentHashes) bool {
 	for path, content := range p {
 		if before, ok := old[path]; ok && before != missingHash && content == missingHash {
 			return true
@@ -156,9 +156,9 @@ func (p contentHashes) lacks(old contentHashes) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's contents. If the contents cannot be read, it
+// hashFile returns the hash of a regular file's contents. If the contents cannot be read, it
 // returns a value that depends on the reason.
-func fingerprint(path string) (sum contentHash) {
+func hashFile(path string) (sum contentHash) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return missingHash

@@ -20,7 +20,7 @@ func runWatcher(t *testing.T, paths ...string) *atomic.Int32 {
 		Interval: 2 * time.Second,
 		OnChange: func() { calls.Add(1) },
 	}
-	w.Prime()
+	w.RecordHashes()
 	go w.loop(t.Context(), &dirWatch{})
 	synctest.Wait()
 	return &calls
@@ -126,7 +126,7 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		w := &Watcher{Paths: func() []string { return []string{file} }, OnChange: func() { calls.Add(1) }}
-		w.Prime()
+		w.RecordHashes()
 		write(t, file, []byte("1"))
 		go w.loop(t.Context(), &dirWatch{})
 		time.Sleep(3 * settleTime)
@@ -134,9 +134,9 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherTellsOfNewPaths checks that a path that is added to the list is reported, and that a
+// TestWatcherReportsNewPaths checks that a path that is added to the list is reported, and that a
 // removed path is not.
-func TestWatcherTellsOfNewPaths(t *testing.T) {
+func TestWatcherReportsNewPaths(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	write(t, a, []byte("a"))
@@ -146,7 +146,7 @@ func TestWatcherTellsOfNewPaths(t *testing.T) {
 		var paths atomic.Pointer[[]string]
 		paths.Store(&[]string{a})
 		w := &Watcher{Paths: func() []string { return *paths.Load() }, Interval: time.Second, OnChange: func() { calls.Add(1) }}
-		w.Prime()
+		w.RecordHashes()
 		go w.loop(t.Context(), &dirWatch{})
 		paths.Store(&[]string{a, b})
 		time.Sleep(3 * time.Second)
@@ -161,7 +161,7 @@ func TestWatcherTellsOfNewPaths(t *testing.T) {
 // watcher.
 func TestWatcherDoesNotReadPipes(t *testing.T) {
 	done := make(chan contentHash, 1)
-	go func() { done <- fingerprint("/dev/zero") }()
+	go func() { done <- hashFile("/dev/zero") }()
 	select {
 	case <-done:
 	case <-time.After(5 * time.Second):
@@ -246,7 +246,7 @@ func TestWatcherOnEvents(t *testing.T) {
 				Interval: time.Hour,
 				OnChange: func() { changed <- struct{}{} },
 			}
-			w.Prime()
+			w.RecordHashes()
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { w.Run(ctx); close(done) }()

@@ -25,8 +25,8 @@ func FromTime(t time.Time) Time {
 	return Time(t.Sub(epoch))
 }
 
-// Std converts i to a time.Time. It returns the zero time.Time for 0.
-func (i Time) Std() time.Time {
+// StdTime converts i to a time.Time. It returns the zero time.Time for 0.
+func (i Time) StdTime() time.Time {
 	if i == 0 {
 		return time.Time{}
 	}
@@ -39,8 +39,8 @@ func (i Time) Add(d time.Duration) Time { return i + Time(d) }
 // Sub returns the time from j to i.
 func (i Time) Sub(j Time) time.Duration { return time.Duration(i - j) }
 
-// Passed reports whether the deadline i has passed. The zero value means no deadline.
-func (i Time) Passed() bool { return i != 0 && Now() >= i }
+// HasPassed reports whether the deadline i has passed. The zero value means no deadline.
+func (i Time) HasPassed() bool { return i != 0 && Now() >= i }
 
 // Earlier returns the earlier of two deadlines. The zero value means no deadline.
 func Earlier(a, b Time) Time {

@@ -9,22 +9,22 @@ import (
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, now := time.Now(), Now()
-		if !now.Std().Equal(start) || FromTime(start) != now {
-			t.Errorf("%v is %v and %v", start, now, now.Std())
+		if !now.StdTime().Equal(start) || FromTime(start) != now {
+			t.Errorf("%v is %v and %v", start, now, now.StdTime())
 		}
-		if later := now.Add(time.Second); later.Passed() || later.Sub(now) != time.Second {
+		if later := now.Add(time.Second); later.HasPassed() || later.Sub(now) != time.Second {
 			t.Errorf("a second after %[2]v: got %[1]v, want a time that has not passed", later, now)
 		}
 		time.Sleep(time.Second)
-		if !now.Add(time.Second).Passed() || now.Add(time.Second+1).Passed() {
+		if !now.Add(time.Second).HasPassed() || now.Add(time.Second+1).HasPassed() {
 			t.Error("a deadline passes at its time")
 		}
 	})
 }
 
-func TestNone(t *testing.T) {
+func TestZeroTime(t *testing.T) {
 	var none Time
-	if FromTime(time.Time{}) != none || !none.Std().IsZero() || none.Passed() {
+	if FromTime(time.Time{}) != none || !none.StdTime().IsZero() || none.HasPassed() {
 		t.Error("none is a time")
 	}
 	now := Now()

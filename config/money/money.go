@@ -15,7 +15,7 @@ type Amount struct {
 	Picos  int32
 }
 
-const million = 1_000_000
+const perMillion = 1_000_000
 
 // maxAmount is the maximum amount in a configuration. It is far above any real budget.
 const maxAmount = 1e12
@@ -35,7 +35,7 @@ func Parse(s string) (Amount, error) {
 		return Amount{}, fmt.Errorf("%q is too much: at most %d", s, int64(maxAmount))
 	}
 	part, _ := strconv.ParseInt((rest + "000000")[:6], 10, 64)
-	return Amount{Micros: n*million + part}, nil
+	return Amount{Micros: n*perMillion + part}, nil
 }
 
 // Zero reports whether a is zero.
@@ -44,13 +44,13 @@ func (a Amount) Zero() bool { return a == Amount{} }
 // Plus returns a + n.
 func (a Amount) Plus(n Amount) Amount {
 	picos := a.Picos + n.Picos
-	return Amount{a.Micros + n.Micros + int64(picos/million), picos % million}
+	return Amount{a.Micros + n.Micros + int64(picos/perMillion), picos % perMillion}
 }
 
 // Minus returns a - n. n must not exceed a.
 func (a Amount) Minus(n Amount) Amount {
 	if a.Picos < n.Picos {
-		a.Micros, a.Picos = a.Micros-1, a.Picos+million
+		a.Micros, a.Picos = a.Micros-1, a.Picos+perMillion
 	}
 	return Amount{a.Micros - n.Micros, a.Picos - n.Picos}
 }
@@ -71,7 +71,7 @@ func (a Amount) DividedBy(n int) Amount {
 
 // String returns the shortest decimal form, such as 12, 12.5 or 0.000000123456.
 func (a Amount) String() string {
-	s := fmt.Sprintf("%d.%06d%06d", a.Micros/million, a.Micros%million, a.Picos)
+	s := fmt.Sprintf("%d.%06d%06d", a.Micros/perMillion, a.Micros%perMillion, a.Picos)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
@@ -128,9 +128,9 @@ func tokenCost(price int64, n int) Amount {
 		return Amount{}
 	}
 	hi, lo := bits.Mul64(uint64(price), uint64(n))
-	if hi >= million {
+	if hi >= perMillion {
 		return Amount{Micros: maxAmount} // cannot happen, because no engine reports this many tokens
 	}
-	micros, picos := bits.Div64(hi, lo, million)
+	micros, picos := bits.Div64(hi, lo, perMillion)
 	return Amount{int64(min(micros, maxAmount*1000)), int32(picos)}
 }

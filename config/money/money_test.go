@@ -22,8 +22,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestExact compares sums of costs with exact arithmetic, and checks that their text form is exact.
-func TestExact(t *testing.T) {
+// TestCallCostIsExact compares sums of costs with exact arithmetic, and checks that their text form is exact.
+func TestCallCostIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Price{
 			Input: rapid.Int64Range(0, 1e9).Draw(t, "input"), Cached: rapid.Int64Range(0, 1e9).Draw(t, "cached"),
@@ -38,7 +38,7 @@ func TestExact(t *testing.T) {
 				exact.Add(exact, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))
 			}
 		}
-		got := new(big.Int).Mul(big.NewInt(sum.Micros), big.NewInt(million))
+		got := new(big.Int).Mul(big.NewInt(sum.Micros), big.NewInt(perMillion))
 		if got.Add(got, big.NewInt(int64(sum.Picos))); got.Cmp(exact) != 0 {
 			t.Fatalf("%s, want %s", got, exact)
 		}

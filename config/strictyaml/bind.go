@@ -21,7 +21,7 @@ type Document struct {
 	Files      []string // files from which values were read
 	HasSecret  bool     // the file contains a secret
 	HasContent bool     // the file is not empty and its syntax is valid
-	report     *report
+	report     *problemReport
 }
 
 // Retired is a setting that existed only in earlier versions. A file that contains it is still
@@ -50,11 +50,11 @@ type Options struct {
 func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // estimate for the first allocation, taken from a long file
 	places := &Positions{positions: make(map[string]valuePosition, len(src)/bytesPerValue), broken: map[string]bool{}}
-	d := &Document{Places: places, report: &report{src: newSource(name, src), positions: places}}
+	d := &Document{Places: places, report: &problemReport{src: newSourceText(name, src), positions: places}}
 	body, size := d.report.parse(src, o.Least)
 	if d.HasContent = body != nil; d.HasContent {
 		b := &Binder{
-			report: d.report, tree: newTree(d.report, body, size), retired: o.Retired,
+			report: d.report, tree: newAliasResolver(d.report, body, size), retired: o.Retired,
 			references: referenceResolver{dir: filepath.Dir(name), env: os.LookupEnv},
 		}
 		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
@@ -66,12 +66,12 @@ func Read(name string, src []byte, into any, o Options) *Document {
 // Fail reports a problem with the value at path.
 func (d *Document) Fail(path, message string) {
 	d.Places.MarkBroken(path)
-	d.report.Add(d.Places.positions[path].problem(message))
+	d.report.Add(d.Places.positions[path].newProblem(message))
 }
 
 // Problems returns all problems, with excerpts.
 func (d *Document) Problems() Problems {
-	if d.report.Full() {
+	if d.report.IsFull() {
 		d.report.AddAll(Problems{{
 			File:    d.report.src.name,
 			Message: fmt.Sprintf("there are at least %d problems: these are the first that were found", MaxProblems),
@@ -85,8 +85,8 @@ func (d *Document) Problems() Problems {
 // stops at the first mistake and does not record positions. Binder records the position of every
 // value, so that later checks can report the line.
 type Binder struct {
-	report           *report
-	tree             *tree
+	report           *problemReport
+	tree             *aliasResolver
 	references       referenceResolver
 	retired          map[string]Retired
 	hasLiteralSecret bool // the file contains a secret
@@ -102,38 +102,38 @@ type scalarUnmarshaler interface {
 	UnmarshalYAML([]byte) error
 }
 
-// defaulter is implemented by list elements that have defaults.
-type defaulter interface {
+// defaultSetter is implemented by list elements that have defaults.
+type defaultSetter interface {
 	SetDefaults()
 }
 
 // Fail reports a problem with the value at n.
 func (b *Binder) Fail(n Node, message string) { b.report.fail(n.ast, n.path, "%s", message) }
 
-// Hide excludes the value at n from excerpts.
-func (b *Binder) Hide(n Node) { b.report.hide(n.ast) }
+// HideFromExcerpts excludes the value at n from excerpts.
+func (b *Binder) HideFromExcerpts(n Node) { b.report.hideFromExcerpts(n.ast) }
 
-// Broken reports whether the value at n could not be read.
-func (b *Binder) Broken(n Node) bool { return b.report.positions.broken[n.path] }
+// IsBroken reports whether the value at n could not be read.
+func (b *Binder) IsBroken(n Node) bool { return b.report.positions.broken[n.path] }
 
-// BrokenBelow reports whether n contains a value that could not be read.
-func (b *Binder) BrokenBelow(n Node) bool {
-	return b.report.positions.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
+// ContainsBroken reports whether n contains a value that could not be read.
+func (b *Binder) ContainsBroken(n Node) bool {
+	return b.report.positions.hasBrokenPath(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
 }
 
-// Fields binds a mapping to the struct *into.
-func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).Elem()) }
+// BindFields binds a mapping to the struct *into.
+func (b *Binder) BindFields(n Node, into any) { b.bindFields(n, reflect.ValueOf(into).Elem()) }
 
-// List binds a sequence to the slice *into.
-func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()) }
+// BindList binds a sequence to the slice *into.
+func (b *Binder) BindList(n Node, into any) { b.bindList(n, reflect.ValueOf(into).Elem()) }
 
-// Scalar binds a string, number or boolean to *into.
-func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
+// BindScalar binds a string, number or boolean to *into.
+func (b *Binder) BindScalar(n Node, into any) { b.bindScalar(n, reflect.ValueOf(into).Elem()) }
 
 // bind stores the value at n in v. If the value is invalid, v keeps its previous value, which is
 // the default.
 func (b *Binder) bind(n Node, v reflect.Value) {
-	if b.report.Full() {
+	if b.report.IsFull() {
 		return
 	}
 	b.report.positions.positions[n.path] = b.report.newPosition(startToken(n.ast), n.path)
@@ -146,41 +146,41 @@ func (b *Binder) bind(n Node, v reflect.Value) {
 		p.BindNode(b, n)
 		return
 	case scalarUnmarshaler:
-		b.unmarshal(n, p)
+		b.bindUnmarshaler(n, p)
 		return
 	case *time.Time:
-		b.time(n, p)
+		b.bindTime(n, p)
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		b.fields(n, v)
+		b.bindFields(n, v)
 	case reflect.Slice:
-		b.list(n, v)
+		b.bindList(n, v)
 	case reflect.Map:
-		b.mapping(n, v)
+		b.bindMapping(n, v)
 	case reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
 		b.bind(n, p.Elem())
 		v.Set(p)
 	case reflect.Interface:
-		if value := b.anyValue(n); value != nil {
+		if value := b.convertAny(n); value != nil {
 			v.Set(reflect.ValueOf(value))
 		}
 	default:
-		b.scalar(n, v)
+		b.bindScalar(n, v)
 	}
 }
 
-// fields binds a mapping to a struct by its yaml tags. An unknown name is a mistake.
-func (b *Binder) fields(n Node, v reflect.Value) {
+// bindFields binds a mapping to a struct by its yaml tags. An unknown name is a mistake.
+func (b *Binder) bindFields(n Node, v reflect.Value) {
 	members, ok := b.tree.entries(n)
 	if !ok {
 		return
 	}
 	fields := Fields(v.Type())
 	for _, m := range members {
-		at := Join(n.path, m.name)
+		at := JoinPath(n.path, m.name)
 		i := FieldByKey(v.Type(), m.name)
 		if i < 0 {
 			if !b.isRetired(m, at) {
@@ -197,7 +197,7 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 
 // isRetired reports whether a key is a retired setting. If so, it adds a problem that contains the
 // remedy.
-func (b *Binder) isRetired(m entry, at string) bool {
+func (b *Binder) isRetired(m mappingEntry, at string) bool {
 	r, ok := b.retired[listIndexPattern.ReplaceAllString(at, "[]")]
 	if !ok {
 		return false
@@ -207,7 +207,7 @@ func (b *Binder) isRetired(m entry, at string) bool {
 		b.report.failAt(m.key, at, "%s is no longer a setting: %s", m.name, r.Remedy)
 		return true
 	}
-	p := b.report.newPosition(m.key, at).problem(fmt.Sprintf("%s is no longer a setting and is ignored: %s", m.name, r.Remedy))
+	p := b.report.newPosition(m.key, at).newProblem(fmt.Sprintf("%s is no longer a setting and is ignored: %s", m.name, r.Remedy))
 	p.Warning = true
 	b.report.Add(p)
 	return true
@@ -216,33 +216,34 @@ func (b *Binder) isRetired(m entry, at string) bool {
 // listIndexPattern matches list positions in a path.
 var listIndexPattern = regexp.MustCompile(`\[\d+\]`)
 
-func (b *Binder) reportUnknownKey(m entry, fields []Field, path, at string) {
+func (b *Binder) reportUnknownKey(m mappingEntry, fields []Field, path, at string) {
 	known := make([]string, len(fields))
 	for i, f := range fields {
 		known[i] = f.Key
 	}
 	likely := suggest.Nearest(m.name, known)
 	b.report.hideLikely(m.name+" "+likely, m.value)
-	hint := ": want " + suggest.JoinOr(known)
+	hint := ": want " + suggest.JoinWithOr(known)
 	if likely != "" {
 		hint = fmt.Sprintf(": did you mean %q?", likely)
-		b.report.positions.MarkBroken(Join(path, likely)) // otherwise the intended setting would also be reported as missing
+		// Otherwise the intended setting would also be reported as missing.
+		b.report.positions.MarkBroken(JoinPath(path, likely))
 	}
 	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
 }
 
-// list binds a sequence to a slice. Elements start from their defaults. An empty list is not nil.
-func (b *Binder) list(n Node, v reflect.Value) {
+// bindList binds a sequence to a slice. Elements start from their defaults. An empty list is not nil.
+func (b *Binder) bindList(n Node, v reflect.Value) {
 	s, ok := n.ast.(*ast.SequenceNode)
 	if !ok {
-		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
+		b.report.fail(n.ast, n.path, "want a list here, not %s", nodeKind(n.ast))
 		return
 	}
 	// limits the first allocation; if there are too many mistakes, reading stops early
 	const most = 1024
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
-		if b.report.Full() {
+		if b.report.IsFull() {
 			break
 		}
 		at := EntryPath(n.path, i)
@@ -254,7 +255,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		}
 		out = out.Slice(0, i+1)
 		element := out.Index(i)
-		if d, ok := element.Addr().Interface().(defaulter); ok {
+		if d, ok := element.Addr().Interface().(defaultSetter); ok {
 			d.SetDefaults()
 		}
 		b.bind(Node{e, at, n.depth + 1}, element)
@@ -265,8 +266,8 @@ func (b *Binder) list(n Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// mapping binds a mapping to a map with string keys.
-func (b *Binder) mapping(n Node, v reflect.Value) {
+// bindMapping binds a mapping to a map with string keys.
+func (b *Binder) bindMapping(n Node, v reflect.Value) {
 	members, ok := b.tree.entries(n)
 	if !ok {
 		return
@@ -274,22 +275,22 @@ func (b *Binder) mapping(n Node, v reflect.Value) {
 	out := reflect.MakeMapWithSize(v.Type(), len(members))
 	for _, m := range members {
 		value := reflect.New(v.Type().Elem()).Elem()
-		b.bind(Node{m.value, Join(n.path, m.name), n.depth + 1}, value)
+		b.bind(Node{m.value, JoinPath(n.path, m.name), n.depth + 1}, value)
 		out.SetMapIndex(reflect.ValueOf(m.name), value)
 	}
 	v.Set(out)
 }
 
-// anyValue converts a tree to maps, slices, strings, numbers and booleans.
-func (b *Binder) anyValue(n Node) any {
+// convertAny converts a tree to maps, slices, strings, numbers and booleans.
+func (b *Binder) convertAny(n Node) any {
 	switch x := n.ast.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		out := map[string]any{}
-		b.mapping(n, reflect.ValueOf(&out).Elem())
+		b.bindMapping(n, reflect.ValueOf(&out).Elem())
 		return out
 	case *ast.SequenceNode:
 		out := []any{}
-		b.list(n, reflect.ValueOf(&out).Elem())
+		b.bindList(n, reflect.ValueOf(&out).Elem())
 		return out
 	case *ast.BoolNode:
 		return x.Value
@@ -303,15 +304,15 @@ func (b *Binder) anyValue(n Node) any {
 	case *ast.FloatNode:
 		return x.Value
 	}
-	if text, ok := b.text(n, "a value"); ok {
+	if text, ok := b.scalarText(n, "a value"); ok {
 		return text
 	}
 	return nil
 }
 
-// unmarshal binds a value that parses its text.
-func (b *Binder) unmarshal(n Node, into scalarUnmarshaler) {
-	text, ok := b.text(n, "a value")
+// bindUnmarshaler binds a value that parses its text.
+func (b *Binder) bindUnmarshaler(n Node, into scalarUnmarshaler) {
+	text, ok := b.scalarText(n, "a value")
 	if !ok {
 		return
 	}

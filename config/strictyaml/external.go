@@ -14,10 +14,10 @@ type referenceResolver struct {
 	files []string                    // files from which values were read
 }
 
-// expand replaces ${VAR} with the variable's value, and $${VAR} with ${VAR}. It does not expand the
+// expandVariables replaces ${VAR} with the variable's value, and $${VAR} with ${VAR}. It does not expand the
 // result again. The value cannot change the structure of the file, because the tree is already
 // parsed.
-func (x *referenceResolver) expand(text string) (string, error) {
+func (x *referenceResolver) expandVariables(text string) (string, error) {
 	var out strings.Builder
 	for {
 		i := strings.Index(text, "${")
@@ -54,10 +54,10 @@ func isVariableName(s string) bool {
 	return s != ""
 }
 
-// secretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
+// readSecretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
 // because another process may be about to write it, and because an empty token would allow access
 // without a token. A file that all users of the machine can read causes a warning.
-func (x *referenceResolver) secretFile(name string) (value, warning string, err error) {
+func (x *referenceResolver) readSecretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")
 	}
@@ -66,7 +66,7 @@ func (x *referenceResolver) secretFile(name string) (value, warning string, err 
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && ReadableByOthers(info) {
 		warning = fmt.Sprintf("%s has mode %04o: chmod 640 keeps other users out", name, info.Mode().Perm())
 	}
-	text, err := ReadRegular(name, maxSecretFile)
+	text, err := ReadRegular(name, maxSecretFileBytes)
 	value = strings.TrimRight(string(text), "\r\n")
 	if err == nil && value == "" {
 		return "", warning, fmt.Errorf("%s is empty: write the secret there, or leave the setting out", name)

@@ -45,8 +45,8 @@ func FieldByKey(t reflect.Type, key string) int {
 	return fields[i].Index
 }
 
-// Join returns the path of a member of the mapping at path.
-func Join(path, name string) string {
+// JoinPath returns the path of a member of the mapping at path.
+func JoinPath(path, name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r == '.' || r == '[' || r == '"' || unicode.IsControl(r) }) {
 		name = strconv.Quote(name)
 	}

@@ -12,8 +12,8 @@ import (
 
 // Maximum sizes of files in bytes.
 const (
-	MaxFile       = 8 << 20
-	maxSecretFile = 64 << 10
+	MaxFileBytes       = 8 << 20
+	maxSecretFileBytes = 64 << 10
 )
 
 // ResolvePath resolves a path relative to dir. An empty path stays empty.

@@ -14,12 +14,12 @@ import (
 // first, at a constant cost per token, and checked before it is parsed. No reasonable configuration
 // comes close to these limits.
 const (
-	maxDepth          = 64      // levels of nesting
+	maxNestingDepth   = 64      // levels of nesting
 	maxStructureChars = 1 << 19 // structural characters; an API key has about ten
 	maxMembers        = 1000    // members in a mapping
 	maxDocuments      = 16
 	maxBlankLines     = 200      // consecutive empty lines; after a block text, their cost is quadratic
-	maxPaths          = 64 << 20 // bytes of all paths in total
+	maxTotalPathBytes = 64 << 20 // bytes of all paths in total
 )
 
 // tooLargeError is the error for a file that is too expensive to parse.
@@ -48,7 +48,7 @@ func splitTokens(src string) (all token.Tokens, err error) {
 			return all, nil
 		}
 		for _, t := range part {
-			if why := o.add(t); why != "" {
+			if why := o.countToken(t); why != "" {
 				return nil, &tooLargeError{t, why}
 			}
 		}
@@ -88,14 +88,14 @@ func longBlankRun(src string) int {
 
 // parseCost tracks the structure that determines the parser's memory.
 type parseCost struct {
-	levels     []level
+	levels     []openCollection
 	line, last int // line and length of the last token
 	documents  int
 	paths      int // bytes of all paths so far
 }
 
-// level is an open mapping or list.
-type level struct {
+// openCollection is an open mapping or list.
+type openCollection struct {
 	flow    bool // the level is in brackets
 	rank    int  // indentation of a block; a list ranks higher than the mapping that contains it
 	members int
@@ -103,8 +103,8 @@ type level struct {
 	key     int // length of its newest key
 }
 
-// add counts a token. If a limit is exceeded, add returns the reason.
-func (o *parseCost) add(t *token.Token) (why string) {
+// countToken counts a token. If a limit is exceeded, add returns the reason.
+func (o *parseCost) countToken(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
 	last := o.last
@@ -125,58 +125,58 @@ func (o *parseCost) add(t *token.Token) (why string) {
 		first = true // more levels may begin on the same line
 	}
 	if n := len(o.levels); first && (n == 0 || !o.levels[n-1].flow) {
-		o.block(t)
+		o.countBlockStart(t)
 	}
 	switch t.Type { //nolint:exhaustive // as above
 	case token.SequenceStartType, token.MappingStartType:
-		o.push(level{flow: true})
+		o.pushCollection(openCollection{flow: true})
 	case token.MappingValueType:
-		if top := o.innermost(); top != nil {
+		if top := o.innermostCollection(); top != nil {
 			if top.members++; top.members > maxMembers {
 				return "a mapping has too many keys"
 			}
 			top.key = last
 		}
 	}
-	if len(o.levels) > maxDepth {
+	if len(o.levels) > maxNestingDepth {
 		return "the file nests too deeply"
 	}
-	if top := o.innermost(); top != nil {
-		if o.paths += top.path + top.key; o.paths > maxPaths {
+	if top := o.innermostCollection(); top != nil {
+		if o.paths += top.path + top.key; o.paths > maxTotalPathBytes {
 			return "the file's keys are too long for the number of values below them"
 		}
 	}
 	return ""
 }
 
-func (o *parseCost) innermost() *level {
+func (o *parseCost) innermostCollection() *openCollection {
 	if len(o.levels) == 0 {
 		return nil
 	}
 	return &o.levels[len(o.levels)-1]
 }
 
-// block handles the first token of a line or entry. It closes levels that are indented further.
-func (o *parseCost) block(t *token.Token) {
+// countBlockStart handles the first token of a line or entry. It closes levels that are indented further.
+func (o *parseCost) countBlockStart(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {
 		rank++
 	}
-	for o.innermost() != nil && o.innermost().rank > rank {
+	for o.innermostCollection() != nil && o.innermostCollection().rank > rank {
 		o.levels = o.levels[:len(o.levels)-1]
 	}
-	switch top := o.innermost(); {
+	switch top := o.innermostCollection(); {
 	case top == nil || top.rank < rank:
-		o.push(level{rank: rank})
+		o.pushCollection(openCollection{rank: rank})
 	case t.Type == token.SequenceEntryType:
 		top.members, top.key = 0, 0 // the old values belong to the previous entry
 	}
 }
 
-// push adds a level below the newest one.
-func (o *parseCost) push(l level) {
+// pushCollection adds a level below the newest one.
+func (o *parseCost) pushCollection(l openCollection) {
 	const index = 8 // approximate length of a list position
-	if top := o.innermost(); top != nil {
+	if top := o.innermostCollection(); top != nil {
 		l.path = top.path + top.key + index
 	}
 	o.levels = append(o.levels, l)
@@ -184,7 +184,7 @@ func (o *parseCost) push(l level) {
 
 // closeBracket handles a closing bracket. It ignores unmatched brackets, which the parser reports.
 func (o *parseCost) closeBracket() {
-	if top := o.innermost(); top != nil && top.flow {
+	if top := o.innermostCollection(); top != nil && top.flow {
 		o.levels = o.levels[:len(o.levels)-1]
 	}
 }

@@ -15,16 +15,16 @@ import (
 // parse returns the body of the only document in src, and the number of tokens in src. If src does
 // not contain exactly one document, it reports a problem and returns nil. least is the remedy for
 // an empty file.
-func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
+func (r *problemReport) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
 			r.src.hide(i+1, 1, i+1)
-			r.Add(valuePosition{src: r.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
+			r.Add(valuePosition{src: r.src, line: i + 1, column: 1}.newProblem("the line is not text in UTF-8"))
 			return nil, 0
 		}
 	}
 	text := string(bytes.TrimPrefix(src, []byte("\ufeff")))
-	if body, size = plainTree(text); body != nil {
+	if body, size = parsePlainTree(text); body != nil {
 		return body, size
 	}
 	file, size, err := parseBounded(text)
@@ -43,7 +43,7 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	}
 	switch len(bodies) {
 	case 0:
-		r.Add(r.newPosition(nil, "").problem("the file is empty: " + least))
+		r.Add(r.newPosition(nil, "").newProblem("the file is empty: " + least))
 		return nil, 0
 	case 1:
 		return bodies[0], size
@@ -70,13 +70,13 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 }
 
 // reportParseError reports an error that prevents parsing.
-func (r *report) reportParseError(err error) {
+func (r *problemReport) reportParseError(err error) {
 	if large, ok := errors.AsType[*tooLargeError](err); ok {
 		r.failAt(large.at, "", "%s", large.why)
 	} else if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		r.reportSyntaxError(syntax)
 	} else {
-		r.Add(r.newPosition(nil, "").problem("the file is not YAML"))
+		r.Add(r.newPosition(nil, "").newProblem("the file is not YAML"))
 	}
 }
 
@@ -86,7 +86,7 @@ var starValuePattern = regexp.MustCompile(`(\[|[,:-] )\*`)
 // reportSyntaxError reports a syntax error. Because there is no tree, it is unknown where the
 // secrets on the line are. reportSyntaxError therefore hides all text after a key that may contain
 // a secret.
-func (r *report) reportSyntaxError(err *yaml.SyntaxError) {
+func (r *problemReport) reportSyntaxError(err *yaml.SyntaxError) {
 	at := r.newPosition(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {
 		line := r.src.lines[at.line-1]
@@ -100,5 +100,5 @@ func (r *report) reportSyntaxError(err *yaml.SyntaxError) {
 	if strings.Contains(err.Message, "'\t'") {
 		err.Message += "; indent with blanks"
 	}
-	r.Add(at.problem("not valid YAML: " + strings.ReplaceAll(err.Message, "\t", `\t`)))
+	r.Add(at.newProblem("not valid YAML: " + strings.ReplaceAll(err.Message, "\t", `\t`)))
 }

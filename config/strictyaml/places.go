@@ -13,7 +13,7 @@ import (
 // valuePosition is the position and path of a value in a source. If a list entry was appended from
 // a second file, this path differs from the path in the bound struct.
 type valuePosition struct {
-	src          *source
+	src          *sourceText
 	path         string
 	line, column int
 	reference    string // text before ${VAR} was replaced; messages show it instead of the value
@@ -30,17 +30,17 @@ func (m valuePosition) quoteValue(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// problem returns a Problem without an excerpt. Once all secrets in the file are known,
+// newProblem returns a Problem without an excerpt. Once all secrets in the file are known,
 // source.excerpts adds the excerpt. The message may quote names from the file. Control characters
 // in it become spaces, so that the message stays on one line and cannot control a terminal.
-func (m valuePosition) problem(message string) Problem {
+func (m valuePosition) newProblem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, message)
-	p := Problem{Path: truncate(m.path, maxPath), Message: truncate(message, maxMessage), Line: m.line, Column: m.column}
+	p := Problem{Path: truncateText(m.path, maxPathChars), Message: truncateText(message, maxMessageChars), Line: m.line, Column: m.column}
 	if m.src != nil {
 		p.File = m.src.name
 	}
@@ -80,7 +80,7 @@ func (p *Positions) nearest(path string) valuePosition {
 // ProblemAt returns a Problem with an excerpt for the value at path.
 func (p *Positions) ProblemAt(path, message string) Problem {
 	m := p.nearest(path)
-	problem := m.problem(message)
+	problem := m.newProblem(message)
 	if m.src != nil {
 		problem.Excerpt = m.src.excerpt(problem.Line, problem.Column)
 	}
@@ -90,8 +90,8 @@ func (p *Positions) ProblemAt(path, message string) Problem {
 // Paths returns the paths of all values, in no particular order.
 func (p *Positions) Paths() iter.Seq[string] { return maps.Keys(p.positions) }
 
-// Has reports whether the file contains a value at path.
-func (p *Positions) Has(path string) bool {
+// HasValue reports whether the file contains a value at path.
+func (p *Positions) HasValue(path string) bool {
 	if p == nil {
 		return false
 	}
@@ -123,8 +123,8 @@ func (p *Positions) DescribeLine(path, from string) string {
 // MarkBroken records that the value at path could not be read.
 func (p *Positions) MarkBroken(path string) { p.broken[path] = true }
 
-// Broken reports whether the value at path, or a value that contains it, could not be read.
-func (p *Positions) Broken(path string) bool {
+// IsBroken reports whether the value at path, or a value that contains it, could not be read.
+func (p *Positions) IsBroken(path string) bool {
 	if p == nil {
 		return false
 	}
@@ -140,25 +140,25 @@ func (p *Positions) Broken(path string) bool {
 	}
 }
 
-// BrokenWithin reports whether the value at path, or a value within it, could not be read.
-func (p *Positions) BrokenWithin(path string) bool {
-	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
+// IsOrContainsBroken reports whether the value at path, or a value within it, could not be read.
+func (p *Positions) IsOrContainsBroken(path string) bool {
+	return p.hasBrokenPath(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
 // HasUnknownNames reports whether some names in a list are unknown because a value could not be
 // read. In that case, a reference to a name that seems not to exist may be correct. fields lists
 // the fields that contain names.
 func (p *Positions) HasUnknownNames(list string, fields ...string) bool {
-	return p.anyBroken(list, func(rest string) bool {
+	return p.hasBrokenPath(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
 		named := func(field string) bool { return strings.HasPrefix(member, field) }
 		return rest == "" || rest[0] == '[' && (!inside || slices.ContainsFunc(fields, named))
 	})
 }
 
-// anyBroken reports whether the path of any broken value starts with prefix and its remainder
+// hasBrokenPath reports whether the path of any broken value starts with prefix and its remainder
 // satisfies is.
-func (p *Positions) anyBroken(prefix string, is func(rest string) bool) bool {
+func (p *Positions) hasBrokenPath(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
 	}
@@ -174,12 +174,12 @@ func (p *Positions) anyBroken(prefix string, is func(rest string) bool) bool {
 // entries follow the first count entries of the list.
 func (p *Positions) AppendEntries(list string, second *Positions, count int) {
 	for path, m := range second.positions {
-		if moved, ok := moveEntry(path, list, count); ok {
+		if moved, ok := shiftEntryIndex(path, list, count); ok {
 			p.positions[moved] = m
 		}
 	}
 	for path := range second.broken {
-		if moved, ok := moveEntry(path, list, count); ok {
+		if moved, ok := shiftEntryIndex(path, list, count); ok {
 			p.broken[moved] = true
 		} else {
 			p.broken[list] = true
@@ -190,8 +190,8 @@ func (p *Positions) AppendEntries(list string, second *Positions, count int) {
 	}
 }
 
-// moveEntry replaces list[i] with list[i+by] at the start of a path.
-func moveEntry(path, list string, by int) (string, bool) {
+// shiftEntryIndex replaces list[i] with list[i+by] at the start of a path.
+func shiftEntryIndex(path, list string, by int) (string, bool) {
 	rest, ok := strings.CutPrefix(path, list+"[")
 	if !ok || by == 0 {
 		return path, ok

@@ -27,9 +27,9 @@ type plainReader struct {
 	unusual bool
 }
 
-// plainTree returns the same tree as the parser for a file in the usual format, and approximately
+// parsePlainTree returns the same tree as the parser for a file in the usual format, and approximately
 // the number of its tokens. It returns nil if the file has another format or exceeds a limit.
-func plainTree(src string) (body ast.Node, size int) {
+func parsePlainTree(src string) (body ast.Node, size int) {
 	if countStructure(src) > maxStructureChars || longBlankRun(src) > 0 {
 		return nil, 0
 	}
@@ -40,16 +40,16 @@ func plainTree(src string) (body ast.Node, size int) {
 	if !strings.HasPrefix(p.lines[0].text, "- ") && keyLength(p.lines[0].text) == 0 {
 		return nil, 0
 	}
-	body = p.block()
+	body = p.readBlock()
 	if p.unusual || len(p.lines) > 0 {
 		return nil, 0
 	}
 	return body, 2 * p.size
 }
 
-// maxPlainLine is the maximum length of a line in bytes. This limits the wasted work if a file has
+// maxPlainLineBytes is the maximum length of a line in bytes. This limits the wasted work if a file has
 // an unusual line near its end.
-const maxPlainLine = 1000
+const maxPlainLineBytes = 1000
 
 func (p *plainReader) splitLines(src string) {
 	for i := range len(src) {
@@ -66,7 +66,8 @@ func (p *plainReader) splitLines(src string) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser would report different columns
+		// The parser would report different columns.
+		if len(text) > maxPlainLineBytes || strings.HasSuffix(text, " ") {
 			p.unusual = true
 			return
 		}
@@ -82,14 +83,14 @@ func (p *plainReader) splitLines(src string) {
 	}
 }
 
-// maxPlainKey is the maximum length of a key in bytes.
-const maxPlainKey = 64
+// maxPlainKeyBytes is the maximum length of a key in bytes.
+const maxPlainKeyBytes = 64
 
 // keyLength returns the length of the key at the start of text, including the colon and the spaces
 // after it. It returns 0 if text does not start with a key.
 func keyLength(text string) int {
 	n := 0
-	for n < len(text) && n < maxPlainKey && inKey(text[n], n == 0) {
+	for n < len(text) && n < maxPlainKeyBytes && isKeyByte(text[n], n == 0) {
 		n++
 	}
 	if n == 0 || n == len(text) || text[n] != ':' {
@@ -105,8 +106,8 @@ func keyLength(text string) int {
 	return n + blanks
 }
 
-// inKey reports whether a key may contain c or, if first is true, start with c.
-func inKey(c byte, first bool) bool {
+// isKeyByte reports whether a key may contain c or, if first is true, start with c.
+func isKeyByte(c byte, first bool) bool {
 	return c == '_' || isLetter(c) || !first && (c == '-' || isDigit(c))
 }
 
@@ -127,9 +128,9 @@ func isPlainText(text string) bool {
 			next = text[i+1]
 		}
 		switch c := text[i]; {
-		case inPlainText(c, first):
-		case c == ':' && first && inPlainText(next, true):
-		case c == ' ' && inPlainText(next, false):
+		case isPlainTextByte(c, first):
+		case c == ':' && first && isPlainTextByte(next, true):
+		case c == ' ' && isPlainTextByte(next, false):
 			first = false
 		default:
 			return false
@@ -138,59 +139,59 @@ func isPlainText(text string) bool {
 	return true
 }
 
-// inPlainText reports whether c may occur in an unquoted value. first is true for the value's first
+// isPlainTextByte reports whether c may occur in an unquoted value. first is true for the value's first
 // word.
-func inPlainText(c byte, first bool) bool {
+func isPlainTextByte(c byte, first bool) bool {
 	return isLetter(c) || isDigit(c) || strings.IndexByte("/$_.+@=*~-", c) >= 0 || first && (c == '{' || c == '}')
 }
 
-// block reads the list, mapping or value that starts on the next line.
-func (p *plainReader) block() ast.Node {
+// readBlock reads the list, mapping or value that starts on the next line.
+func (p *plainReader) readBlock() ast.Node {
 	p.depth++
 	defer func() { p.depth-- }()
 	switch first := &p.lines[0]; {
-	case p.depth > maxDepth/2:
+	case p.depth > maxNestingDepth/2:
 		p.unusual = true
 		return nil
 	case strings.HasPrefix(first.text, "- "):
-		return p.list(first.indent)
+		return p.readList(first.indent)
 	case keyLength(first.text) > 0:
-		return p.mapping(first.indent)
+		return p.readMapping(first.indent)
 	default:
 		p.lines = p.lines[1:]
-		return p.value(first.text, first.number, first.indent+1)
+		return p.readValue(first.text, first.number, first.indent+1)
 	}
 }
 
-func (p *plainReader) list(indent int) ast.Node {
-	list := ast.Sequence(token.SequenceEntry("-", position(&p.lines[0], 0)), false)
-	for !p.unusual && p.continues(indent) && strings.HasPrefix(p.lines[0].text, "- ") {
+func (p *plainReader) readList(indent int) ast.Node {
+	list := ast.Sequence(token.SequenceEntry("-", tokenPosition(&p.lines[0], 0)), false)
+	for !p.unusual && p.continuesBlock(indent) && strings.HasPrefix(p.lines[0].text, "- ") {
 		first := &p.lines[0]
 		rest := strings.TrimLeft(first.text[1:], " ")
 		first.indent += len(first.text) - len(rest)
 		first.text = rest
-		list.Values = append(list.Values, p.block())
+		list.Values = append(list.Values, p.readBlock())
 	}
 	return list
 }
 
-func (p *plainReader) mapping(indent int) ast.Node {
+func (p *plainReader) readMapping(indent int) ast.Node {
 	mapping := ast.Mapping(nil, false)
-	for !p.unusual && p.continues(indent) {
+	for !p.unusual && p.continuesBlock(indent) {
 		line := p.lines[0]
 		head := keyLength(line.text)
 		if head == 0 || len(mapping.Values) == maxMembers {
 			p.unusual = p.unusual || !strings.HasPrefix(line.text, "- ") || len(mapping.Values) == maxMembers
 			break
 		}
-		name := p.scalar(strings.TrimRight(line.text[:head], ": "), position(&line, 0))
+		name := p.newScalar(strings.TrimRight(line.text[:head], ": "), tokenPosition(&line, 0))
 		p.lines = p.lines[1:]
 		var value ast.Node
 		switch rest := line.text[head:]; {
 		case rest != "":
-			value = p.value(rest, line.number, line.indent+head+1)
+			value = p.readValue(rest, line.number, line.indent+head+1)
 		case len(p.lines) > 0 && (p.lines[0].indent > indent || p.lines[0].indent == indent && strings.HasPrefix(p.lines[0].text, "- ")):
-			value = p.block()
+			value = p.readBlock()
 		default: // null
 			p.unusual = true
 		}
@@ -204,10 +205,10 @@ func (p *plainReader) mapping(indent int) ast.Node {
 	return mapping
 }
 
-// continues reports whether the next line belongs to the block with this indentation. A line that
+// continuesBlock reports whether the next line belongs to the block with this indentation. A line that
 // is indented further is either part of a multi-line value or a mistake. In either case, p.unusual
 // is set to true.
-func (p *plainReader) continues(indent int) bool {
+func (p *plainReader) continuesBlock(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
 	}
@@ -215,7 +216,7 @@ func (p *plainReader) continues(indent int) bool {
 	return p.lines[0].indent == indent
 }
 
-func position(l *plainLine, offset int) *token.Position {
+func tokenPosition(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
@@ -225,21 +226,21 @@ var (
 	quotedTextPattern = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
 )
 
-// value reads the remainder of a line as a value.
-func (p *plainReader) value(text string, line, column int) ast.Node {
+// readValue reads the remainder of a line as a value.
+func (p *plainReader) readValue(text string, line, column int) ast.Node {
 	at := &token.Position{Line: line, Column: column}
 	if text[0] != '{' && text[0] != '[' && text[0] != '"' && text[0] != '\'' {
 		p.unusual = p.unusual || !isPlainText(text)
-		return p.scalar(text, at)
+		return p.newScalar(text, at)
 	}
 	f := flowReader{p, text, at}
-	n := f.value()
+	n := f.readValue()
 	p.unusual = p.unusual || f.rest != ""
 	return n
 }
 
-// scalar returns a node for an unquoted text. The characters of the text determine the node's type.
-func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
+// newScalar returns a node for an unquoted text. The characters of the text determine the node's type.
+func (p *plainReader) newScalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads all other types
 	case token.StringType:
@@ -262,36 +263,36 @@ type flowReader struct {
 	at   *token.Position
 }
 
-// skip drops n bytes and the spaces that follow.
-func (f *flowReader) skip(n int) {
+// skipBytes drops n bytes and the spaces that follow.
+func (f *flowReader) skipBytes(n int) {
 	left := strings.TrimLeft(f.rest[n:], " ")
 	f.at = &token.Position{Line: f.at.Line, Column: f.at.Column + len(f.rest) - len(left)}
 	f.rest = left
 }
 
-func (f *flowReader) value() ast.Node {
+func (f *flowReader) readValue() ast.Node {
 	f.depth++
 	defer func() { f.depth-- }()
-	if f.unusual = f.unusual || f.rest == "" || f.depth > maxDepth/2; f.unusual {
+	if f.unusual = f.unusual || f.rest == "" || f.depth > maxNestingDepth/2; f.unusual {
 		return nil
 	}
 	at := f.at
 	switch f.rest[0] {
 	case '{':
 		mapping := ast.Mapping(token.MappingStart("{", at), true)
-		f.members('}', func() {
+		f.readMembers('}', func() {
 			head := keyLength(f.rest)
-			name, isText := f.scalar(strings.TrimRight(f.rest[:head], ": "), f.at).(*ast.StringNode)
+			name, isText := f.newScalar(strings.TrimRight(f.rest[:head], ": "), f.at).(*ast.StringNode)
 			if f.unusual = f.unusual || head == 0 || !isText || len(mapping.Values) == maxMembers; f.unusual {
 				return
 			}
-			f.skip(head)
-			mapping.Values = append(mapping.Values, ast.MappingValue(nil, name, f.value()))
+			f.skipBytes(head)
+			mapping.Values = append(mapping.Values, ast.MappingValue(nil, name, f.readValue()))
 		})
 		return mapping
 	case '[':
 		list := ast.Sequence(token.SequenceStart("[", at), true)
-		f.members(']', func() { list.Values = append(list.Values, f.value()) })
+		f.readMembers(']', func() { list.Values = append(list.Values, f.readValue()) })
 		return list
 	case '"', '\'':
 		f.size++
@@ -299,27 +300,27 @@ func (f *flowReader) value() ast.Node {
 		if f.unusual = quoted == ""; f.unusual {
 			return nil
 		}
-		f.skip(len(quoted))
+		f.skipBytes(len(quoted))
 		return ast.String(token.DoubleQuote(quoted[1:len(quoted)-1], quoted, at))
 	}
 	text := flowTextPattern.FindString(f.rest)
 	if f.unusual = text == ""; f.unusual {
 		return nil
 	}
-	f.skip(len(text))
-	return f.scalar(text, at)
+	f.skipBytes(len(text))
+	return f.newScalar(text, at)
 }
 
-// members reads a sequence of members in brackets. The next byte must be the opening bracket, and
+// readMembers reads a sequence of members in brackets. The next byte must be the opening bracket, and
 // last is the closing bracket.
-func (f *flowReader) members(last byte, member func()) {
-	f.skip(1)
+func (f *flowReader) readMembers(last byte, member func()) {
+	f.skipBytes(1)
 	for first := true; !f.unusual; first = false {
 		switch {
 		case f.rest == "":
 			f.unusual = true
 		case f.rest[0] == last && first:
-			f.skip(1)
+			f.skipBytes(1)
 			return
 		default:
 			member()
@@ -329,7 +330,7 @@ func (f *flowReader) members(last byte, member func()) {
 			}
 			end := f.rest[0]
 			f.unusual = end != last && end != ','
-			f.skip(1)
+			f.skipBytes(1)
 			if end == last {
 				return
 			}

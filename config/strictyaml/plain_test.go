@@ -24,8 +24,8 @@ func describeBound(src string, body ast.Node, size int) string {
 	var out strings.Builder
 	for _, into := range []any{&servers, &free} {
 		places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
-		d := &Document{Places: places, report: &report{src: newSource("a.yaml", []byte(src)), positions: places}}
-		b := &Binder{report: d.report, tree: newTree(d.report, body, size)}
+		d := &Document{Places: places, report: &problemReport{src: newSourceText("a.yaml", []byte(src)), positions: places}}
+		b := &Binder{report: d.report, tree: newAliasResolver(d.report, body, size)}
 		b.references.env = func(string) (string, bool) { return "blue", true }
 		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
 		fmt.Fprintf(&out, "%#v\n%v\n", reflect.ValueOf(into).Elem(), d.Problems())
@@ -37,9 +37,9 @@ func describeBound(src string, body ast.Node, size int) string {
 	return out.String()
 }
 
-// comparePlain checks that plainTree and the parser agree on src, if plainTree accepts it.
+// comparePlain checks that parsePlainTree and the parser agree on src, if parsePlainTree accepts it.
 func comparePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
-	body, size := plainTree(src)
+	body, size := parsePlainTree(src)
 	if body == nil {
 		return false
 	}
@@ -73,13 +73,13 @@ func TestPlainTree(t *testing.T) {
 		"a:\tb\n", "---\na: b\n", "a: null\n", "a: 'it''s'\n", "a: {b: c}}\n", "a: [b,]\n", "  a: b\nc: d\n", "a: b\n- c\n", "- a\nb: c\n",
 		"a: \"b # c\"\n", "a:\n  - b\n c: d\n", "true: a\n",
 	} {
-		if body, _ := plainTree(src); body != nil {
+		if body, _ := parsePlainTree(src); body != nil {
 			t.Errorf("%q is not left to the parser", src)
 		}
 	}
 }
 
-// plainDraws are the pieces that TestPlainSame combines.
+// plainDraws are the pieces that TestPlainTreeEqualsParser combines.
 var plainDraws = []string{
 	"servers:", "free:", "name:", "port:", "tags:", "extra:", "- ", "-", "  ", "    ", " ", "\n", "\n  ", "\n    ", "\n- ", "\n  - ", ": ", ":",
 	"a", "b1", "1", "07", "0x1f", "0o7", "0b1", "1e3", "1.5", "1_0", "+1", "-1", ".5", "1.", "true", "True", "yes", "null", "~", "NaN", ".inf",
@@ -87,9 +87,9 @@ var plainDraws = []string{
 	"1:30", "12:30:45", "http://h:1/x", "key_a: v\n", "- k: v\n", "<<: a", "=", "@", "%", "*", "&", "!", "|", ">", "?", "? ", "/", "\\",
 }
 
-// TestPlainSame checks that the plain reader returns the parser's tree for every file that it
+// TestPlainTreeEqualsParser checks that the plain reader returns the parser's tree for every file that it
 // accepts.
-func TestPlainSame(t *testing.T) {
+func TestPlainTreeEqualsParser(t *testing.T) {
 	pieces := func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(plainDraws), 1, 24).Draw(t, "pieces"), "")
 	}
@@ -113,8 +113,8 @@ func FuzzPlainTree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) { comparePlain(t, src) })
 }
 
-// TestPlainForms compares the hand-written scanners with regular expressions.
-func TestPlainForms(t *testing.T) {
+// TestPlainPatterns compares the hand-written scanners with regular expressions.
+func TestPlainPatterns(t *testing.T) {
 	key := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}:( +|$)`)
 	text := regexp.MustCompile(`^[A-Za-z0-9/$](?:[A-Za-z0-9/$_.+@=*~{}-]|:[A-Za-z0-9/$_.+@=*~{}-])*(?: [A-Za-z0-9/$_.+@=*~-]+)*$`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -58,13 +58,13 @@ func (f *Findings) Add(p Problem) {
 	if f.HasRoomFor(p) {
 		f.problems = append(f.problems, p)
 	}
-	*f.count(p)++
+	*f.counterFor(p)++
 }
 
 // HasRoomFor reports whether Add would keep p rather than discard it.
-func (f *Findings) HasRoomFor(p Problem) bool { return *f.count(p) < MaxProblems }
+func (f *Findings) HasRoomFor(p Problem) bool { return *f.counterFor(p) < MaxProblems }
 
-func (f *Findings) count(p Problem) *int {
+func (f *Findings) counterFor(p Problem) *int {
 	if p.Warning {
 		return &f.warnings
 	}
@@ -74,8 +74,8 @@ func (f *Findings) count(p Problem) *int {
 // AddAll adds problems without applying the limit.
 func (f *Findings) AddAll(ps Problems) { f.problems = append(f.problems, ps...) }
 
-// Full reports whether there are so many errors that the caller should stop checking.
-func (f *Findings) Full() bool { return f.errors >= MaxProblems }
+// IsFull reports whether there are so many errors that the caller should stop checking.
+func (f *Findings) IsFull() bool { return f.errors >= MaxProblems }
 
 // Problems returns the problems in order of position.
 func (f *Findings) Problems() Problems {

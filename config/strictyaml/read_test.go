@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("Read = %+v, want edge, 1, blue red and c", s)
 	}
 	p := d.Places
-	if !p.Broken("port") || p.Broken("name") || !p.BrokenWithin("tags") || !p.Has(`extra."a.b"`) || p.Has("host") {
+	if !p.IsBroken("port") || p.IsBroken("name") || !p.IsOrContainsBroken("tags") || !p.HasValue(`extra."a.b"`) || p.HasValue("host") {
 		t.Error("what is broken, and what there is")
 	}
 	if got := p.QuoteValue("tags[0]", "blue"); got != `"${STRICTYAML_TAG}"` {
@@ -47,7 +47,7 @@ func TestAppend(t *testing.T) {
 	if got := first.DescribeLine("keys[1].name", "keys[0]"); got != "on line 2 of b.yaml" {
 		t.Error(got)
 	}
-	if !first.Broken("keys[1].port") || first.Broken("keys[0]") {
+	if !first.IsBroken("keys[1].port") || first.IsBroken("keys[0]") {
 		t.Error("the second file's entry is broken, the first's is not")
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Removed replaces a removed text.
-const Removed = "(removed)"
+// RemovedText replaces a removed text.
+const RemovedText = "(removed)"
 
-// Redaction defines what Redact removes.
-type Redaction struct {
+// RedactionRules defines what Redact removes.
+type RedactionRules struct {
 	// Secret reports whether values of type t are secrets.
 	Secret func(t reflect.Type) bool
 	// Text returns the part of a text that may be shown. path contains no list positions, as in
@@ -24,15 +24,15 @@ type Redaction struct {
 // Redact returns the document in src without secrets, and the removed texts. It removes values of
 // secret types, values for which the type to has no field, and comments. Variables appear as
 // references, and aliases are replaced by their values. ok is false if src is not YAML.
-func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
+func Redact(src []byte, to reflect.Type, rules RedactionRules) (text []byte, left []string, ok bool) {
 	places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
-	r := &report{src: newSource("", src), positions: places}
+	r := &problemReport{src: newSourceText("", src), positions: places}
 	body, size := r.parse(src, "")
 	if body == nil {
 		return nil, nil, false
 	}
-	x := &redactor{tree: newTree(r, body, size), rules: rules}
-	inline, lines := x.value(Node{ast: body}, to)
+	x := &redactor{tree: newAliasResolver(r, body, size), rules: rules}
+	inline, lines := x.redactValue(Node{ast: body}, to)
 	if inline != "" {
 		lines = []string{inline}
 	}
@@ -40,13 +40,13 @@ func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []s
 }
 
 type redactor struct {
-	tree    *tree
-	rules   Redaction
+	tree    *aliasResolver
+	rules   RedactionRules
 	removed []string
 }
 
-// value returns n without secrets, either as text for the same line or as additional lines.
-func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
+// redactValue returns n without secrets, either as text for the same line or as additional lines.
+func (x *redactor) redactValue(n Node, t reflect.Type) (inline string, lines []string) {
 	n, ok := x.tree.resolve(n)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -55,20 +55,20 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 	_, isText := rawText(n.ast)
 	switch {
 	case !ok || x.rules.Secret(t):
-		return x.secret(n.ast), nil
+		return x.removeSecret(n.ast), nil
 	case isNull(n.ast):
 		return "null", nil
 	case isText && (bindsItself || !hasParts(t)):
-		return x.text(n), nil
+		return x.redactScalar(n), nil
 	case n.IsMapping() && t.Kind() == reflect.Struct:
-		return x.members(n, func(name string) reflect.Type {
+		return x.redactMembers(n, func(name string) reflect.Type {
 			if i := FieldByKey(t, name); i >= 0 {
 				return t.Field(i).Type
 			}
 			return nil
 		})
 	case n.IsMapping() && (t.Kind() == reflect.Map || t.Kind() == reflect.Interface):
-		return x.members(n, func(name string) reflect.Type {
+		return x.redactMembers(n, func(name string) reflect.Type {
 			switch {
 			case isSecretName(name):
 				return nil
@@ -78,12 +78,12 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 			return t
 		})
 	case n.IsList() && (t.Kind() == reflect.Slice || t.Kind() == reflect.Interface):
-		return x.elements(n, t)
+		return x.redactElements(n, t)
 	case n.IsList() && bindsItself && len(Fields(t)) == 1: // a keys_file may be a bare list
 		only := Fields(t)[0]
-		return x.value(n.WithPath(Join(n.path, only.Key)), t.Field(only.Index).Type)
+		return x.redactValue(n.WithPath(JoinPath(n.path, only.Key)), t.Field(only.Index).Type)
 	}
-	return strconv.Quote(Removed), nil // a value of an unexpected kind may contain any text
+	return strconv.Quote(RemovedText), nil // a value of an unexpected kind may contain any text
 }
 
 // hasParts reports whether values of type t contain other values.
@@ -100,9 +100,9 @@ func hasParts(t reflect.Type) bool {
 // settingNamePattern matches a possible name of a setting.
 var settingNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// members writes a mapping. typeOf returns a value's type by name, or nil if the value must be
+// redactMembers writes a mapping. typeOf returns a value's type by name, or nil if the value must be
 // removed.
-func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
+func (x *redactor) redactMembers(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {
 		return "{}", nil
@@ -114,20 +114,20 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 			name = m.name
 		} else if t == nil { // a line such as "token:VALUE", without a space after the colon, is a name
 			x.removed = append(x.removed, m.name)
-			name = strconv.Quote(Removed)
+			name = strconv.Quote(RemovedText)
 		}
 		if text, _ := rawText(m.value); t == nil && countsTokens(m.name, text) && isSecretName(m.name) {
 			lines = append(lines, name+": "+text)
 			continue
 		}
 		if t == nil && isSecretName(m.name) {
-			lines = append(lines, name+": "+x.secret(m.value))
+			lines = append(lines, name+": "+x.removeSecret(m.value))
 			continue
 		} else if t == nil {
-			lines = append(lines, name+": "+strconv.Quote(Removed))
+			lines = append(lines, name+": "+strconv.Quote(RemovedText))
 			continue
 		}
-		inline, below := x.value(Node{m.value, Join(n.path, m.name), n.depth + 1}, t)
+		inline, below := x.redactValue(Node{m.value, JoinPath(n.path, m.name), n.depth + 1}, t)
 		if below == nil {
 			lines = append(lines, name+": "+inline)
 			continue
@@ -140,7 +140,7 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 	return "", lines
 }
 
-func (x *redactor) elements(n Node, t reflect.Type) (inline string, lines []string) {
+func (x *redactor) redactElements(n Node, t reflect.Type) (inline string, lines []string) {
 	list := n.ast.(*ast.SequenceNode)
 	if len(list.Values) == 0 {
 		return "[]", nil
@@ -149,7 +149,7 @@ func (x *redactor) elements(n Node, t reflect.Type) (inline string, lines []stri
 		t = t.Elem()
 	}
 	for _, e := range list.Values {
-		inline, below := x.value(Node{e, n.path, n.depth + 1}, t)
+		inline, below := x.redactValue(Node{e, n.path, n.depth + 1}, t)
 		if below == nil {
 			below = []string{inline}
 		}
@@ -164,8 +164,8 @@ func (x *redactor) elements(n Node, t reflect.Type) (inline string, lines []stri
 	return "", lines
 }
 
-// text writes a scalar. Numbers and booleans stay unchanged, and texts are quoted.
-func (x *redactor) text(n Node) string {
+// redactScalar writes a scalar. Numbers and booleans stay unchanged, and texts are quoted.
+func (x *redactor) redactScalar(n Node) string {
 	raw, _ := rawText(n.ast)
 	shown := x.rules.Text(n.path, raw)
 	if shown != raw {
@@ -179,12 +179,12 @@ func (x *redactor) text(n Node) string {
 	return raw
 }
 
-// secret records all texts below n as removed, and returns the text that replaces n.
-func (x *redactor) secret(n ast.Node) string {
+// removeSecret records all texts below n as removed, and returns the text that replaces n.
+func (x *redactor) removeSecret(n ast.Node) string {
 	if n != nil {
 		ast.Walk(textVisitor{x}, n)
 	}
-	return strconv.Quote(Removed)
+	return strconv.Quote(RemovedText)
 }
 
 // textVisitor is an ast.Visitor that records texts as removed.

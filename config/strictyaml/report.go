@@ -11,15 +11,15 @@ import (
 	"penstock/config/suggest"
 )
 
-// report collects the problems of one source.
-type report struct {
-	src       *source
+// problemReport collects the problems of one source.
+type problemReport struct {
+	src       *sourceText
 	positions *Positions
 	Findings
 }
 
 // newPosition returns the position of the value at path, which is that of the token t.
-func (r *report) newPosition(t *token.Token, path string) valuePosition {
+func (r *problemReport) newPosition(t *token.Token, path string) valuePosition {
 	m := valuePosition{src: r.src, path: path}
 	if t != nil && t.Position != nil {
 		m.line, m.column = t.Position.Line, max(1, t.Position.Column)
@@ -28,25 +28,25 @@ func (r *report) newPosition(t *token.Token, path string) valuePosition {
 }
 
 // fail reports a problem with n, the value at path.
-func (r *report) fail(n ast.Node, path, format string, args ...any) {
+func (r *problemReport) fail(n ast.Node, path, format string, args ...any) {
 	r.failAt(startToken(n), path, format, args...)
 }
 
-func (r *report) failAt(t *token.Token, path, format string, args ...any) {
+func (r *problemReport) failAt(t *token.Token, path, format string, args ...any) {
 	r.positions.broken[path] = true
-	if !r.Full() { // do not format a problem that would be discarded
-		r.Add(r.newPosition(t, path).problem(fmt.Sprintf(format, args...)))
+	if !r.IsFull() { // do not format a problem that would be discarded
+		r.Add(r.newPosition(t, path).newProblem(fmt.Sprintf(format, args...)))
 	}
 }
 
-func (r *report) warn(n ast.Node, path, message string) {
-	p := r.newPosition(startToken(n), path).problem(message)
+func (r *problemReport) warn(n ast.Node, path, message string) {
+	p := r.newPosition(startToken(n), path).newProblem(message)
 	p.Warning = true
 	r.Add(p)
 }
 
-// hide excludes the value of n from excerpts.
-func (r *report) hide(n ast.Node) {
+// hideFromExcerpts excludes the value of n from excerpts.
+func (r *problemReport) hideFromExcerpts(n ast.Node) {
 	at := r.newPosition(startToken(n), "")
 	last := at.line
 	switch x := n.(type) {
@@ -71,9 +71,9 @@ func (l lastLineVisitor) Visit(n ast.Node) ast.Visitor {
 }
 
 // hideLikely hides the value of an unknown key if the key's name suggests a secret.
-func (r *report) hideLikely(name string, n ast.Node) {
+func (r *problemReport) hideLikely(name string, n ast.Node) {
 	if text, _ := rawText(n); n != nil && isSecretName(name) && !isReference(n) && !countsTokens(name, text) {
-		r.hide(n)
+		r.hideFromExcerpts(n)
 	}
 }
 
@@ -85,7 +85,7 @@ func isReference(n ast.Node) bool {
 
 // isSecretName reports whether a key with this name probably contains a secret.
 func isSecretName(name string) bool {
-	name = suggest.Normalize(name)
+	name = suggest.NormalizeName(name)
 	for _, word := range []string{"key", "token", "secret", "pass", "hash", "auth", "bearer", "cred"} {
 		if strings.Contains(name, word) {
 			return true

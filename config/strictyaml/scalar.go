@@ -12,15 +12,15 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns the text of a scalar with ${VAR} resolved. want describes the expected value in the
+// scalarText returns the text of a scalar with ${VAR} resolved. want describes the expected value in the
 // message that is reported if n is a list or a mapping.
-func (b *Binder) text(n Node, want string) (string, bool) {
+func (b *Binder) scalarText(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
-		b.report.fail(n.ast, n.path, "want %s here, not %s", want, kindOf(n.ast))
+		b.report.fail(n.ast, n.path, "want %s here, not %s", want, nodeKind(n.ast))
 		return "", false
 	}
-	text, err := b.references.expand(raw)
+	text, err := b.references.expandVariables(raw)
 	if err != nil {
 		b.Fail(n, err.Error())
 		return "", false
@@ -52,12 +52,12 @@ var scalarNames = map[reflect.Kind]string{
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
 }
 
-func (b *Binder) scalar(n Node, v reflect.Value) {
+func (b *Binder) bindScalar(n Node, v reflect.Value) {
 	want := scalarNames[v.Kind()]
 	if want == "" {
 		panic("BUG: no binding for " + v.Type().String())
 	}
-	text, ok := b.text(n, want)
+	text, ok := b.scalarText(n, want)
 	if !ok {
 		return
 	}
@@ -69,7 +69,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 			return
 		}
 		if raw, _ := rawText(n.ast); strings.Contains(raw, "://") && strings.ContainsAny(raw, "@?") {
-			b.Hide(n) // the value may be a password or a key
+			b.HideFromExcerpts(n) // the value may be a password or a key
 		}
 		v.SetString(text)
 	case reflect.Bool:
@@ -100,9 +100,9 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	}
 }
 
-// time binds a time in RFC 3339 format, or a date. A date means the start of that day in UTC.
-func (b *Binder) time(n Node, into *time.Time) {
-	text, ok := b.text(n, "a time")
+// bindTime binds a time in RFC 3339 format, or a date. A date means the start of that day in UTC.
+func (b *Binder) bindTime(n Node, into *time.Time) {
+	text, ok := b.scalarText(n, "a time")
 	if !ok {
 		return
 	}
@@ -115,25 +115,25 @@ func (b *Binder) time(n Node, into *time.Time) {
 	b.Fail(n, b.report.positions.QuoteValue(n.path, text)+" is not a time: write 2027-01-31 or 2027-01-31T15:04:05Z")
 }
 
-// Secret returns the value of a secret, which may be a literal, a text with ${VAR}, or the contents
+// ReadSecret returns the value of a secret, which may be a literal, a text with ${VAR}, or the contents
 // of file:PATH. If it cannot be read, Secret reports a problem and returns false.
-func (b *Binder) Secret(n Node) (value string, ok bool) {
+func (b *Binder) ReadSecret(n Node) (value string, ok bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
-		b.Hide(n)
-		b.report.fail(n.ast, n.path, "want a text here, not %s", kindOf(n.ast))
+		b.HideFromExcerpts(n)
+		b.report.fail(n.ast, n.path, "want a text here, not %s", nodeKind(n.ast))
 		return "", false
 	}
 	name, isFile := strings.CutPrefix(raw, "file:")
 	if !isFile && !strings.Contains(raw, "${") {
-		b.Hide(n)
+		b.HideFromExcerpts(n)
 		b.hasLiteralSecret = true
 	}
-	value, err := b.references.expand(raw)
+	value, err := b.references.expandVariables(raw)
 	if err == nil && isFile {
 		var warning string
-		name, _ = b.references.expand(name)
-		if value, warning, err = b.references.secretFile(name); warning != "" {
+		name, _ = b.references.expandVariables(name)
+		if value, warning, err = b.references.readSecretFile(name); warning != "" {
 			b.report.warn(n.ast, n.path, warning)
 		}
 	}

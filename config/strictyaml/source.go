@@ -8,29 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// source is the text of a file, for excerpts.
-type source struct {
+// sourceText is the text of a file, for excerpts.
+type sourceText struct {
 	name   string
 	lines  []string
 	hidden map[int]int // maps a line to the column at which a secret starts
 }
 
-func newSource(name string, text []byte) *source {
+func newSourceText(name string, text []byte) *sourceText {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		lines[i] = keyHashPattern.ReplaceAllStringFunc(strings.TrimSuffix(line, "\r"), maskHash)
 	}
-	return &source{name: name, lines: lines, hidden: map[int]int{}}
+	return &sourceText{name: name, lines: lines, hidden: map[int]int{}}
 }
 
 // Maximum lengths in a Problem, in bytes. Messages quote names, and a name may be as long as the
 // file, so a limit is needed.
 const (
-	maxMessage = 1000
-	maxPath    = 300
+	maxMessageChars = 1000
+	maxPathChars    = 300
 )
 
-func truncate(text string, most int) string {
+func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -42,7 +42,7 @@ func truncate(text string, most int) string {
 
 // hide excludes text from all excerpts: a line from column on, and the following lines up to last.
 // It may hide more than the secret.
-func (s *source) hide(line, column, last int) {
+func (s *sourceText) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
 		if n == line {
@@ -60,7 +60,7 @@ const excerptWidth = 120
 // excerpt returns the source line with a caret under column. It replaces a tab by a space, and
 // other control characters by a dot, so that the caret is in the correct column and the file cannot
 // control the terminal.
-func (s *source) excerpt(line, column int) string {
+func (s *sourceText) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
 		return ""
 	}
@@ -120,7 +120,7 @@ func excerptRune(r rune) rune {
 	return r
 }
 
-func (s *source) addExcerpts(ps Problems) {
+func (s *sourceText) addExcerpts(ps Problems) {
 	for i := range ps {
 		if ps[i].File == s.name && ps[i].Excerpt == "" {
 			ps[i].Excerpt = s.excerpt(ps[i].Line, ps[i].Column)
@@ -130,19 +130,19 @@ func (s *source) addExcerpts(ps Problems) {
 
 // secretColumn returns the column at which a secret may start in a line, or 0. A line without a key
 // may continue the value of the previous key. In that case, the previous key determines the result.
-func (s *source) secretColumn(line int) int {
-	column, keyed := afterSecretName(s.lines[line-1])
+func (s *sourceText) secretColumn(line int) int {
+	column, keyed := columnAfterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {
-		if column, keyed = afterSecretName(s.lines[above-1]); column > 0 {
+		if column, keyed = columnAfterSecretName(s.lines[above-1]); column > 0 {
 			return 1
 		}
 	}
 	return column
 }
 
-// afterSecretName returns the column after the first key in a line that may contain a secret, or 0.
+// columnAfterSecretName returns the column after the first key in a line that may contain a secret, or 0.
 // It also reports whether the line contains any key.
-func afterSecretName(line string) (column int, keyed bool) {
+func columnAfterSecretName(line string) (column int, keyed bool) {
 	word, place := 0, 0 // word is the start of the current word in bytes, place the position of r in characters
 	for i, r := range line {
 		place++

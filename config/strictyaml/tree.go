@@ -35,10 +35,10 @@ func (n Node) IsList() bool {
 // IsReference reports whether n refers to a secret by ${VAR} or file:PATH.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
-// tree resolves anchors, aliases, merge keys and tags. It limits the number of nodes, because
+// aliasResolver resolves anchors, aliases, merge keys and tags. It limits the number of nodes, because
 // aliases can expand a small file to a huge tree.
-type tree struct {
-	report    *report
+type aliasResolver struct {
+	report    *problemReport
 	anchors   map[string]ast.Node
 	nodesLeft int // nodes that may still be visited
 	pathBytes int // remaining bytes for the paths of visited nodes
@@ -47,15 +47,15 @@ type tree struct {
 // maxAliasNodes is the maximum number of nodes that aliases may add.
 const maxAliasNodes = 100_000
 
-// newTree collects the anchors of a document with size tokens, including anchors below unknown
+// newAliasResolver collects the anchors of a document with size tokens, including anchors below unknown
 // keys.
-func newTree(r *report, body ast.Node, size int) *tree {
-	t := &tree{report: r, anchors: map[string]ast.Node{}, nodesLeft: maxAliasNodes + size}
+func newAliasResolver(r *problemReport, body ast.Node, size int) *aliasResolver {
+	t := &aliasResolver{report: r, anchors: map[string]ast.Node{}, nodesLeft: maxAliasNodes + size}
 	ast.Walk(anchorVisitor{t}, body)
 	return t
 }
 
-type anchorVisitor struct{ *tree }
+type anchorVisitor struct{ *aliasResolver }
 
 func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil {
@@ -73,11 +73,11 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 const limitReportedPath = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.
-func (t *tree) resolve(n Node) (Node, bool) {
+func (t *aliasResolver) resolve(n Node) (Node, bool) {
 	first := n.ast
 	t.pathBytes += len(n.path)
 	for hops := 0; ; hops++ {
-		if t.nodesLeft--; t.nodesLeft < 0 || n.depth+hops > maxDepth || t.pathBytes > maxPaths {
+		if t.nodesLeft--; t.nodesLeft < 0 || n.depth+hops > maxNestingDepth || t.pathBytes > maxTotalPathBytes {
 			if broken := t.report.positions.broken; !broken[limitReportedPath] {
 				broken[limitReportedPath] = true
 				t.report.fail(first, n.path, "the file nests too deeply or repeats an alias too often")
@@ -110,14 +110,14 @@ func (t *tree) resolve(n Node) (Node, bool) {
 	}
 }
 
-type entry struct {
+type mappingEntry struct {
 	name  string
 	key   *token.Token
 	value ast.Node
 }
 
 // entries returns the members of a mapping, and resolves merge keys. It reports duplicate members.
-func (t *tree) entries(n Node) ([]entry, bool) {
+func (t *aliasResolver) entries(n Node) ([]mappingEntry, bool) {
 	var values []*ast.MappingValueNode
 	switch x := n.ast.(type) {
 	case *ast.MappingNode:
@@ -125,11 +125,11 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{x}
 	default:
-		t.report.fail(n.ast, n.path, "want keys with values here, not %s", kindOf(n.ast))
+		t.report.fail(n.ast, n.path, "want keys with values here, not %s", nodeKind(n.ast))
 		return nil, false
 	}
 	t.nodesLeft -= len(values)
-	var own []entry
+	var own []mappingEntry
 	var merged []ast.Node
 	seen := map[string]*token.Token{}
 	for _, v := range values {
@@ -145,11 +145,11 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 		}
 		if first, twice := seen[name]; twice {
 			t.report.hideLikely(name, v.Value)
-			t.report.failAt(key, Join(n.path, name), "the key %q is given twice: first on line %d", name, first.Position.Line)
+			t.report.failAt(key, JoinPath(n.path, name), "the key %q is given twice: first on line %d", name, first.Position.Line)
 			continue
 		}
 		seen[name] = key
-		own = append(own, entry{name, key, v.Value})
+		own = append(own, mappingEntry{name, key, v.Value})
 	}
 	for _, m := range merged {
 		for _, e := range t.mergedEntries(Node{m, n.path, n.depth + 1}) {
@@ -163,13 +163,13 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 }
 
 // mergedEntries returns the members that a merge key adds from one or more mappings.
-func (t *tree) mergedEntries(n Node) []entry {
+func (t *aliasResolver) mergedEntries(n Node) []mappingEntry {
 	n, ok := t.resolve(n)
 	if !ok {
 		return nil
 	}
 	if s, ok := n.ast.(*ast.SequenceNode); ok {
-		var all []entry
+		var all []mappingEntry
 		for _, v := range s.Values {
 			all = append(all, t.mergedEntries(Node{v, n.path, n.depth + 1})...)
 		}
@@ -219,7 +219,7 @@ func startToken(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-func kindOf(n ast.Node) string {
+func nodeKind(n ast.Node) string {
 	switch x := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "a mapping"

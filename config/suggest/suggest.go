@@ -21,7 +21,7 @@ func ChoiceHint(name string, candidates []string) string {
 	if hint := DidYouMean(name, candidates); hint != "" {
 		return hint
 	}
-	return ": choose " + JoinOr(candidates)
+	return ": choose " + JoinWithOr(candidates)
 }
 
 // maxCandidates limits the number of compared words, because the time for a suggestion grows with
@@ -32,15 +32,15 @@ const maxCandidates = 1000
 // is similar if it differs from name only in spelling style, in at most a third of the letters, or
 // by one added or missing word.
 func Nearest(name string, candidates []string) string {
-	plain := Normalize(name)
+	plain := NormalizeName(name)
 	best, least := "", max(1, len(plain)/3)+1
 	candidates = candidates[:min(len(candidates), maxCandidates)]
 	for _, c := range candidates {
-		near := Normalize(c)
+		near := NormalizeName(c)
 		if lengths := len(near) - len(plain); lengths >= least || -lengths >= least {
 			continue // the lengths differ too much
 		}
-		if d := distance(plain, near); d < least {
+		if d := editDistance(plain, near); d < least {
 			best, least = c, d
 		}
 	}
@@ -48,7 +48,7 @@ func Nearest(name string, candidates []string) string {
 		return best
 	}
 	i := slices.IndexFunc(candidates, func(c string) bool {
-		c = Normalize(c)
+		c = NormalizeName(c)
 		return len(c) >= 4 && (strings.Contains(plain, c) || strings.Contains(c, plain))
 	})
 	if i < 0 {
@@ -57,9 +57,9 @@ func Nearest(name string, candidates []string) string {
 	return candidates[i]
 }
 
-// Normalize removes the spelling style from a name, so that apiKey, api-key and API_KEY become the
+// NormalizeName removes the spelling style from a name, so that apiKey, api-key and API_KEY become the
 // same word.
-func Normalize(s string) string {
+func NormalizeName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' || r == '.' {
 			return -1
@@ -68,9 +68,9 @@ func Normalize(s string) string {
 	}, strings.ToLower(s[:min(len(s), 64)]))
 }
 
-// distance returns how many letters must be inserted, deleted, replaced or swapped with a neighbour
+// editDistance returns how many letters must be inserted, deleted, replaced or swapped with a neighbour
 // to convert a to b.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {
 		current[j] = j
@@ -92,8 +92,8 @@ func distance(a, b string) int {
 	return current[len(b)]
 }
 
-// JoinOr formats names as "a, b or c".
-func JoinOr(names []string) string {
+// JoinWithOr formats names as "a, b or c".
+func JoinWithOr(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -18,13 +18,13 @@ const Prefix = "unix:"
 // connect.
 const DefaultMode fs.FileMode = 0o660
 
-// Is reports whether address is a Unix socket.
-func Is(address string) bool { return strings.HasPrefix(address, Prefix) }
+// IsAddress reports whether address is a Unix socket.
+func IsAddress(address string) bool { return strings.HasPrefix(address, Prefix) }
 
 // ParseListen parses the address of a listener, which is unix:/PATH, or unix:/PATH|MODE with octal
 // permissions.
 func ParseListen(address string) (file string, mode fs.FileMode, err error) {
-	file, digits, given := strings.Cut(pathOf(address), "|")
+	file, digits, given := strings.Cut(pathPart(address), "|")
 	mode = DefaultMode
 	if given {
 		n, err := strconv.ParseUint(digits, 8, 32)
@@ -33,24 +33,24 @@ func ParseListen(address string) (file string, mode fs.FileMode, err error) {
 		}
 		mode = fs.FileMode(n)
 	}
-	return file, mode, check(file)
+	return file, mode, checkSocketPath(file)
 }
 
 // ParseURL parses the address of a server, which is unix:/PATH or unix:/PATH:/BASE. /BASE is the
 // path of a single request or the base path of all requests. A final slash of base stays.
 func ParseURL(address string) (file, base string, err error) {
-	file, base, _ = strings.Cut(pathOf(address), ":")
+	file, base, _ = strings.Cut(pathPart(address), ":")
 	if base != "" && !strings.HasPrefix(base, "/") {
 		return "", "", errors.New("after the second colon comes the base path, which begins with a slash: unix:/PATH:/BASE")
 	}
-	return file, base, check(file)
+	return file, base, checkSocketPath(file)
 }
 
-// Address returns the address of a socket at path file.
-func Address(file string) string { return Prefix + file }
+// FormatAddress returns the address of a socket at path file.
+func FormatAddress(file string) string { return Prefix + file }
 
-// pathOf returns the part after the prefix, with a single slash at the start.
-func pathOf(address string) string {
+// pathPart returns the part after the prefix, with a single slash at the start.
+func pathPart(address string) string {
 	rest := strings.TrimPrefix(address, Prefix)
 	if strings.HasPrefix(rest, "///") {
 		return rest[2:]
@@ -58,21 +58,21 @@ func pathOf(address string) string {
 	return rest
 }
 
-// MaxPath returns the maximum length of a socket's path in bytes, as limited by sockaddr_un.
-func MaxPath() int {
+// MaxPathBytes returns the maximum length of a socket's path in bytes, as limited by sockaddr_un.
+func MaxPathBytes() int {
 	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
 		return 107
 	}
 	return 103
 }
 
-func check(file string) error {
+func checkSocketPath(file string) error {
 	switch {
 	case !strings.HasPrefix(file, "/") || file == "/":
 		return errors.New("a Unix socket needs its whole path: write unix:/run/NAME.sock")
-	case len(file) > MaxPath():
+	case len(file) > MaxPathBytes():
 		return fmt.Errorf("the path of the Unix socket has %d bytes, and the system allows %d: choose a shorter one, such as /run/NAME.sock",
-			len(file), MaxPath())
+			len(file), MaxPathBytes())
 	case path.Clean(file) != file:
 		return fmt.Errorf("the path of the Unix socket has surplus slashes or dots: write unix:%s", path.Clean(file))
 	case strings.ContainsFunc(file, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`:|%?#"\`, r) }):

@@ -30,9 +30,9 @@ func TestListen(t *testing.T) {
 		"unix:/run/../edge.sock":   {wrong: "write unix:/edge.sock"},
 		"unix:/run/a b":            {wrong: "blanks"},
 		"unix:/run/a:b":            {wrong: "blanks or any of"},
-		"unix:/" + strings.Repeat("a", unixsocket.MaxPath()): {wrong: "has 108 bytes, and the system allows 107"},
+		"unix:/" + strings.Repeat("a", unixsocket.MaxPathBytes()): {wrong: "has 108 bytes, and the system allows 107"},
 	} {
-		if want.wrong != "" && unixsocket.MaxPath() != 107 {
+		if want.wrong != "" && unixsocket.MaxPathBytes() != 107 {
 			want.wrong = strings.Replace(want.wrong, "has 108 bytes, and the system allows 107", "the system allows", 1)
 		}
 		file, mode, err := unixsocket.ParseListen(address)

@@ -27,10 +27,10 @@ func Version() string {
 	if version != "" {
 		return version
 	}
-	return recorded()
+	return recordedVersion()
 }
 
-var recorded = sync.OnceValue(func() string {
+var recordedVersion = sync.OnceValue(func() string {
 	by := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		by = info.Main.Version

@@ -18,7 +18,8 @@ import (
 
 func servedCertificateName(t *testing.T, address string) string {
 	t.Helper()
-	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the serial number is needed
+	// Only the serial number is needed.
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}

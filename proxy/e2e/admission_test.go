@@ -66,7 +66,7 @@ func (p *penstock) hold(n int, body string) (release func()) {
 	}
 	return func() {
 		for _, s := range streams {
-			s.Leave()
+			s.Disconnect()
 		}
 	}
 }
@@ -79,11 +79,11 @@ const endlessStream = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
-	if raced.On {
+	if raced.Enabled {
 		calls = 2
 	}
 	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: { text: 2, vision: " + strconv.Itoa(slots) + " }", Model: "input_modalities: [text, image]"})
-	body := rig.VisionBody(rig.Picture("png"), `"sim":{"tokens":3,"delay_ms":2}`)
+	body := rig.VisionBody(rig.PictureDataURL("png"), `"sim":{"tokens":3,"delay_ms":2}`)
 	var wg sync.WaitGroup
 	var ok, full atomic.Int64
 	begin := make(chan struct{})
@@ -147,7 +147,7 @@ func TestOneLedger(t *testing.T) {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
 	// Once the edge is idle again, all numbers agree.
-	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endlessStream))
+	release := p.hold(3, rig.VisionBody(rig.PictureDataURL("png"), endlessStream))
 	rig.WaitFor(t, rig.WaitTimeout, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
 		t.Errorf("metrics %v, engine %d, want 3", n, p.Engines[0].Stats().Running)
@@ -162,35 +162,35 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	t.Run("limit of the key", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Key: "limits: { concurrency: 3 }", Keys: keys, Upstream: "concurrency: 8"})
-		release := p.hold(3, p.Chat(endlessStream))
-		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "rate_limited")
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
+		release := p.hold(3, p.ChatRequest(endlessStream))
+		p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "rate_limited")
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+other).WantStatus(200)
 		release()
-		rig.WaitFor(t, rig.WaitTimeout, "the places of the key are free again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "the places of the key are free again", func() bool { return p.Post(chatPath, p.ChatRequest("")).Status == 200 })
 	})
 	t.Run("requests per minute", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 5 }", Keys: keys})
 		for range 5 {
-			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		}
-		e := p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "rate_limited")
+		e := p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "rate_limited")
 		if !strings.Contains(e.Message, "requests per minute") {
 			t.Errorf("message = %q, want requests per minute", e.Message)
 		}
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+other).WantStatus(200)
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
 		// There is one slot, and one key has filled the queue. Another key's call must be served
 		// second.
 		p := start(t, rig.Setup{Engines: recordingEngine(), Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 5m }"})
-		release := p.hold(1, p.Chat(endlessStream))
+		release := p.hold(1, p.ChatRequest(endlessStream))
 		var wg sync.WaitGroup
 		queued := 1.0
 		ask := func(who, key string) {
 			wg.Go(func() {
-				p.Post(chatPath, p.Chat(`"user":"`+who+`","sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).WantStatus(200)
+				p.Post(chatPath, p.ChatRequest(`"user":"`+who+`","sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).WantStatus(200)
 			})
 			queued++
 			rig.WaitFor(t, rig.WaitTimeout, "queued", func() bool { return p.Metric("penstock_calls_inflight") == queued })
@@ -225,13 +225,13 @@ func TestQueue(t *testing.T) {
 	t.Run("served", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
-		release := p.hold(1, p.Chat(endlessStream))
+		release := p.hold(1, p.ChatRequest(endlessStream))
 		got := make(chan *rig.Reply, 2)
 		for range 2 {
-			go func() { got <- p.Post(chatPath, p.Chat("")) }()
+			go func() { got <- p.Post(chatPath, p.ChatRequest("")) }()
 		}
 		rig.WaitFor(t, rig.WaitTimeout, "two wait", func() bool { return p.Metric("penstock_calls_inflight") == 3 })
-		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
+		p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "capacity_full")
 		release()
 		for range 2 {
 			rig.Receive(t, rig.WaitTimeout, "the answer to a call that waited", got).WantStatus(200)
@@ -248,12 +248,12 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("after a failure", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
+		p := start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
 		// The call uses the first engine, regardless of which engine was used last.
-		release := p.hold(1, p.Chat(endlessStream))
+		release := p.hold(1, p.ChatRequest(endlessStream))
 		got := make(chan *rig.Reply, 1)
-		go func() { got <- p.Post(chatPath, p.Chat("")) }()
+		go func() { got <- p.Post(chatPath, p.ChatRequest("")) }()
 		rig.WaitFor(t, rig.WaitTimeout, "it has failed and waits", func() bool {
 			return p.Metric("penstock_calls_inflight") == 2 && p.Metric("penstock_upstream_inflight") == 1 && p.Engines[1].Stats().Requests > 0
 		})
@@ -263,8 +263,8 @@ func TestQueue(t *testing.T) {
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 300ms }"})
-		release := p.hold(1, p.Chat(endlessStream))
-		r := p.Post(chatPath, p.Chat(""))
+		release := p.hold(1, p.ChatRequest(endlessStream))
+		r := p.Post(chatPath, p.ChatRequest(""))
 		r.WantError(429, "rate_limit_error", "capacity_full")
 		if r.WantWithin(time.Second); r.Took < 300*time.Millisecond {
 			t.Errorf("waited %v", r.Took)
@@ -277,16 +277,16 @@ func TestQueue(t *testing.T) {
 // any reason, not only because a call has released it.
 func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
-	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
+	s := rig.Setup{Engines: rig.TwoEngines(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
 	// waiting starts an edge whose first engine is full and whose second engine fails. A call is
 	// waiting.
 	waiting := func(t *testing.T, trouble func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
-		t.Cleanup(p.hold(1, p.Chat(endlessStream)))
+		t.Cleanup(p.hold(1, p.ChatRequest(endlessStream)))
 		got = make(chan *rig.Reply, 1)
 		held := p.Metric("penstock_calls_inflight")
-		go func() { got <- p.Post(chatPath, p.Chat("")) }()
+		go func() { got <- p.Post(chatPath, p.ChatRequest("")) }()
 		rig.WaitFor(t, rig.WaitTimeout, "a call waits", func() bool { return p.Metric("penstock_calls_inflight") == held+1 })
 		return p, got
 	}
@@ -321,17 +321,18 @@ func TestQueueNoticesRoom(t *testing.T) {
 		t.Parallel()
 		p := start(t, s)
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // the generation probe also fails
-		t.Cleanup(p.hold(1, p.Chat(endlessStream)))
+		t.Cleanup(p.hold(1, p.ChatRequest(endlessStream)))
 		// each call fails at this engine, immediately or as a trial, and then waits for the other
 		// engine
 		for range 5 {
-			go p.Post(chatPath, p.Chat(""))
+			go p.Post(chatPath, p.ChatRequest(""))
 		}
 		// If a waiting call is a trial, it may end with the second failure.
 		rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
 		p.Engines[1].SetFault()
 		got := make(chan *rig.Reply, 1)
-		go func() { got <- p.Post(chatPath, p.Chat("")) }() // on a slow machine, the breaker may already be half-open
+		// On a slow machine, the breaker may already be half-open.
+		go func() { got <- p.Post(chatPath, p.ChatRequest("")) }()
 		served(t, got)
 	})
 	t.Run("more slots", func(t *testing.T) {
@@ -350,20 +351,20 @@ func TestQueueNoticesRoom(t *testing.T) {
 		one := s
 		one.Engines, one.Forgets = nil, true
 		p := start(t, one)
-		conn, request := p.Dial(), p.RequestBytes(chatPath, p.Chat(""))
+		conn, request := p.Dial(), p.RequestBytes(chatPath, p.ChatRequest(""))
 		conn.Send(request[:len(request)-2])
 		rig.WaitFor(t, rig.WaitTimeout, "the head is taken", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
 		p.Engines = []*sim.Engine{rig.StartEngine(t, sim.Options{})}
 		p.Reload(one)
-		release := p.hold(1, p.Chat(endlessStream))
+		release := p.hold(1, p.ChatRequest(endlessStream))
 		conn.Send(request[len(request)-2:])
 		rig.WaitFor(t, rig.WaitTimeout, "the call waits for the engine that there is now", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 		release()
-		conn.Reply("POST").WantStatus(200)
+		conn.ReadReply("POST").WantStatus(200)
 	})
 	t.Run("another engine", func(t *testing.T) {
 		t.Parallel()
-		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.Chat(endlessStream))) })
+		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.ChatRequest(endlessStream))) })
 		other := rig.StartEngine(t, sim.Options{})
 		p.Engines = append(p.Engines, other)
 		p.Reload(s)
@@ -379,12 +380,12 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	// Each call reserves about 2,000 tokens. If they were not released, the third call would be
 	// refused.
 	for range 6 {
-		s := p.OpenStream(chatPath, p.Chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
+		s := p.OpenStream(chatPath, p.ChatRequest(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
 		s.Next()
-		s.Leave()
+		s.Disconnect()
 		rig.WaitFor(t, rig.WaitTimeout, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
 // TestTokensOfAnAbandonedAnswer checks that a client that disconnects before an unstreamed answer
@@ -398,7 +399,7 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			if res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.Chat(more)); err == nil {
+			if res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.ChatRequest(more)); err == nil {
 				res.Body.Close()
 			}
 		}()
@@ -419,7 +420,7 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	for range 2 {
 		abandoned(`"max_tokens":300,"sim":{"ttft_ms":60000}`)
 	}
-	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
+	p.Post(chatPath, p.ChatRequest(`"max_tokens":300`)).WantStatus(429)
 }
 
 // TestFault88_AbortsInEveryPhase disconnects clients at random times in every phase. At the end of
@@ -431,13 +432,13 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 		Upstream: "concurrency: 8", Model: "queue: { depth: 16, wait: 2s }", Key: "limits: { concurrency: 64 }",
 	})
 	bodies := []string{
-		p.Chat(`"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`), p.Chat(`"stream":true,"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`),
-		p.Chat(`"stream":true,"sim":{"tokens":50,"delay_ms":1}`), p.Chat(`"sim":{"fault":"stall-after"}`), p.Chat(`"stream":true,"sim":{"fault":"stall-after=1"}`),
-		p.Chat(`"sim":{"fault":"blackhole"}`),
+		p.ChatRequest(`"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`), p.ChatRequest(`"stream":true,"sim":{"ttft_ms":30,"tokens":5,"delay_ms":5}`),
+		p.ChatRequest(`"stream":true,"sim":{"tokens":50,"delay_ms":1}`), p.ChatRequest(`"sim":{"fault":"stall-after"}`), p.ChatRequest(`"stream":true,"sim":{"fault":"stall-after=1"}`),
+		p.ChatRequest(`"sim":{"fault":"blackhole"}`),
 	}
 	const workers = 32
 	calls := 40
-	if raced.On {
+	if raced.Enabled {
 		calls = 10
 	}
 	var wg sync.WaitGroup
@@ -474,7 +475,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	for i, e := range p.Engines {
 		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("engine %d has few connections", i), func() bool { return e.Stats().Conns <= 24 })
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the clients' leaving opened a breaker")
 	}
@@ -498,7 +499,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	client := rig.NewClient(t)
 	client.Transport.(*http.Transport).MaxConnsPerHost = 0
-	body := p.Chat(`"stream":true,"sim":{"tokens":12,"delay_ms":20}`)
+	body := p.ChatRequest(`"stream":true,"sim":{"tokens":12,"delay_ms":20}`)
 	want := ""
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -564,7 +565,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 				default:
 					c += `,"fault":"` + cut + `"`
 				}
-				r := p.Post(chatPath, p.Chat(`"stream":true,"stream_options":{"include_usage":true},"sim":{`+c+`}`))
+				r := p.Post(chatPath, p.ChatRequest(`"stream":true,"stream_options":{"include_usage":true},"sim":{`+c+`}`))
 				shape := fmt.Sprintf("%d %v\n%s", r.Status, r.Err, stripVariable(r.Body))
 				shapes[shape] = append(shapes[shape], cut)
 			}

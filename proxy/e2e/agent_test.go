@@ -81,7 +81,7 @@ func TestAgentEndsBySignal(t *testing.T) {
 		p := rig.StartProcess(t, "agent", "codex", "--url", silent.URL)
 		rig.Receive(t, 2*rig.WaitTimeout, "the program asks", asked)
 		p.Signal(s)
-		p.Exits(rig.WaitTimeout, -1)
+		p.WantExit(rig.WaitTimeout, -1)
 		if w, _ := p.Cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signal() != s {
 			t.Errorf("%v: %v", s, p.Cmd.ProcessState)
 		}

@@ -93,7 +93,7 @@ func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
 	body, contentType := form(parts...)
 	c := p.Dial()
 	_ = c.Send(strings.Replace(p.RequestBytes(path, body, contentType), "HTTP/1.1", "HTTP/1.0", 1))
-	return c.Reply("POST")
+	return c.ReadReply("POST")
 }
 
 // receivedForm returns the form that an engine received, parsed by the standard library.

@@ -21,7 +21,7 @@ func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []s
 	t.Helper()
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, `{"custom_id":"call-%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, p.Chat(more))
+		fmt.Fprintf(&text, `{"custom_id":"call-%d","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n", i, p.ChatRequest(more))
 	}
 	dir := t.TempDir()
 	in, out, key := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "key")
@@ -164,7 +164,8 @@ func TestBatchContinues(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		p := start(t, rig.Setup{Upstream: "concurrency: 4"})
 		out, args := batchOf(t, p, 40, `"sim":{"tokens":2,"delay_ms":150}`)
-		p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", After: 12}) // prevents the batch from ending before the signal
+		// Prevents the batch from ending before the signal.
+		p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", After: 12})
 		others := p.Metric("penstock_client_connections")
 		cmd := rig.StartProcess(t, args...)
 		lines := func() int {
@@ -178,7 +179,8 @@ func TestBatchContinues(t *testing.T) {
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.WaitTimeout, "edge and engine are at rest", func() bool { // the edge may not have started the last call
+		// The edge may not have started the last call.
+		rig.WaitFor(t, rig.WaitTimeout, "edge and engine are at rest", func() bool {
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 		p.Engines[0].SetFault()

@@ -85,8 +85,9 @@ func TestUnfinishedBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"}) // the body memory is 10 MiB
-	begin := func(p *penstock, announced int) *rig.Raw {
+	// The body memory is 10 MiB.
+	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"})
+	begin := func(p *penstock, announced int) *rig.RawConn {
 		c := p.Dial()
 		_ = c.Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + strings.Repeat(" ", announced-1))
 		return c
@@ -98,12 +99,12 @@ func TestUnfinishedBodies(t *testing.T) {
 		begin(p, 2<<20)
 		rig.WaitFor(t, rig.WaitTimeout, "the body has its memory", held(p, float64(2*i+2)))
 	}
-	if r := begin(p, 2<<20).Reply("POST"); r.Status != 503 || !strings.Contains(r.Body, "no_body_memory") {
+	if r := begin(p, 2<<20).ReadReply("POST"); r.Status != 503 || !strings.Contains(r.Body, "no_body_memory") {
 		t.Errorf("a third body of the key: %d %s", r.Status, r.Body)
 	}
 	chunked := p.Dial()
 	_ = chunked.Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "200000\r\n" + strings.Repeat(" ", 2<<20) + "\r\n")
-	if r := chunked.Reply("POST"); r.Status != 503 {
+	if r := chunked.ReadReply("POST"); r.Status != 503 {
 		t.Errorf("a body without a length: %d %s", r.Status, r.Body)
 	}
 	large := `{"model":"sim","max_tokens":1,"user":"` + strings.Repeat("x", 4<<20) + `","messages":[{"role":"user","content":"a"}]}`
@@ -132,7 +133,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	held := func(n int) func() bool {
 		return func() bool { return p.Metric("penstock_body_memory_bytes") == float64(n) }
 	}
-	clients := make([]*rig.Raw, 8)
+	clients := make([]*rig.RawConn, 8)
 	for i := range clients {
 		clients[i] = p.Dial()
 		_ = clients[i].Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + "{")
@@ -144,7 +145,7 @@ func TestAnnouncedBodies(t *testing.T) {
 		c.Reset()
 	}
 	_ = clients[0].Send(strings.Repeat(" ", announced-3*part-2) + "}")
-	if r := clients[0].Reply("POST"); r.Status != 400 || !strings.Contains(r.Body, "missing_parameter") {
+	if r := clients[0].ReadReply("POST"); r.Status != 400 || !strings.Contains(r.Body, "missing_parameter") {
 		t.Errorf("the whole body: %d %s", r.Status, r.Body)
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", held(0))

@@ -20,7 +20,9 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 	key, hash, _ := auth.NewKey()
 	s.Keys = `- { id: other, hash: "` + hash + `" }`
 	p = start(t, s)
-	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
+	return p, func(more string) *rig.Reply {
+		return p.Post(chatPath, p.ChatRequest(more), "Authorization: Bearer "+key)
+	}
 }
 
 const failingFault = `"sim":{"fault":"status=500"}`
@@ -46,7 +48,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 					if i%2 == 1 || strings.Contains(fault, "after") {
 						stream = `"stream":true,`
 					}
-					p.Post(chatPath, p.Chat(fmt.Sprintf(`%s"seed":%d,"sim":{"fault":%q}`, stream, 10*round+i, fault)))
+					p.Post(chatPath, p.ChatRequest(fmt.Sprintf(`%s"seed":%d,"sim":{"fault":%q}`, stream, 10*round+i, fault)))
 				}
 				other("").WantStatus(200)
 			}
@@ -68,7 +70,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 				n := p.Metric("penstock_upstream_generation_probes_total", `result="ok"`)
 				return n > 0 && int(n) == sent
 			})
-			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 			p.AccessLinesWhenIdle()
 			if after := p.Metric("penstock_tokens_total", `kind="prompt"`); after <= tokens {
 				t.Error("a client's tokens are not counted any more")
@@ -83,9 +85,9 @@ func TestOneClientWithoutKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "auth: none"})
 	for i := range 60 {
-		p.Post(chatPath, p.Chat(fmt.Sprintf(`"seed":%d,%s`, i, failingFault)))
+		p.Post(chatPath, p.ChatRequest(fmt.Sprintf(`"seed":%d,%s`, i, failingFault)))
 		if i%6 == 5 {
-			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		}
 	}
 }
@@ -97,7 +99,7 @@ func TestEngineThatFailsEverything(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, top string
-		way       rig.Way
+		way       rig.RequestType
 	}{
 		{"one key", "", rig.ChatStream},
 		{"no keys", "auth: none", rig.Messages},
@@ -106,25 +108,26 @@ func TestEngineThatFailsEverything(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Top: c.top, Model: c.way.Kind(), Upstream: rig.QuietProbes})
-			p.Edge.Ask(c.way, "").WantStatus(200)
+			p := start(t, rig.Setup{Top: c.top, Model: c.way.ModelKind(), Upstream: rig.QuietProbes})
+			p.Edge.SendRequest(c.way, "").WantStatus(200)
 			p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 			begun := time.Now()
 			rig.WaitFor(t, 2*time.Second, "the engine is out of use", func() bool {
 				if p.Upstream("up-0").Breaker == "closed" {
-					p.Edge.Ask(c.way, "")
+					p.Edge.SendRequest(c.way, "")
 				}
 				return p.Upstream("up-0").Breaker != "closed"
 			})
 			n := p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
-			if n < 1 || n > 1 && time.Since(begun) < time.Second { // after a second, the next failure may be the breaker's trial
+			// After a second, the next failure may be the breaker's trial.
+			if n < 1 || n > 1 && time.Since(begun) < time.Second {
 				t.Errorf("%v generation probes failed", n)
 			}
 			if u := p.Upstream("up-0"); u.LastFailure == nil || u.LastFailure.Status != 500 {
 				t.Errorf("the status page says %+v", u.LastFailure)
 			}
 			p.Engines[0].SetFault()
-			rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool { return p.Edge.Ask(c.way, "").Status == 200 })
+			rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool { return p.Edge.SendRequest(c.way, "").Status == 200 })
 		})
 	}
 }
@@ -138,10 +141,10 @@ func TestEngineThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("beside another", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
+		p := start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 		p.Engines[0].SetFault(sim.Fault{Spec: notFound})
 		for range 40 {
-			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		}
 		if n := p.Engines[0].Stats().Requests; n > 10 {
 			t.Errorf("the engine was asked %d times for 40 calls", n)
@@ -153,7 +156,7 @@ func TestEngineThatFindsNothing(t *testing.T) {
 		p.Engines[0].SetFault(sim.Fault{Spec: notFound})
 		rig.WaitFor(t, rig.WaitTimeout, "the engine is out of use", func() bool {
 			if p.Upstream("up-0").Breaker == "closed" {
-				p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
+				p.Post(chatPath, p.ChatRequest("")).WantError(503, "api_error", "no_healthy_route")
 			}
 			return p.Upstream("up-0").Breaker != "closed"
 		})
@@ -161,7 +164,7 @@ func TestEngineThatFindsNothing(t *testing.T) {
 			t.Errorf("the status says %s", text)
 		}
 		p.Engines[0].SetFault()
-		rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool { return p.Post(chatPath, p.ChatRequest("")).Status == 200 })
 	})
 }
 
@@ -169,11 +172,11 @@ func TestEngineThatFindsNothing(t *testing.T) {
 // any engine out of service, even if more than one key sends them.
 func TestRequestsThatNoEngineFinds(t *testing.T) {
 	t.Parallel()
-	p, other := twoKeys(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes})
+	p, other := twoKeys(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes})
 	for i := range 40 {
 		body := fmt.Sprintf(`"seed":%d,"sim":{"fault":%q}`, i, notFound)
 		if i%2 == 0 {
-			p.Post(chatPath, p.Chat(body)).WantError(503, "api_error", "no_healthy_route")
+			p.Post(chatPath, p.ChatRequest(body)).WantError(503, "api_error", "no_healthy_route")
 		} else {
 			other(body).WantError(503, "api_error", "no_healthy_route")
 		}
@@ -196,12 +199,12 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool {
-		p.Post(chatPath, p.Chat(""))
+		p.Post(chatPath, p.ChatRequest(""))
 		return p.Upstream("up-0").Breaker == "open"
 	})
 	p.Engines[0].SetFault()
 	rig.WaitFor(t, rig.WaitTimeout, "the client's call was the trial", func() bool {
-		r := p.Post(chatPath, p.Chat(failingFault))
+		r := p.Post(chatPath, p.ChatRequest(failingFault))
 		return strings.Contains(r.Body, "upstream_failed")
 	})
 	// On a slow machine, the next trial may already have ended.
@@ -213,7 +216,7 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		if p.Upstream("up-0").Breaker == "closed" {
 			return true
 		}
-		p.Post(chatPath, p.Chat(failingFault)) // must not reach the engine
+		p.Post(chatPath, p.ChatRequest(failingFault)) // must not reach the engine
 		return false
 	})
 	// Directly after the breaker closes, there may be one more attempt by this client.

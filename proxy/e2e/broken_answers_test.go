@@ -37,7 +37,7 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 				}
 				headers = append(headers, nil)
 				p := start(t, s)
-				p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200)
+				p.Post(chatPath, p.ChatRequest(`"stream":true`)).WantStatus(200)
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				over := make(chan struct{})
 				var wait sync.WaitGroup
@@ -45,7 +45,7 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 					wait.Go(func() {
 						repeatUntil(over, func() {
 							if p.Upstream("up-0").Breaker == "closed" {
-								p.Post(chatPath, p.Chat(`"stream":true,"max_tokens":20`), header...)
+								p.Post(chatPath, p.ChatRequest(`"stream":true,"max_tokens":20`), header...)
 							}
 						})
 					})
@@ -58,7 +58,7 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 				wait.Wait()
 				p.Engines[0].SetFault()
 				rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool {
-					return p.Post(chatPath, p.Chat(`"stream":true`), headers[0]...).Status == 200 && p.Upstream("up-0").Breaker == "closed"
+					return p.Post(chatPath, p.ChatRequest(`"stream":true`), headers[0]...).Status == 200 && p.Upstream("up-0").Breaker == "closed"
 				})
 			})
 		}
@@ -80,7 +80,7 @@ func TestBrokenTrialFails(t *testing.T) {
 			closed, asked := time.Now(), time.Now() // closed: a time at which the breaker was certainly closed
 			rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool {
 				closed, asked = asked, time.Now()
-				p.Post(chatPath, p.Chat(`"stream":true`))
+				p.Post(chatPath, p.ChatRequest(`"stream":true`))
 				return p.Upstream("up-0").Breaker != "closed"
 			})
 			// Trials follow after 1 s and then 2 s, and the breaker does not close between them.
@@ -110,7 +110,7 @@ func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 			p := start(t, rig.Setup{Engines: make([]sim.Options, 2), Upstream: rig.QuietProbes})
 			p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 			rig.WaitFor(t, rig.WaitTimeout, "the first failure", func() bool {
-				p.Post(chatPath, p.Chat(""))
+				p.Post(chatPath, p.ChatRequest(""))
 				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) > 0
 			})
 			var wait sync.WaitGroup
@@ -118,7 +118,7 @@ func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 			for range atATime {
 				wait.Go(func() {
 					for calls.Add(1) <= int32(100*atATime) && p.Upstream("up-0").Breaker == "closed" {
-						p.Post(chatPath, p.Chat(""))
+						p.Post(chatPath, p.ChatRequest(""))
 						time.Sleep(20 * time.Millisecond)
 					}
 				})

@@ -31,10 +31,10 @@ var workKinds = []workKind{
 	{name: "completion", path: "/v1/completions", body: `{"model":"sim","prompt":"hi"}`},
 	{name: "embedding", kind: "kind: embedding", path: "/v1/embeddings", body: `{"model":"sim","input":"hi"}`},
 	{name: "rerank", kind: "kind: rerank", path: "/v1/rerank", body: `{"model":"sim","query":"hi","documents":["a","b"]}`},
-	{name: "speech", kind: rig.Speech.Kind(), path: rig.Speech.Path, body: rig.Speech.Body("sim", "hi", "")},
+	{name: "speech", kind: rig.Speech.ModelKind(), path: rig.Speech.Path, body: rig.Speech.RequestBody("sim", "hi", "")},
 	{
-		name: "transcription", kind: rig.Transcription.Kind(), path: rig.Transcription.Path,
-		body: rig.Transcription.Body("sim", "hi", ""), media: rig.Transcription.ContentType(),
+		name: "transcription", kind: rig.Transcription.ModelKind(), path: rig.Transcription.Path,
+		body: rig.Transcription.RequestBody("sim", "hi", ""), media: rig.Transcription.ContentType(),
 	},
 	{name: "image", kind: "kind: image", path: "/v1/images/generations", body: `{"model":"sim","prompt":"hi"}`},
 }
@@ -86,7 +86,7 @@ func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p
 	}
 	for _, e := range p.Engines {
 		e.SetFault(sim.Fault{Spec: "busy-health"})
-		e.Do(hold)
+		e.PerformAction(hold)
 	}
 	finish = sync.OnceFunc(func() {
 		close(painted)

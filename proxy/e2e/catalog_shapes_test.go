@@ -97,13 +97,13 @@ func TestCatalogForMessages(t *testing.T) {
 	}
 	unknown := rig.Refusal{Status: 404, Kind: "not_found_error", Code: "model_not_found"}
 	p.Get("/v1/models/nope", anthropicVersion).WantConforming("GET", "/v1/models/{id}").WantRefused(inMessages, unknown)
-	p.Get("/v1/models/nope").WantConforming("GET", "/v1/models/{id}").WantRefused(rig.Way{}, unknown)
+	p.Get("/v1/models/nope").WantConforming("GET", "/v1/models/{id}").WantRefused(rig.RequestType{}, unknown)
 	wrong := rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key"}
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").WantConforming("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
 // inMessages is a way for which the rig expects errors in the Messages format.
-var inMessages = rig.Way{Dialect: "messages"}
+var inMessages = rig.RequestType{Dialect: "messages"}
 
 // TestCatalogPages checks that the official SDKs read the list page by page, forwards and
 // backwards.

@@ -27,7 +27,7 @@ func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client 
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	authority, stranger := selfsigned.NewAuthority(t, "machines"), selfsigned.NewAuthority(t, "machines")
-	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	cert, key := selfsigned.NewPair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	name := func(n string) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.DNSNames = []string{n} }
 	}
@@ -40,7 +40,7 @@ func TestClientCertificates(t *testing.T) {
 	if !strings.HasPrefix(p.URL, "https://") {
 		t.Fatal(p.URL)
 	}
-	agent, unknown, forged := authority.Client(t, name("agent.test")), authority.Client(t, name("nobody.test")), stranger.Client(t, name("agent.test"))
+	agent, unknown, forged := authority.NewClientCertificate(t, name("agent.test")), authority.NewClientCertificate(t, name("nobody.test")), stranger.NewClientCertificate(t, name("agent.test"))
 	const none = "Authorization: "
 	for _, c := range []struct {
 		name        string
@@ -70,7 +70,8 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return
 			}
-			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // the second body is large enough for the precheck
+			// The second body is large enough for the precheck.
+			for _, body := range []string{e.ChatRequest(""), e.ChatRequest(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} {
 				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
 				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
 					t.Errorf("answer = %s, want authentication_error", r.Body)
@@ -81,9 +82,9 @@ func TestClientCertificates(t *testing.T) {
 	machine := *p.Edge
 	machine.Client = certificateClient(t, &agent)
 	machine.Do("GET", "/v1/models", "").WantStatus(401) // the request has another client's key
-	stream := machine.OpenStream(chatPath, p.Chat(endlessStream), none)
+	stream := machine.OpenStream(chatPath, p.ChatRequest(endlessStream), none)
 	stream.Next()
-	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {
+	if r := machine.Post(chatPath, p.ChatRequest(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {
 		t.Errorf("answer = %s, want the concurrent requests", r.Body)
 	}
 	p.Write("clients.pem", stranger.PEM)
@@ -93,12 +94,13 @@ func TestClientCertificates(t *testing.T) {
 	for ok := true; ok; {
 		_, ok = stream.Next()
 	}
-	machine.Post(chatPath, p.Chat(""), none).WantStatus(401) // the open connection was verified by the old CA
+	// The open connection was verified by the old CA.
+	machine.Post(chatPath, p.ChatRequest(""), none).WantStatus(401)
 	machine.Client = certificateClient(t, &forged)
-	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
+	machine.Post(chatPath, p.ChatRequest(""), none).WantStatus(200)
 	p.Write("clients.pem", "no certificate\n")
 	if status, body := p.Reload(); status != 422 || !strings.Contains(body, "tls.client_ca") {
 		t.Errorf("reload = %d %s, want 422 and tls.client_ca", status, body)
 	}
-	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
+	machine.Post(chatPath, p.ChatRequest(""), none).WantStatus(200)
 }

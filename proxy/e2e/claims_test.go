@@ -19,7 +19,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	const loops, wanted = 64, 6
 	other, hash, _ := auth.NewKey()
 	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Upstream: "concurrency: 4"})
-	body := p.Chat(`"sim":{"tokens":2,"delay_ms":50}`)
+	body := p.ChatRequest(`"sim":{"tokens":2,"delay_ms":50}`)
 	var flood sync.WaitGroup
 	var served, refused atomic.Int64
 	over := make(chan struct{})

@@ -19,11 +19,13 @@ func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 		Upstream: "concurrency: 4", Model: "reserve: 25%, queue: { depth: 1, wait: 60s }",
 	})
 	as := "Authorization: Bearer " + other
-	release := p.hold(3, p.Chat(endlessStream))
+	release := p.hold(3, p.ChatRequest(endlessStream))
 	var calls sync.WaitGroup
-	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full") }) // the free slot is the reserve
+	// The free slot is the reserve.
+	calls.Go(func() { p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "capacity_full") })
 	rig.WaitFor(t, rig.WaitTimeout, "it waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
-	p.Post(chatPath, p.Chat(""), as).WantStatus(200) // displaces the batch call from the queue, and uses the reserve
+	// Displaces the batch call from the queue, and uses the reserve.
+	p.Post(chatPath, p.ChatRequest(""), as).WantStatus(200)
 	calls.Wait()
 	release()
 }
@@ -38,11 +40,11 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 		Upstream: "concurrency: 2", Model: "reserve: 50%, queue: { depth: 2, wait: 60s }",
 	})
 	var calls sync.WaitGroup
-	calls.Go(func() { p.Post(chatPath, p.Chat(`"sim":{"tokens":30,"delay_ms":100}`)).WantStatus(200) })
+	calls.Go(func() { p.Post(chatPath, p.ChatRequest(`"sim":{"tokens":30,"delay_ms":100}`)).WantStatus(200) })
 	rig.WaitFor(t, rig.WaitTimeout, "a call of the batch runs", func() bool { return p.Engines[0].Stats().Running == 1 })
-	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
+	calls.Go(func() { p.Post(chatPath, p.ChatRequest("")).WantStatus(200) })
 	rig.WaitFor(t, rig.WaitTimeout, "another one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+other).WantStatus(200)
 	calls.Wait()
 }
 
@@ -57,11 +59,11 @@ func TestRunningCallsStay(t *testing.T) {
 	})
 	as := "Authorization: Bearer " + user
 	var calls sync.WaitGroup
-	calls.Go(func() { p.Post(chatPath, p.Chat(`"sim":{"tokens":20,"delay_ms":200}`)).WantStatus(200) })
+	calls.Go(func() { p.Post(chatPath, p.ChatRequest(`"sim":{"tokens":20,"delay_ms":200}`)).WantStatus(200) })
 	rig.WaitFor(t, rig.WaitTimeout, "it runs", func() bool { return p.Engines[0].Stats().Running == 1 })
-	p.Post(chatPath, p.Chat(""), as).WantError(429, "rate_limit_error", "capacity_full")
+	p.Post(chatPath, p.ChatRequest(""), as).WantError(429, "rate_limit_error", "capacity_full")
 	calls.Wait()
-	p.Post(chatPath, p.Chat(`"service_tier":"flex"`), as).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"service_tier":"flex"`), as).WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "the log names the class of both", func() bool {
 		return strings.Count(p.Log.String(), `"class":"nightly"`) == 2
 	})

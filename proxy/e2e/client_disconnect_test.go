@@ -15,15 +15,15 @@ import (
 // clients that disconnect, that do not read, or that do not send.
 
 // freedWithin is how long after a client's disconnect the engine may stay busy.
-var freedWithin = 100*time.Millisecond + rig.Slack
+var freedWithin = 100*time.Millisecond + rig.MachineSlack
 
 var disconnects = []struct {
 	name string
-	do   func(*rig.Raw)
+	do   func(*rig.RawConn)
 }{
-	{"FIN", func(c *rig.Raw) { c.Close() }},
-	{"RST", func(c *rig.Raw) { c.Reset() }},
-	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
+	{"FIN", func(c *rig.RawConn) { c.Close() }},
+	{"RST", func(c *rig.RawConn) { c.Reset() }},
+	{"half-close", func(c *rig.RawConn) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
 }
 
 // wantFreed checks that the engine is free in time, and that the log and the metrics show the
@@ -54,7 +54,7 @@ func TestLeavesAtOnce(t *testing.T) {
 	p := start(t, rig.Setup{})
 	for range 100 {
 		c := p.Dial()
-		_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100,"delay_ms":100}`)))
+		_ = c.Send(p.RequestBytes(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":100,"delay_ms":100}`)))
 		c.Close()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "clients have been counted, and all calls have ended", func() bool {
@@ -71,14 +71,14 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			both(t, rig.Setup{Upstream: "concurrency: 1," + rig.QuietProbes, Model: "queue: { depth: 4, wait: 30s }"}, func(t *testing.T, p *penstock, body string) {
-				holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
+				holder := p.OpenStream(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
 				holder.Next()
 				c := p.Dial()
 				_ = c.Send(p.RequestBytes(chatPath, body))
 				rig.WaitFor(t, rig.WaitTimeout, "the call is in the queue", func() bool { return p.Status().CountCalls("queued") == 1 })
 				how.do(c)
 				rig.WaitFor(t, freedWithin, "the queue is left", func() bool { return p.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
-				holder.Leave()
+				holder.Disconnect()
 				if l := p.LastAccessLine(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
@@ -118,7 +118,8 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 					c := p.Dial()
 					_ = c.Send(p.RequestBytes(chatPath, body))
 					rig.WaitFor(t, rig.WaitTimeout, "the engine works", func() bool {
-						s := p.Engines[0].Stats() // an unstreamed answer is complete before it stalls, so its slot is free
+						// An unstreamed answer is complete before it stalls, so its slot is free.
+						s := p.Engines[0].Stats()
 						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
 					})
 					how.do(c)
@@ -130,14 +131,14 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 	t.Run("queued at the engine", func(t *testing.T) {
 		t.Parallel()
 		both(t, rig.Setup{Engines: []sim.Options{{Slots: 1}}, Upstream: "concurrency: 8," + rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
-			holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
+			holder := p.OpenStream(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
 			holder.Next()
 			c := p.Dial()
 			_ = c.Send(p.RequestBytes(chatPath, body))
 			rig.WaitFor(t, rig.WaitTimeout, "the call waits at the engine", func() bool { return p.Engines[0].Stats().Waiting == 1 })
 			c.Close()
 			rig.WaitFor(t, freedWithin, "the engine's queue is left", func() bool { s := p.Engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
-			holder.Leave()
+			holder.Disconnect()
 		})
 	})
 	t.Run("engine that only streams can cancel", func(t *testing.T) {
@@ -150,11 +151,11 @@ upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp, probe: { interval: 
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
 		c := p.Dial()
-		_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"sim":{"tokens":10000,"delay_ms":50}`)))
+		_ = c.Send(p.RequestBytes(chatPath, p.ChatRequest(`"sim":{"tokens":10000,"delay_ms":50}`)))
 		rig.WaitFor(t, rig.WaitTimeout, "the engine writes", func() bool { return p.Engines[0].Stats().Tokens > 2 })
 		c.Close()
 		wantFreed(t, p, "waiting")
-		r := p.Post(chatPath, p.Chat(`"sim":{"text":"put together"}`)).WantStatus(200)
+		r := p.Post(chatPath, p.ChatRequest(`"sim":{"text":"put together"}`)).WantStatus(200)
 		if !strings.Contains(r.Body, `"content":"put together"`) || !strings.Contains(r.Body, `"object":"chat.completion"`) || !strings.Contains(r.Body, `"total_tokens"`) {
 			t.Errorf("the answer put together from a stream: %s", r.Body)
 		}
@@ -174,7 +175,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 				p := start(t, rig.Setup{Upstream: rig.QuietProbes})
 				p.Engines[0].SetFault(sim.Fault{Spec: s.fault})
 				c := p.Dial()
-				_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true`+s.more)))
+				_ = c.Send(p.RequestBytes(chatPath, p.ChatRequest(`"stream":true`+s.more)))
 				for {
 					line, err := c.In.ReadString('\n')
 					if err != nil {
@@ -189,7 +190,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 				if how.name != "half-close" {
 					return
 				}
-				if rest, ok := c.Closed(rig.WaitTimeout); !ok || strings.HasSuffix(rest, "0\r\n\r\n") {
+				if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || strings.HasSuffix(rest, "0\r\n\r\n") {
 					t.Errorf("a client that still reads gets a stream that looks whole: %q", rest[max(0, len(rest)-80):])
 				}
 			})
@@ -197,7 +198,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-func (p *penstock) slowReader() *rig.Raw {
+func (p *penstock) slowReader() *rig.RawConn {
 	c := p.Dial()
 	_ = c.Conn.(*net.TCPConn).SetReadBuffer(256 << 10)
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
@@ -209,7 +210,7 @@ func TestFault36_StopsReading(t *testing.T) {
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "write: 500ms"})
 	e := p.Engines[0]
 	c := p.slowReader()
-	_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
+	_ = c.Send(p.RequestBytes(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":50000000}`)))
 	rig.WaitFor(t, rig.WaitTimeout, "the client is dropped", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 1 })
 	// The kernel buffers a few megabytes. A higher number would mean that the edge buffers the
 	// answer.
@@ -224,13 +225,13 @@ func TestFault36_StopsReading(t *testing.T) {
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_header: 3s, client_idle: 3s"})
-	whole := p.RequestBytes(chatPath, p.Chat(""))
-	for name, send := range map[string]func(c *rig.Raw){
-		"nothing":       func(*rig.Raw) {},
-		"half a head":   func(c *rig.Raw) { _ = c.Send(whole[:40]) },
-		"head drips":    func(c *rig.Raw) { c.Drip(whole, 30*time.Millisecond) },
-		"idle after":    func(c *rig.Raw) { _ = c.Send(whole); c.Reply("POST").WantStatus(200) },
-		"idle in the 2": func(c *rig.Raw) { _ = c.Send(whole + whole[:30]); c.Reply("POST").WantStatus(200) },
+	whole := p.RequestBytes(chatPath, p.ChatRequest(""))
+	for name, send := range map[string]func(c *rig.RawConn){
+		"nothing":       func(*rig.RawConn) {},
+		"half a head":   func(c *rig.RawConn) { _ = c.Send(whole[:40]) },
+		"head drips":    func(c *rig.RawConn) { c.SendSlowly(whole, 30*time.Millisecond) },
+		"idle after":    func(c *rig.RawConn) { _ = c.Send(whole); c.ReadReply("POST").WantStatus(200) },
+		"idle in the 2": func(c *rig.RawConn) { _ = c.Send(whole + whole[:30]); c.ReadReply("POST").WantStatus(200) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,7 +240,7 @@ func TestFault38_Slowloris(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); send(c) }()
 			if !strings.HasPrefix(name, "idle") {
-				rest, ok := c.Closed(3*time.Second + rig.TimingTolerance)
+				rest, ok := c.WaitClosed(3*time.Second + rig.TimingTolerance)
 				if !ok {
 					t.Errorf("still open after %v", time.Since(begun))
 				}
@@ -251,7 +252,7 @@ func TestFault38_Slowloris(t *testing.T) {
 				return
 			}
 			<-done
-			if rest, ok := c.Closed(3*time.Second + rig.TimingTolerance); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
+			if rest, ok := c.WaitClosed(3*time.Second + rig.TimingTolerance); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
 				t.Errorf("closed %v, answer %.80q", ok, rest)
 			}
 		})
@@ -263,7 +264,7 @@ func TestFault39_BodyStalls(t *testing.T) {
 	t.Run("stalls", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Timeouts: "client_body: 400ms", Upstream: "concurrency: 1"})
-		body := p.Chat("")
+		body := p.ChatRequest("")
 		whole := p.RequestBytes(chatPath, body)
 		for _, cut := range []int{len(whole) - len(body), len(whole) - 5} {
 			c := p.Dial()
@@ -272,8 +273,8 @@ func TestFault39_BodyStalls(t *testing.T) {
 			if n := p.Metric("penstock_upstream_inflight"); n != 0 {
 				t.Error("a slot is held for a body that is not there")
 			}
-			c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
-			if rest, ok := c.Closed(5 * time.Second); !ok || rest != "" {
+			c.ReadReply("POST").WantError(408, "invalid_request_error", "request_timeout")
+			if rest, ok := c.WaitClosed(5 * time.Second); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 		}
@@ -285,20 +286,20 @@ func TestFault39_BodyStalls(t *testing.T) {
 		t.Parallel()
 		fastset.SkipIfShort(t, "a drip is allowed ten seconds")
 		p := start(t, rig.Setup{Timeouts: "client_body: 2s"})
-		whole := p.RequestBytes(chatPath, p.Chat(`"user":"`+strings.Repeat("x", 4000)+`"`))
+		whole := p.RequestBytes(chatPath, p.ChatRequest(`"user":"`+strings.Repeat("x", 4000)+`"`))
 		c := p.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		done := make(chan struct{})
-		go func() { defer close(done); c.Drip(whole, 100*time.Millisecond) }()
+		go func() { defer close(done); c.SendSlowly(whole, 100*time.Millisecond) }()
 		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-		c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
+		c.ReadReply("POST").WantError(408, "invalid_request_error", "request_timeout")
 		c.Close()
 		<-done
 	})
 	t.Run("ends early", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{})
-		whole := p.RequestBytes(chatPath, p.Chat(""))
+		whole := p.RequestBytes(chatPath, p.ChatRequest(""))
 		c := p.Dial()
 		_ = c.Send(whole[:len(whole)-5])
 		c.Close()
@@ -313,7 +314,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 	fastset.SkipIfShort(t, "many slow clients")
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s"})
-	whole := p.RequestBytes(chatPath, p.Chat(""))
+	whole := p.RequestBytes(chatPath, p.ChatRequest(""))
 	for i := range 200 {
 		c := p.Dial()
 		switch i % 4 {
@@ -327,7 +328,8 @@ func TestFault40_ManySlowClients(t *testing.T) {
 		}
 	}
 	for range 20 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200).WantWithin(time.Second) // the call does not wait for the slow clients' timeouts
+		// The call does not wait for the slow clients' timeouts.
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200).WantWithin(time.Second)
 	}
 	rig.WaitFor(t, 2*rig.WaitTimeout, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
 }

@@ -26,7 +26,7 @@ import (
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	// The first test builds the program. The build must not count against the command's time limit.
-	program := rig.Binary(t)
+	program := rig.ProgramPath(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -51,12 +51,12 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 // and returns the matched groups.
 func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	t.Helper()
-	cmd := exec.Command(rig.Binary(t), append([]string{"serve"}, args...)...)
+	cmd := exec.Command(rig.ProgramPath(t), append([]string{"serve"}, args...)...)
 	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
 	p := rig.StartCommand(t, cmd)
 	t.Cleanup(func() {
 		p.Signal(syscall.SIGTERM)
-		p.Exits(2*rig.WaitTimeout, 0)
+		p.WantExit(2*rig.WaitTimeout, 0)
 	})
 	return p.WaitOutput(pattern)
 }
@@ -249,8 +249,9 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} { // the same call as in discovery, with its short timeout
-		if d, err := engine.Detect(t.Context(), address, "", profiles); err != nil || !d.Recognised || (d.Engine == engine.Penstock) != edge {
+	// The same call as in discovery, with its short timeout.
+	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} {
+		if d, err := engine.Detect(t.Context(), address, "", profiles); err != nil || !d.Recognised || (d.Engine == engine.PenstockProfile) != edge {
 			t.Errorf("%s is taken for %q, recognised %t: %v", address, d.Engine, d.Recognised, err)
 		}
 	}
@@ -386,8 +387,8 @@ func TestModeCommands(t *testing.T) {
 	s.Next()
 	waits := rig.StartProcess(t, append([]string{"drain", name[:1] + "*", "--force", "--wait"}, admin...)...)
 	waits.WaitOutput(`waiting for the calls at up-\d\n`)
-	s.Leave()
-	waits.Exits(rig.WaitTimeout, 0)
+	s.Disconnect()
+	waits.WantExit(rig.WaitTimeout, 0)
 	out := waits.Out.String()
 	if !strings.HasSuffix(out, "no call is left there\n") {
 		t.Errorf("it does not say that it is done: %s", out)
@@ -483,7 +484,8 @@ func TestKeyFile(t *testing.T) {
 	if _, errs := command(t, 1, "key", "new", "--name", "b", "--append", keys); !strings.Contains(errs, "already") {
 		t.Errorf("a name twice: %s", errs)
 	}
-	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} { // an unset variable in a script results in an empty value
+	// An unset variable in a script results in an empty value.
+	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} {
 		if _, errs := command(t, 2, "key", "new", "--name", "e", flag, ""); !strings.Contains(errs, flag+": the value is empty") {
 			t.Errorf("an empty %s: %s", flag, errs)
 		}

@@ -52,7 +52,7 @@ func TestVersion(t *testing.T) {
 // initialization.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(rig.Binary(t), "version")
+	cmd := exec.Command(rig.ProgramPath(t), "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -55,7 +55,7 @@ func firstArgument(shell string) []string {
 func installedShells(t *testing.T) (all []completer) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(rig.Binary(t), filepath.Join(dir, "penstock")); err != nil {
+	if err := os.Symlink(rig.ProgramPath(t), filepath.Join(dir, "penstock")); err != nil {
 		t.Fatal(err)
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {

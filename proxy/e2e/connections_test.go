@@ -19,14 +19,14 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64
 	p := start(t, rig.Setup{Limits: "connections: 100", Upstream: "concurrency: 100", Untidy: true})
-	hostile := make([]*rig.Raw, most)
+	hostile := make([]*rig.RawConn, most)
 	attack := func(i int) {
 		if hostile[i] != nil {
 			hostile[i].Close()
 		}
 		hostile[i] = p.Dial()
 		_ = hostile[i].Send("GET /health HTTP/1.1\r\nHost: edge\r\n\r\n")
-		_, _ = hostile[i].TryReply("GET")
+		_, _ = hostile[i].TryReadReply("GET")
 	}
 	for i := range most - 1 {
 		attack(i)
@@ -49,7 +49,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		var calls sync.WaitGroup
 		for range kept {
 			calls.Go(func() {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.Addr+chatPath, strings.NewReader(p.Chat(`"sim":{"tokens":3,"ttft_ms":200}`)))
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.Addr+chatPath, strings.NewReader(p.ChatRequest(`"sim":{"tokens":3,"ttft_ms":200}`)))
 				if err != nil {
 					t.Error(err)
 					return
@@ -95,7 +95,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		p.Dial()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "three are open", func() bool { return p.Metric("penstock_client_connections") == 3 })
-	r := p.Dial().Reply("GET")
+	r := p.Dial().ReadReply("GET")
 	r.WantError(503, "api_error", "too_many_connections")
 	if !strings.Contains(r.Body, "This address") {
 		t.Errorf("answer = %s, want This address", r.Body)

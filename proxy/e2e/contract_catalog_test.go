@@ -66,9 +66,9 @@ func TestCatalogCapacity(t *testing.T) {
 		}
 	}
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
-	texts := p.occupy(3, p.Chat)
+	texts := p.occupy(3, p.ChatRequest)
 	want(slots{3, 6, 3, 50}, slots{1, 4, 3, 75}, slots{2, 2, 0, 0})
-	images := p.occupy(2, func(more string) string { return rig.VisionBody(rig.Picture("png"), more) })
+	images := p.occupy(2, func(more string) string { return rig.VisionBody(rig.PictureDataURL("png"), more) })
 	text, full := slots{1, 4, 3, 75}, slots{0, 2, 2, 100}
 	got, _ := p.capacity()
 	if got.Active != 5 || got.Available != 1 || got.Modalities["text"] != text || got.Modalities["vision"] != full {
@@ -82,7 +82,7 @@ func TestCatalogCapacity(t *testing.T) {
 		return strings.Contains(p.Get("/v1/models").Body, `"active_requests":5`)
 	})
 	for _, s := range append(texts, images...) {
-		s.Leave()
+		s.Disconnect()
 	}
 	p.WaitIdle()
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
@@ -92,7 +92,7 @@ func TestCatalogCapacity(t *testing.T) {
 func TestCatalogSharedPool(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
-	held := append(p.occupy(1, p.Chat), p.occupy(1, func(more string) string { return rig.VisionBody(rig.Picture("png"), more) })...)
+	held := append(p.occupy(1, p.ChatRequest), p.occupy(1, func(more string) string { return rig.VisionBody(rig.PictureDataURL("png"), more) })...)
 	if got, _ := p.capacity(); (got.slots != slots{2, 4, 2, 50}) || got.Modalities != nil {
 		t.Errorf("capacity = %+v, want 2 of 4 active and no modalities", got)
 	}
@@ -100,14 +100,14 @@ func TestCatalogSharedPool(t *testing.T) {
 		t.Errorf("a model on the same engine publishes %v", twin)
 	}
 	for _, s := range held {
-		s.Leave()
+		s.Disconnect()
 	}
 }
 
 func TestCatalogVisionFull(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: { text: 4, vision: 2 }", Model: "vision: { retry_after_seconds: 7 }"})
-	see := func(more string) string { return rig.VisionBody(rig.Picture("png"), more) }
+	see := func(more string) string { return rig.VisionBody(rig.PictureDataURL("png"), more) }
 	held := p.occupy(2, see)
 	r := p.Post(chatPath, see(""))
 	e := r.WantError(429, "rate_limit_error", "capacity_full")
@@ -127,15 +127,15 @@ func TestCatalogVisionFull(t *testing.T) {
 			t.Errorf("the message does not say %q: %s", word, e.Message)
 		}
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // text has separate slots
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200) // text has separate slots
 
-	texts := p.occupy(4, p.Chat)
-	full := p.Post(chatPath, p.Chat(""))
+	texts := p.occupy(4, p.ChatRequest)
+	full := p.Post(chatPath, p.ChatRequest(""))
 	if e := full.WantError(429, "rate_limit_error", "capacity_full"); e.Metadata != nil || !strings.Contains(e.Message, "Retry after") {
 		t.Errorf("text is full: %s", full.Body)
 	}
 	for _, s := range append(held, texts...) {
-		s.Leave()
+		s.Disconnect()
 	}
 }
 
@@ -152,10 +152,10 @@ func TestCatalogReadiness(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "the list says so too", func() bool { return strings.Contains(p.Get("/v1/models").Body, `"is_ready":false`) })
 	p.Get("/health").WantStatus(200) // the edge is still healthy
-	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
+	p.Post(chatPath, p.ChatRequest("")).WantError(503, "api_error", "no_healthy_route")
 	p.Engines[0].SetHealthy(true)
 	rig.WaitFor(t, rig.WaitTimeout, "ready again", func() bool { _, ready := p.capacity(); return ready })
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
 func TestCatalogByKey(t *testing.T) {
@@ -220,7 +220,7 @@ func (p *penstock) dialGet(target string) *rig.Reply {
 	p.T.Helper()
 	c := p.Dial()
 	_ = c.Sendf("GET %s HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n", target)
-	return c.Reply("GET")
+	return c.ReadReply("GET")
 }
 
 // TestCatalogCaching_Pages checks that a cache does not serve a list without CORS headers to a page
@@ -276,7 +276,7 @@ func TestCatalogCaching(t *testing.T) {
 			p.Do(method, target, "", "If-None-Match: "+r.Header.Get("ETag")).WantStatus(304)
 		}
 	}
-	if got := p.Post(chatPath, p.Chat("")).Header.Get("Cache-Control"); got != "no-store" {
+	if got := p.Post(chatPath, p.ChatRequest("")).Header.Get("Cache-Control"); got != "no-store" {
 		t.Errorf("an answer may be kept: %q", got)
 	}
 }
@@ -298,7 +298,7 @@ func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})
 	rig.WaitFor(t, rig.WaitTimeout, "the context of both engines is known", func() bool { return p.entry("sim")["context_length"] == 2048.0 })
-	e := p.Post(chatPath, p.Chat(`"max_tokens":3000`)).WantError(400, "invalid_request_error", "context_length_exceeded")
+	e := p.Post(chatPath, p.ChatRequest(`"max_tokens":3000`)).WantError(400, "invalid_request_error", "context_length_exceeded")
 	if orNull(e.Param) != "max_tokens" {
 		t.Errorf("the parameter is %s", orNull(e.Param))
 	}

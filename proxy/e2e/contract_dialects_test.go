@@ -256,11 +256,11 @@ func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 func TestEffortsOfTheModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recordingEngine(), Model: "supported_reasoning_efforts: [none, low]"})
-	e := p.Post(chatPath, p.Chat(`"reasoning_effort":"high"`)).WantError(400, "invalid_request_error", "unsupported_parameter")
+	e := p.Post(chatPath, p.ChatRequest(`"reasoning_effort":"high"`)).WantError(400, "invalid_request_error", "unsupported_parameter")
 	if orNull(e.Param) != "reasoning_effort" || !strings.Contains(e.Message, "none, low") {
 		t.Errorf("param = %s, message %s; want reasoning_effort and its values", orNull(e.Param), e.Message)
 	}
-	p.Post(chatPath, p.Chat(`"reasoning_effort":"low"`)).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"reasoning_effort":"low"`)).WantStatus(200)
 	for path, body := range map[string]string{
 		"/v1/responses": `{"model":"sim","input":"a","reasoning":{"effort":"high"}}`,
 		"/v1/messages":  `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"a"}],"output_config":{"effort":"max"}}`,

@@ -175,8 +175,8 @@ var chatRows = []rule{
 		{chatWithPart(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].video_url", false},
 	}},
 	{line: "Content part, image_url", good: []string{
-		chatWithPart(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), chatWithPart(`{"type":"image_url","image_url":{"url":"` + rig.Picture("jpeg") + `","detail":"low"}}`),
-		chatWithPart(`{"type":"image_url","image_url":{"url":"` + rig.Picture("png") + `","detail":"auto"}}`),
+		chatWithPart(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), chatWithPart(`{"type":"image_url","image_url":{"url":"` + rig.PictureDataURL("jpeg") + `","detail":"low"}}`),
+		chatWithPart(`{"type":"image_url","image_url":{"url":"` + rig.PictureDataURL("png") + `","detail":"auto"}}`),
 	}, bad: []refused{
 		{chatWithPart(`{"type":"image_url"}`), "messages[0].content[0].image_url", false},
 		{chatWithPart(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
@@ -187,7 +187,7 @@ var chatRows = []rule{
 	}, check: func(t *testing.T, p *penstock) {
 		// The simulator accepts only an object here, so the test checks the string only against the
 		// schema.
-		body := chatWithPart(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
+		body := chatWithPart(`{"type":"image_url","image_url":"` + rig.PictureDataURL("png") + `"}`)
 		if err := rig.PublishedContract(t).Validate(rig.SchemaPointer("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
 		}
@@ -259,7 +259,7 @@ var otherRows = []rule{
 		}
 	}},
 	{line: "Versioning 1, the path prefix", check: func(_ *testing.T, p *penstock) {
-		p.Post("/chat/completions", p.Chat("")).WantError(404, "not_found_error", "not_found")
+		p.Post("/chat/completions", p.ChatRequest("")).WantError(404, "not_found_error", "not_found")
 		p.Get("/models").WantError(404, "not_found_error", "not_found")
 		p.Get("/v1/health").WantError(404, "not_found_error", "not_found")
 	}},

@@ -57,7 +57,7 @@ var serviceRules = []rule{
 	}},
 	{
 		line:  "What the service does 5, vision and function tools only",
-		good:  []string{rig.VisionBody(rig.Picture("png"), "")},
+		good:  []string{rig.VisionBody(rig.PictureDataURL("png"), "")},
 		bad:   []refused{{toolMembers(`{"type":"web_search"}`), "tools[0].type", false}},
 		tests: []string{"translate/chat.TestCheck"},
 	},
@@ -132,7 +132,7 @@ var modelRows = []rule{
 	}},
 	{line: "Vision, max_tokens", check: func(t *testing.T, p *penstock) {
 		publishesVision("max_tokens", "2048")(t, p)
-		p.wantAccepted(rig.VisionBody(rig.Picture("png"), `"max_tokens":4000`))
+		p.wantAccepted(rig.VisionBody(rig.PictureDataURL("png"), `"max_tokens":4000`))
 	}, tests: []string{"translate/chat.TestCheck"}},
 	{line: "Vision, context_length", check: publishesVision("context_length", "8192"), tests: []string{"translate/chat.TestCheck"}},
 	{line: "Vision, retry_after_seconds", check: publishesVision("retry_after_seconds", "7"), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
@@ -168,14 +168,14 @@ func blank(width, height int) string {
 
 var authRules = []rule{
 	{line: "Authentication 1, bearer", check: func(_ *testing.T, p *penstock) {
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+p.Key).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+p.Key).WantStatus(200)
 	}, tests: []string{"proxy/access/auth.TestExtractHeaders"}},
 	{line: "Authentication 2, x-api-key", check: func(_ *testing.T, p *penstock) {
-		p.Post(chatPath, p.Chat(""), "Authorization: ", "x-api-key: "+p.Key).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: ", "x-api-key: "+p.Key).WantStatus(200)
 	}},
 	{line: "Authentication 3, both must be the same", check: func(_ *testing.T, p *penstock) {
-		p.Post(chatPath, p.Chat(""), "x-api-key: "+p.Key).WantStatus(200)
-		p.Post(chatPath, p.Chat(""), "x-api-key: "+p.Key+"x").WantError(401, "authentication_error", "credential_conflict")
+		p.Post(chatPath, p.ChatRequest(""), "x-api-key: "+p.Key).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), "x-api-key: "+p.Key+"x").WantError(401, "authentication_error", "credential_conflict")
 	}, tests: []string{"proxy/e2e/faults.TestFault53_TwoCredentials"}},
 	{line: "Authentication 4, public pages", check: func(t *testing.T, p *penstock) {
 		for _, target := range []string{"/v1/models", "/v1/models/sim", "/health", "/openapi.json", "/openapi.yaml"} {
@@ -184,14 +184,14 @@ var authRules = []rule{
 		p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204)
 	}, tests: []string{"proxy/e2e.TestCatalogByKey"}},
 	{line: "Authentication 5, credentials in the query string", check: func(_ *testing.T, p *penstock) {
-		p.Post(chatPath+"?api_key="+p.Key, p.Chat("")).WantError(401, "authentication_error", "credential_in_query")
+		p.Post(chatPath+"?api_key="+p.Key, p.ChatRequest("")).WantError(401, "authentication_error", "credential_in_query")
 		p.Get("/v1/models?api_key="+p.Key).WantError(401, "authentication_error", "credential_in_query")
 	}, tests: []string{"proxy/e2e/faults.TestFault54_CredentialInTheQuery", "proxy/access/auth.TestExtractQuery"}},
 	{line: "Authentication 6, 401", tests: []string{"proxy/e2e/faults.TestFault52_BadCredentials", "proxy/e2e/faults.TestFault53_TwoCredentials"}},
 	{line: "Authentication 7, 403", tests: []string{"proxy/e2e/faults.TestFault55_NoRightToTheModel", "proxy/e2e.TestStatuses"}},
 	{line: "Authentication 8, a good key promises nothing more", tests: []string{"proxy/e2e.TestStatuses", "proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Authentication 9, keys stay in headers and secret storage", check: func(t *testing.T, p *penstock) {
-		r := p.Post(chatPath, p.Chat(""), "Origin: https://page.example").WantStatus(200)
+		r := p.Post(chatPath, p.ChatRequest(""), "Origin: https://page.example").WantStatus(200)
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("pages may call without anybody having said so: %s", got)
 		}
@@ -224,7 +224,7 @@ var errorRules = []rule{
 // response.
 func checkErrorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
-		r := p.Post(chatPath, p.Chat(`"temperature":9`)).WantStatus(400)
+		r := p.Post(chatPath, p.ChatRequest(`"temperature":9`)).WantStatus(400)
 		if !holds(errorRecord(r)) {
 			t.Errorf("the error record breaks the rule: %s", r.Body)
 		}
@@ -243,7 +243,8 @@ var limitRules = []rule{
 			t.Errorf("%d tokens were written, 6 allowed", c.Usage.Completion)
 		}
 	}, tests: []string{"translate/chat.TestAppendUpstream"}},
-	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // also covered by the rows of the chat request
+	// Also covered by the rows of the chat request.
+	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}},
 	{line: "Limits 3, per-model limits are published", check: checkModelMember("max_output_length", "4096")},
 	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
 	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
@@ -266,7 +267,7 @@ func TestImagesWhereNothingIsDeclared(t *testing.T) {
 		}
 		return strings.Join(list.Data[0].Input, " ")
 	}
-	body := rig.VisionBody(rig.Picture("png"), "")
+	body := rig.VisionBody(rig.PictureDataURL("png"), "")
 	p := start(t, rig.Setup{}) // an engine that reports nothing about images
 	p.Post(chatPath, body).WantStatus(200)
 	if got := modalities(p); got != "text image" {

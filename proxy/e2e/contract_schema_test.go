@@ -27,12 +27,12 @@ func TestOpenapiCommand(t *testing.T) {
 	}{
 		{nil, openapi.YAML()}, {[]string{"--format", "yaml"}, openapi.YAML()}, {[]string{"--format", "json"}, openapi.JSON()},
 	} {
-		out, err := exec.Command(rig.Binary(t), append([]string{"openapi"}, c.args...)...).Output()
+		out, err := exec.Command(rig.ProgramPath(t), append([]string{"openapi"}, c.args...)...).Output()
 		if err != nil || !bytes.Equal(out, c.want) {
 			t.Errorf("penstock openapi %v: %v, %.100q", c.args, err, out)
 		}
 	}
-	if err := exec.Command(rig.Binary(t), "openapi", "--format", "xml").Run(); err == nil {
+	if err := exec.Command(rig.ProgramPath(t), "openapi", "--format", "xml").Run(); err == nil {
 		t.Error("an unknown format is accepted")
 	}
 }
@@ -106,7 +106,8 @@ var answerSections = []string{"client", "assembled", "response", "whole", "strea
 // goldenRequests lists the golden file sections with clients' bodies. The edge accepts a body if
 // the file contains a result for it.
 var goldenRequests = []struct{ folder, section, accepted, schema string }{
-	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some bodies lack max_tokens
+	// Some bodies lack max_tokens.
+	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"},
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 

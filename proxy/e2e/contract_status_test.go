@@ -216,7 +216,7 @@ func (s *surface) refusals(t *testing.T, seen *sentStatuses) {
 
 	slow := p.Dial()
 	_ = slow.Send(p.RequestHead("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
-	expect(slow.Reply("POST"), 408, "invalid_request_error", "request_timeout")
+	expect(slow.ReadReply("POST"), 408, "invalid_request_error", "request_timeout")
 }
 
 // failures produces the statuses that involve an engine or the edge's memory.
@@ -266,7 +266,7 @@ func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: %s, probe: { timeout: 15s } }\n", i, url, cmp.Or(s.engine, "openai"))
 	}
 	o.Config = o.Top + "\nseal: { keys: [" + sealKeyA + "] }\ntimeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
-		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + rig.Indent(o.Keys) + "upstreams:\n" + rig.Indent(b.String()) + "models:\n"
+		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + rig.IndentLines(o.Keys) + "upstreams:\n" + rig.IndentLines(b.String()) + "models:\n"
 	for i := range faults {
 		o.Config += fmt.Sprintf("  - { id: fails-%d, kind: %s, deployments: [{ upstream: up-%d, served: sim }] }\n", i, s.kind, i)
 	}
@@ -325,7 +325,7 @@ func memoryStatuses(t *testing.T, seen *sentStatuses) {
 		}
 		c := p.Dial()
 		_ = c.Send(p.RequestHead("POST", s.path, "Content-Type: application/json", "Content-Length: 1000000") + "{")
-		s.wantStatus(t, seen, c.Reply("POST"), status, kind, "no_body_memory")
+		s.wantStatus(t, seen, c.ReadReply("POST"), status, kind, "no_body_memory")
 	}
 	first.Reset()
 }
@@ -353,7 +353,8 @@ func publicStatuses(t *testing.T, seen *sentStatuses) {
 			}
 		}
 	}
-	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")}) // waits for keys from a store that does not exist
+	// waits for keys from a store that does not exist.
+	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")})
 	for target, path := range map[string]string{"/v1/models": "/v1/models", "/v1/models/sim": "/v1/models/{id}"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for want, version := range map[int]string{503: "X-Other: 1", 529: "Anthropic-Version: 2023-06-01"} {
@@ -391,11 +392,11 @@ const upgrade, version, key = "Upgrade: websocket", "Sec-WebSocket-Version: 13",
 
 // upgrade sends a GET that may request an upgrade, and checks and records the answer. It returns
 // the connection.
-func (p *sentStatuses) upgrade(edge *penstock, path, query string, want int, header ...string) *rig.Raw {
+func (p *sentStatuses) upgrade(edge *penstock, path, query string, want int, header ...string) *rig.RawConn {
 	edge.T.Helper()
 	c := edge.Dial()
 	_ = c.Send(edge.RequestHead("GET", path+query, append([]string{"Connection: Upgrade"}, header...)...))
-	if r := c.Reply("GET").WantStatus(want); want != 101 {
+	if r := c.ReadReply("GET").WantStatus(want); want != 101 {
 		r.WantConforming("GET", path)
 	}
 	p.add("GET", path, want)
@@ -409,13 +410,13 @@ func realtimeStatuses(t *testing.T, seen *sentStatuses) {
 		Top: h.setting(""), Upstream: "concurrency: { text: 4, audio: 1 }", Retry: "budget: 100%", Timeouts: "first_event: 1s",
 		Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }",
 	})
-	ask := func(query string, want int, header ...string) *rig.Raw {
+	ask := func(query string, want int, header ...string) *rig.RawConn {
 		t.Helper()
 		return seen.upgrade(p, "/v1/realtime", query, want, append(header, version, key)...)
 	}
 	held := ask("?model=ears", 101, upgrade)
 	ask("?model=ears", 429, upgrade)
-	_ = held.Send(rig.Frame(0x88, "\x03\xe8", true))
+	_ = held.Send(rig.WebSocketFrame(0x88, "\x03\xe8", true))
 	rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	ask("?intent=conversation", 400, upgrade)
 	ask("", 401, upgrade, "x-api-key: wrong")
@@ -446,7 +447,8 @@ func websocketStatuses(t *testing.T, seen *sentStatuses) {
 	ask(p, 403, upgrade, version, key, "Origin: https://elsewhere.example")
 	ask(p, 405)
 	ask(start(t, rig.Setup{}), 426, upgrade, version, key)
-	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`)) // the stream delays the end of the drain
+	// The stream delays the end of the drain.
+	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
 	s.Next()
 	ended := make(chan struct{})
 	go func() {
@@ -455,6 +457,6 @@ func websocketStatuses(t *testing.T, seen *sentStatuses) {
 	}()
 	rig.WaitFor(t, rig.WaitTimeout, "the edge drains", func() bool { return p.Metric("penstock_draining") == 1 })
 	ask(p, 503, upgrade, version, key)
-	s.Leave()
+	s.Disconnect()
 	<-ended
 }

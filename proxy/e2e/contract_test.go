@@ -100,7 +100,7 @@ func (p *penstock) body(request string) string {
 	if strings.HasPrefix(request, "{") {
 		return request
 	}
-	return p.Chat(request)
+	return p.ChatRequest(request)
 }
 
 // wantAccepted sends a chat request that the edge and the published schema must accept.

@@ -99,7 +99,7 @@ const ofTester = "models: [sim], keys: [tester]"
 // received.
 func TestCopies(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			sink, url := newCopySink(t)
@@ -109,8 +109,8 @@ func TestCopies(t *testing.T) {
 				Models: twoModels,
 			})
 			h.rewrites(rig.Canary, "word")
-			sent := w.Body("sim", rig.Canary, "")
-			r := p.AskPrompt(w, rig.Canary, "").WantStatus(200)
+			sent := w.RequestBody("sim", rig.Canary, "")
+			r := p.SendPrompt(w, rig.Canary, "").WantStatus(200)
 			if r.Header.Get("X-Penstock-Retained") != "true" {
 				t.Errorf("the client is not told: %v", r.Header)
 			}
@@ -123,12 +123,12 @@ func TestCopies(t *testing.T) {
 				t.Errorf("%q, want %q\n%q, want %q", c.Request.Body, sent, c.Answer.Body, r.Body)
 			}
 			h.setAnswer(`{"action":"route","model":"other"}`)
-			p.Edge.Ask(w, "").WantStatus(200)
+			p.Edge.SendRequest(w, "").WantStatus(200)
 			if c = sink.next(2); c.Model != "sim" || c.AnsweredBy != "other" {
 				t.Errorf("%+v", c)
 			}
 			h.setAnswer(`{"action":"refuse","status":403}`)
-			r = p.Edge.Ask(w, "")
+			r = p.Edge.SendRequest(w, "")
 			if c = sink.next(3); c.Status != 403 || c.Code != "refused_by_hook" || c.Answer.Body != r.Body {
 				t.Errorf("%+v, want %q", c, r.Body)
 			}
@@ -149,17 +149,17 @@ func TestCopiesForms(t *testing.T) {
 			"- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }\n",
 	})
 	upload := rig.Transcription
-	r := p.Post(upload.Path, upload.Body("ears", "RIFF", ""), upload.ContentType()).WantStatus(200)
+	r := p.Post(upload.Path, upload.RequestBody("ears", "RIFF", ""), upload.ContentType()).WantStatus(200)
 	if c := sink.next(1); c.Request.Bytes != 0 || c.Answer.Body != r.Body {
 		t.Errorf("an upload: %+v, want %q", c, r.Body)
 	}
-	r = p.Post(rig.Speech.Path, rig.Speech.Body("voice", "one", "")).WantStatus(200)
-	if c := sink.next(2); c.Answer.Base64 != base64.StdEncoding.EncodeToString([]byte(r.Body)) || c.Request.Body != rig.Speech.Body("voice", "one", "") {
+	r = p.Post(rig.Speech.Path, rig.Speech.RequestBody("voice", "one", "")).WantStatus(200)
+	if c := sink.next(2); c.Answer.Base64 != base64.StdEncoding.EncodeToString([]byte(r.Body)) || c.Request.Body != rig.Speech.RequestBody("voice", "one", "") {
 		t.Errorf("speech: %+v", c)
 	}
 	client := p.Dial()
-	_ = client.Send(strings.Replace(p.RequestBytes(chatPath, p.Chat(`"stream":true`)), "HTTP/1.1", "HTTP/1.0", 1))
-	r = client.Reply("POST").WantStatus(200)
+	_ = client.Send(strings.Replace(p.RequestBytes(chatPath, p.ChatRequest(`"stream":true`)), "HTTP/1.1", "HTTP/1.0", 1))
+	r = client.ReadReply("POST").WantStatus(200)
 	if c := sink.next(3); c.Answer.Body != r.Body || !strings.Contains(r.Body, "data: ") {
 		t.Errorf("HTTP/1.0: %+v, want %q", c, r.Body)
 	}
@@ -183,7 +183,7 @@ func TestCopiesByConsent(t *testing.T) {
 	}
 	p := start(t, set(copyHookSetting(url, ofTester)))
 	const spare, nobody = "Authorization: Bearer spare", "Authorization: "
-	other := rig.Chat.Body("other", "Hi", "")
+	other := rig.Chat.RequestBody("other", "Hi", "")
 	told := func(want bool, body string, header ...string) {
 		t.Helper()
 		if r := p.Post(chatPath, body, header...).WantStatus(200); (r.Header.Get("X-Penstock-Retained") != "") != want {
@@ -213,9 +213,9 @@ func TestCopiesByConsent(t *testing.T) {
 		}
 		return "no model"
 	}
-	told(false, p.Chat(""), spare)
+	told(false, p.ChatRequest(""), spare)
 	told(false, other)
-	told(true, p.Chat(""))
+	told(true, p.ChatRequest(""))
 	if c := sink.next(1); c.Key != "tester" || c.Model != "sim" {
 		t.Errorf("%+v", c)
 	}
@@ -230,12 +230,12 @@ func TestCopiesByConsent(t *testing.T) {
 		}
 	}
 	p.Reload(set(""))
-	told(false, p.Chat(""))
+	told(false, p.ChatRequest(""))
 	if got := features("sim"); got != "[tools]" {
 		t.Errorf("after the hook is gone: %s", got)
 	}
 	p.Reload(set(copyHookSetting(url, "models: [other], keys: [spare]")))
-	told(false, p.Chat(""), spare)
+	told(false, p.ChatRequest(""), spare)
 	told(true, other, spare)
 	if c := sink.next(2); c.Key != "spare" || c.Model != "other" {
 		t.Errorf("%+v", c)
@@ -251,11 +251,11 @@ func TestCopiesOfCutStream(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
 	p := start(t, rig.Setup{Top: copyHookSetting(url, ofTester)})
-	s := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
+	s := p.OpenStream(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
 	if _, ok := s.Next(); !ok {
 		t.Fatal("no event")
 	}
-	s.Leave()
+	s.Disconnect()
 	c := sink.next(1)
 	if c.Outcome != "client_gone" || c.Answer.Bytes == 0 || c.Answer.Truncated || !strings.HasPrefix(c.Answer.Body, "data: {") {
 		t.Errorf("%+v", c)
@@ -272,13 +272,13 @@ func TestCopiesToFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
 	p := start(t, rig.Setup{Top: copyHookSetting(path, ofTester)})
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "the copy is written", func() bool { return copyCount(p.Edge, "delivered") == 1 })
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	}
 	p.End()
 	for name, want := range map[string]int{path: 20, path + ".1": 1} {
@@ -309,8 +309,8 @@ func TestCopiesToSocket(t *testing.T) {
 		text, _ := io.ReadAll(conn)
 		got <- string(text)
 	}()
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "copies are sent", func() bool { return copyCount(p.Edge, "delivered") == 2 })
 	p.End()
 	rig.WaitFor(t, rig.WaitTimeout, "the socket is closed", func() bool { return len(got) == 1 })
@@ -331,7 +331,8 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 		{
 			"hangs", "bytes: 2KiB, memory: 4KiB", "full", "the sink is slower than the calls",
 			func(_ http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnect only after it has read the body
+				// The server notices a disconnect only after it has read the body.
+				_, _ = io.Copy(io.Discard, r.Body)
 				<-r.Context().Done()
 			},
 		},
@@ -369,8 +370,8 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 			}
 			p := start(t, rig.Setup{Top: copyHookSetting(server.URL, strings.TrimSuffix(ofTester+", "+c.more, ", "))})
 			for range 2 {
-				for _, w := range rig.TextWays {
-					p.AskPrompt(w, rig.Canary, "").WantStatus(200)
+				for _, w := range rig.TextRequestTypes {
+					p.SendPrompt(w, rig.Canary, "").WantStatus(200)
 				}
 			}
 			rig.WaitFor(t, rig.WaitTimeout, "what is lost is counted", func() bool { return copyCount(p.Edge, c.result) >= 10 })

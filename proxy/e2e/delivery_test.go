@@ -13,12 +13,12 @@ const minAnswerBytes = 3_000_000
 
 // deliver sends a call with a large unstreamed answer over a connection from which the client does
 // not read. It waits until the engine has answered.
-func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
+func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.RawConn) {
 	s.Engines = []sim.Options{{MaxModelLen: 2 << 20}}
 	s.Upstream = rig.QuietProbes
 	p := start(t, s)
 	c := p.slowReader()
-	_ = c.Send(p.RequestBytes(rig.Responses.Path, rig.Responses.Body("sim", rig.Prompt, `"tokens":1000000`)))
+	_ = c.Send(p.RequestBytes(rig.Responses.Path, rig.Responses.RequestBody("sim", rig.Prompt, `"tokens":1000000`)))
 	rig.WaitFor(t, rig.WaitTimeout, "the answer is delivered", func() bool {
 		s := p.Engines[0].Stats()
 		return s.Requests == 1 && s.Running == 0 && (p.Status().CountCalls("streaming") == 1 || p.Metric("penstock_client_aborts_total") > 0)
@@ -32,10 +32,10 @@ func TestCutDelivery(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		timeouts, phase string
-		leave           func(*rig.Raw)
+		leave           func(*rig.RawConn)
 	}{
-		"reset":         {"", "streaming", func(c *rig.Raw) { c.Reset() }},
-		"stops reading": {"write: 500ms", "stalled", func(*rig.Raw) {}},
+		"reset":         {"", "streaming", func(c *rig.RawConn) { c.Reset() }},
+		"stops reading": {"write: 500ms", "stalled", func(*rig.RawConn) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestDrainDelivers(t *testing.T) {
 	if !strings.Contains(p.Log.String(), `"msg":"draining","calls":1`) {
 		t.Errorf("the log says %s", p.Log.String())
 	}
-	if r := c.Reply("POST").WantStatus(200); r.Err != nil || len(r.Body) < minAnswerBytes {
+	if r := c.ReadReply("POST").WantStatus(200); r.Err != nil || len(r.Body) < minAnswerBytes {
 		t.Errorf("%d bytes, %v; want %d or more", len(r.Body), r.Err, minAnswerBytes)
 	}
 	<-ended

@@ -40,8 +40,8 @@ func TestDeployBenchmark(t *testing.T) {
 		Engines: []sim.Options{{Profile: "openai", Models: []string{entry.Model}}},
 		Config:  strings.Replace(text, `"http://127.0.0.1:8081"`, `"{{up-0}}"`, 1) + "timeouts: { linger: 0s, connect: 10s }\n",
 	})
-	for i, w := range []rig.Way{rig.Chat, rig.Responses, rig.Messages} {
-		r := p.Post(w.Path, w.Body(entry.Model, "Hello", ""), "Authorization: Bearer "+entry.Auth)
+	for i, w := range []rig.RequestType{rig.Chat, rig.Responses, rig.Messages} {
+		r := p.Post(w.Path, w.RequestBody(entry.Model, "Hello", ""), "Authorization: Bearer "+entry.Auth)
 		if want := entry.Matrix[i] == "100000"; (r.Status == 200) != want || !want {
 			t.Errorf("%s: %d %s", w.Path, r.Status, r.Body)
 		}

@@ -76,7 +76,7 @@ func TestDeployUnit(t *testing.T) {
 		t.Errorf("ExecReload: exit code %d: %s%s", code, out, errs)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 	stop, err := time.ParseDuration(unitValues(unit, "TimeoutStopSec")[0])
 	if clocks := config.Defaults().Timeouts; err != nil || stop < clocks.Linger.D()+clocks.Drain.D()+5*time.Second {
 		t.Errorf("TimeoutStopSec is %v, and a drain may take %v (%v)", stop, clocks.Linger.D()+clocks.Drain.D(), err)
@@ -95,7 +95,7 @@ func TestDeployUnitVerifies(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"penstock.service", "penstock.socket"} {
-		text := strings.ReplaceAll(deployFile(t, name), "/usr/local/bin/penstock", rig.Binary(t))
+		text := strings.ReplaceAll(deployFile(t, name), "/usr/local/bin/penstock", rig.ProgramPath(t))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestDeployImage(t *testing.T) {
 		t.Errorf("the check of an edge that serves: exit code %d: %s%s", code, out, errs)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 	if _, errs, code := rig.RunProgram(t, "", append(check[1:], "--admin", admin)...); code != 1 || errs == "" {
 		t.Errorf("the check of one that is gone: exit code %d: %s", code, errs)
 	}
@@ -179,7 +179,7 @@ func TestDeployKEDA(t *testing.T) {
 		query := trigger.Metadata.Query
 		names := regexp.MustCompile(`penstock_\w+`).FindAllString(query, -1)
 		for _, name := range names {
-			if !slices.ContainsFunc(observe.Families(), func(f observe.Family) bool { return f.Name == name }) {
+			if !slices.ContainsFunc(observe.MetricFamilies(), func(f observe.MetricFamily) bool { return f.Name == name }) {
 				t.Errorf("there is no metric %s", name)
 			}
 		}

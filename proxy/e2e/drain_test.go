@@ -16,26 +16,26 @@ func TestDrainCode(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 200ms"})
 	type running struct {
-		way  rig.Way
+		way  rig.RequestType
 		s    *rig.Stream
 		want []string
 	}
 	var streams []running
 	for _, w := range []struct {
-		way  rig.Way
+		way  rig.RequestType
 		want []string
 	}{
 		{rig.ChatStream, []string{`"code":"shutting_down"`, `"type":"api_error"`}},
 		{rig.MessagesStream, []string{`"type":"overloaded_error"`}},
 		{rig.ResponsesStream, []string{`"code":"server_error"`}},
 	} {
-		s := p.OpenStream(w.way.Path, w.way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":20`))
+		s := p.OpenStream(w.way.Path, w.way.RequestBody("sim", rig.Prompt, `"tokens":100000,"delay_ms":20`))
 		s.Next()
 		streams = append(streams, running{w.way, s, w.want})
 	}
-	whole := map[rig.Way]chan *rig.Reply{rig.Chat: make(chan *rig.Reply, 1), rig.Messages: make(chan *rig.Reply, 1), rig.Responses: make(chan *rig.Reply, 1)}
+	whole := map[rig.RequestType]chan *rig.Reply{rig.Chat: make(chan *rig.Reply, 1), rig.Messages: make(chan *rig.Reply, 1), rig.Responses: make(chan *rig.Reply, 1)}
 	for w, reply := range whole {
-		go func() { reply <- p.Post(w.Path, w.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":20`)) }()
+		go func() { reply <- p.Post(w.Path, w.RequestBody("sim", rig.Prompt, `"tokens":100000,"delay_ms":20`)) }()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "all calls run", func() bool { return p.Engines[0].Stats().Running == 6 })
 	ended := make(chan struct{})
@@ -58,7 +58,9 @@ func TestDrainCode(t *testing.T) {
 			t.Errorf("%s: the engines are told to be at fault", r.way)
 		}
 	}
-	reply := func(w rig.Way) *rig.Reply { return rig.Receive(t, rig.WaitTimeout, "the plain answer", whole[w]) }
+	reply := func(w rig.RequestType) *rig.Reply {
+		return rig.Receive(t, rig.WaitTimeout, "the plain answer", whole[w])
+	}
 	reply(rig.Chat).WantError(503, "api_error", "shutting_down")
 	reply(rig.Responses).WantError(503, "api_error", "shutting_down")
 	if r := reply(rig.Messages).WantStatus(529); !strings.Contains(r.Body, "shutting down") || r.Header.Get("Retry-After") == "" {
@@ -114,13 +116,13 @@ func TestSignalAtRest(t *testing.T) {
 		e := &rig.Edge{T: t, Addr: "127.0.0.1:" + port, Key: key}
 		kept := e.Dial() // an idle connection is not a call
 		_ = kept.Send(e.RequestBytes(chatPath, rig.ChatBody("sim", "")))
-		kept.Reply("POST")
+		kept.ReadReply("POST")
 		p.Signal(row.first)
 		if row.second != 0 {
 			rig.WaitFor(t, rig.WaitTimeout, "it lingers", func() bool { return strings.Contains(p.Err.String(), lingering) })
 			p.Signal(row.second)
 		}
-		p.Exits(rig.WaitTimeout, 0)
+		p.WantExit(rig.WaitTimeout, 0)
 		text := p.Err.String()
 		for _, wrong := range []string{"calls were running", "second signal", "drain time is over"} {
 			if strings.Contains(text, wrong) {

@@ -73,9 +73,9 @@ func TestEndUsers(t *testing.T) {
 			calls++
 		}
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.Post(chatPath, p.Chat(`"user":"`+strings.Repeat(endUserCanary, 100)+`"`)).WantStatus(200)
-	p.Post(chatPath, p.Chat(`"user":{"`+endUserCanary+`":1}`)).WantStatus(400)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"user":"`+strings.Repeat(endUserCanary, 100)+`"`)).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"user":{"`+endUserCanary+`":1}`)).WantStatus(400)
 	p.WaitIdle()
 	want := map[string]uint64{endUserName(alice): uint64(calls), endUserName(bob): uint64(calls), "": 2}
 	check := func(when string) {
@@ -144,7 +144,10 @@ func TestEndUsers(t *testing.T) {
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProgram(t, rig.Setup{})
-	call := func() { p.Post(chatPath, p.Chat(`"user":"alice"`), "X-User-Id: bob").WantStatus(200); p.WaitIdle() }
+	call := func() {
+		p.Post(chatPath, p.ChatRequest(`"user":"alice"`), "X-User-Id: bob").WantStatus(200)
+		p.WaitIdle()
+	}
 	off := func() {
 		t.Helper()
 		for _, path := range []string{"/-/usage?by=user", "/usage?by=user"} {
@@ -190,13 +193,13 @@ func TestFleetEndUsers(t *testing.T) {
 	setup := rig.Setup{Top: "fleet: { edges: 2, store: { url: \"redis://" + store.Addr() + "\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }\n" +
 		"end_users: { secret: " + endUserSecret + " }\nseal: { keys: [\"" + endUserSecret + "\"] }"}
 	a, b := rig.StartProgram(t, setup), rig.StartProgram(t, setup)
-	for _, e := range []*rig.Program{a, b} {
+	for _, e := range []*rig.ProgramEdge{a, b} {
 		for _, user := range []string{"alice", "bob"} {
-			e.Post(chatPath, e.Chat(`"user":"`+user+`"`)).WantStatus(200)
+			e.Post(chatPath, e.ChatRequest(`"user":"`+user+`"`)).WantStatus(200)
 		}
-		e.Post(chatPath, e.Chat("")).WantStatus(200)
+		e.Post(chatPath, e.ChatRequest("")).WantStatus(200)
 	}
-	for _, e := range []*rig.Program{a, b} {
+	for _, e := range []*rig.ProgramEdge{a, b} {
 		rig.WaitFor(t, rig.WaitTimeout, "both edges tell the sum", func() bool {
 			got := callsByUser(t, e.Edge, "&fleet=true")
 			return len(got) == 3 && got[endUserName("alice")] == 2 && got[endUserName("bob")] == 2 && got[""] == 2

@@ -208,8 +208,8 @@ upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 `})
 		rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
-		for _, w := range rig.TextWays {
-			r := p.Post(w.Path, w.Body("talk", "hi", ""))
+		for _, w := range rig.TextRequestTypes {
+			r := p.Post(w.Path, w.RequestBody("talk", "hi", ""))
 			if r.WantStatus(400); !strings.Contains(r.Body, `"context_length_exceeded"`) {
 				t.Errorf("%v: answer = %s, want context_length_exceeded", w, r.Body)
 			}
@@ -295,7 +295,8 @@ models:
 			}
 			if name == "kokoro" {
 				p.Post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).WantError(400, "invalid_request_error", "rejected_by_engine")
-				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // a truncated file looks like a complete one
+				// A truncated file looks like a complete one.
+				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"})
 				r := p.Post(speech, `{"model":"voice","input":"one two","voice":"alloy","stream_format":"sse"}`)
 				if !strings.Contains(r.Body, "answer had no length") {
 					t.Errorf("sound of no length: %d %s", r.Status, r.Body)

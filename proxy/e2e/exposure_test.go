@@ -83,10 +83,10 @@ func TestFault92_NoSeriesFromClients(t *testing.T) {
 		p.Do("GET", "/v1/models/"+id, "")
 		p.Do("POST", "/v1/"+id, "{}")
 		p.Do(fmt.Sprintf("M%d", i), "/v1/models", "")
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+id)
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+id)
 		p.Get("/v1/models?x=" + id)
 	}
-	p.Post(chatPath, p.Chat(""))
+	p.Post(chatPath, p.ChatRequest(""))
 	knock(0)
 	before := p.Series()
 	for i := range 300 {
@@ -113,11 +113,11 @@ var steeringHeaders = []string{
 func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recordingEngine()})
-	body := p.Chat("")
+	body := p.ChatRequest("")
 	c := p.Dial()
 	lines := append([]string{"Connection: keep-alive, X-Listed, Authorization, Content-Length"}, steeringHeaders...)
 	_ = c.Send(p.RequestBytes(chatPath, body, lines...))
-	c.Reply("POST").WantStatus(200)
+	c.ReadReply("POST").WantStatus(200)
 	got := p.Engines[0].Stats().LastRequest
 	allowed := []string{"Host", "Content-Type", "Content-Length", "Accept", "Accept-Encoding", "User-Agent", "X-Request-Id", "Connection"}
 	for _, h := range got.Header {
@@ -183,13 +183,14 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	var shown strings.Builder
 	see := func(r *rig.Reply) {
 		if r.Status != 200 { // a valid answer may repeat the prompt
-			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the word comes from the client
+			// The word comes from the client.
+			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1))
 		}
 		for name, values := range r.Header {
 			fmt.Fprintln(&shown, name, values)
 		}
 	}
-	prompt := strings.ReplaceAll(p.Chat(""), rig.Canary, word)
+	prompt := strings.ReplaceAll(p.ChatRequest(""), rig.Canary, word)
 	for _, fault := range []string{
 		"", "status=400;message=your prompt was: nice", "status=500", "status=429", "blackhole", "reset-before", "garbage-head", "html-200", "invalid-json", "error-first;code=500", "error-first;code=503",
 		"error-in-stream", "reset-after", "no-finish", "endless-line", "redirect", "status=401", "status=404",
@@ -206,35 +207,35 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	p.Engines[0].SetFault()
 	rig.WaitFor(t, rig.WaitTimeout, "the engine is used again", func() bool { return p.Post(chatPath, prompt).Status == 200 })
 	see(p.Post(chatPath, rig.ChatBody(word, "")))
-	see(p.Post(chatPath, p.Chat(`"temperature":"`+word+`"`)))
-	see(p.Post(chatPath, p.Chat(`"messages":"`+word+`"`)))
-	see(p.Post(chatPath, p.Chat(`"tools":[{"type":"`+word+`"}]`)))
+	see(p.Post(chatPath, p.ChatRequest(`"temperature":"`+word+`"`)))
+	see(p.Post(chatPath, p.ChatRequest(`"messages":"`+word+`"`)))
+	see(p.Post(chatPath, p.ChatRequest(`"tools":[{"type":"`+word+`"}]`)))
 	see(p.Post(chatPath, `{"`+word+`":`))
 	see(p.Post(chatPath, `{"model":"sim","messages":[{"role":"`+word+`","content":"x"}]}`))
 	see(p.Post(chatPath, rig.VisionBody("http://"+word+".example/x", "")))
-	see(p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+word))
-	see(p.Post(chatPath, p.Chat(""), "x-api-key: "+word))
-	see(p.Post(chatPath+"?api_key="+word, p.Chat("")))
-	see(p.Post(chatPath+"?"+word+"="+word, p.Chat("")))
+	see(p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+word))
+	see(p.Post(chatPath, p.ChatRequest(""), "x-api-key: "+word))
+	see(p.Post(chatPath+"?api_key="+word, p.ChatRequest("")))
+	see(p.Post(chatPath+"?"+word+"="+word, p.ChatRequest("")))
 	see(p.Do("GET", "/"+word, ""))
 	see(p.Do("GET", "/v1/models/"+word, ""))
 	see(p.Do(word, chatPath, "{}"))
-	see(p.Post(chatPath, p.Chat(""), "User-Agent: "+word, "Cookie: "+word, "X-Request-Id: "+word+"!", "Referer: "+word, word+": "+word))
-	see(p.Post(chatPath, p.Chat(""), "Content-Encoding: "+word))
-	see(p.Post(chatPath, p.Chat(""), "Content-Type: "+word+"/"+word))
+	see(p.Post(chatPath, p.ChatRequest(""), "User-Agent: "+word, "Cookie: "+word, "X-Request-Id: "+word+"!", "Referer: "+word, word+": "+word))
+	see(p.Post(chatPath, p.ChatRequest(""), "Content-Encoding: "+word))
+	see(p.Post(chatPath, p.ChatRequest(""), "Content-Type: "+word+"/"+word))
 	for _, text := range []string{
 		"GET /" + word + " HTTP/9.9\r\n\r\n", word + "\r\n\r\n", "POST " + chatPath + " HTTP/1.1\r\n" + word + "\r\n\r\n", "GET /health HTTP/1.1\r\nHost: " + word + "/#\r\n\r\n",
 		p.RequestHead("POST", chatPath, "Content-Type: application/json", "Content-Length: 500") + word,
 	} {
 		c := p.Dial()
 		_ = c.Send(text)
-		if r, err := c.TryReply("POST"); err == nil {
+		if r, err := c.TryReadReply("POST"); err == nil {
 			see(r)
 		}
 	}
 	s := p.OpenStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endlessStream+"}")
 	s.Next()
-	s.Leave()
+	s.Disconnect()
 	told := len(p.AccessLinesWhenIdle())
 	for what, text := range map[string]string{"the log": p.Log.String(), "the metrics": p.MetricsText(), "an answer": shown.String()} {
 		if i := strings.Index(text, word); i >= 0 {
@@ -252,11 +253,11 @@ func TestFault96_NothingIsKept(t *testing.T) {
 func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
-	p := start(t, rig.Setup{Engines: rig.Two(), Keys: `- { id: other, hash: "` + hash + `" }`})
+	p := start(t, rig.Setup{Engines: rig.TwoEngines(), Keys: `- { id: other, hash: "` + hash + `" }`})
 	keys := []string{p.Key, other}
 	words := []string{"ALPHA-CANARY", "BRAVO-CANARY"}
 	calls := 60
-	if raced.On {
+	if raced.Enabled {
 		calls = 15
 	}
 	var wg sync.WaitGroup
@@ -275,7 +276,7 @@ func TestTwoTenants(t *testing.T) {
 				case 4:
 					more = `"sim":{"text":"` + text + `","fault":"split;gap=0s"}`
 				}
-				r := p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+keys[tenant])
+				r := p.Post(chatPath, p.ChatRequest(more), "Authorization: Bearer "+keys[tenant])
 				if strings.Contains(r.Body, words[1-tenant]) {
 					t.Errorf("tenant %d was shown the other's words", tenant)
 				}

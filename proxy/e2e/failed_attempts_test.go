@@ -27,7 +27,7 @@ type callLine struct {
 	FailedAttempts []failedAttempt `json:"failed_attempts"`
 }
 
-func lastCallLine(p *rig.Local) (last callLine) {
+func lastCallLine(p *rig.LocalEdge) (last callLine) {
 	p.LastAccessLine() // waits until every call has its line
 	for line := range strings.Lines(p.Log.String()) {
 		var c callLine
@@ -68,7 +68,7 @@ func TestFailedAttempts(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, rig.Setup{Upstream: rig.QuietProbes})
 			failNewConns(p.Engines[0], c.fault)
-			p.Post(chatPath, p.Chat(fmt.Sprintf(`"stream":%v`, c.stream)))
+			p.Post(chatPath, p.ChatRequest(fmt.Sprintf(`"stream":%v`, c.stream)))
 			l := lastCallLine(p)
 			want := failedAttempt{"up-0", c.cause, c.status}
 			if l.Cause != c.cause || l.EngineStatus != c.status || len(l.FailedAttempts) == 0 || l.FailedAttempts[0] != want {
@@ -114,10 +114,10 @@ func TestFailedAttempts(t *testing.T) {
 // even if another engine answered the call.
 func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
-	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
+	p := rig.Start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=502"})
 	for range 2 { // round robin, so one of the two calls reaches the failing engine
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		if l := lastCallLine(p); len(l.FailedAttempts) > 0 {
 			if want := (failedAttempt{"up-0", "status", 502}); l.Outcome != "ok" || l.Cause != "" || l.EngineStatus != 0 || l.FailedAttempts[0] != want {
 				t.Errorf("the access line says %+v", l)

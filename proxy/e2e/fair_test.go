@@ -41,7 +41,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 		close(over)
 	})
 	loop := func(served *atomic.Int64, tokens int, headers ...string) {
-		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":10}`, tokens)) // slow enough that both keys always have waiting calls
+		// Slow enough that both keys always have waiting calls.
+		body := p.ChatRequest(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":10}`, tokens))
 		for range loops {
 			all.Go(func() {
 				repeatUntil(over, func() {
@@ -85,7 +86,7 @@ func TestAgentIsServedDespiteFlood(t *testing.T) {
 	for range loops {
 		flood.Go(func() {
 			repeatUntil(over, func() {
-				p.Post(chatPath, p.Chat(`"stream":true,"sim":{"tokens":40,"delay_ms":5}`)).WantStatus(200)
+				p.Post(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":40,"delay_ms":5}`)).WantStatus(200)
 				served.Add(1)
 			})
 		})
@@ -96,7 +97,7 @@ func TestAgentIsServedDespiteFlood(t *testing.T) {
 	overtook := int64(0)
 	for range asked {
 		before := served.Load()
-		p.Post(chatPath, p.Chat(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
 		overtook += served.Load() - before
 	}
 	// If calls were served in order of arrival, the flood's twelve waiting calls and some running

@@ -14,21 +14,21 @@ import (
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Retry: "budget: 100%"})
+			p := start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Retry: "budget: 100%"})
 			p.Engines[0].SetFault(sim.Fault{Spec: gaveUp})
 			p.Engines[1].SetFault(sim.Fault{Spec: "finish=eos_token"})
 			broken := 0
 			for range 2 { // round robin: one of the two calls reaches the failing engine
-				r := p.Local.Edge.Ask(w, `"tokens":5`)
+				r := p.LocalEdge.Edge.SendRequest(w, `"tokens":5`)
 				if w.Stream && (strings.Contains(r.Body, "upstream_failed") || strings.Contains(r.Body, "server_error")) {
-					r.WantBroken(w, "upstream_failed")
+					r.WantBrokenStream(w, "upstream_failed")
 					broken++
 					continue
 				}
-				if r.WantStatus(200); r.Text(w) == "" || strings.Contains(r.Body, "eos_token") {
+				if r.WantStatus(200); r.VisibleText(w) == "" || strings.Contains(r.Body, "eos_token") {
 					t.Errorf("answer = %s, want a text and no eos_token", r.Body)
 				}
 			}
@@ -45,10 +45,10 @@ func TestFailureWords_BeforeDelta(t *testing.T) {
 	t.Parallel()
 	engine := startSlow(t, "", slowRole+strings.Replace(slowEnd, "%s", "insufficient_system_resource", 1))
 	close(engine.proceed)
-	for _, w := range rig.StreamWays {
+	for _, w := range rig.StreamRequestTypes {
 		p := start(t, rig.Setup{Engines: []sim.Options{{}}, Fakes: []string{engine.URL}, Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 		for range 2 {
-			if r := p.Local.Edge.Ask(w, `"text":"There."`).WantStatus(200); !strings.Contains(r.Body, "There") {
+			if r := p.LocalEdge.Edge.SendRequest(w, `"text":"There."`).WantStatus(200); !strings.Contains(r.Body, "There") {
 				t.Errorf("%v: answer = %s, want There", w, r.Body)
 			}
 		}

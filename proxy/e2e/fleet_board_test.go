@@ -74,15 +74,15 @@ func TestFleetBoard(t *testing.T) {
 			return strings.HasSuffix(m.Name, at[strings.LastIndexByte(at, ':'):])
 		})
 	})
-	release := a.hold(4, a.Chat(endlessStream)) // more than half of the slots
+	release := a.hold(4, a.ChatRequest(endlessStream)) // more than half of the slots
 	both("each tells whose calls run", func(edge *penstock) bool {
 		return members(edge, func(m fleet.Member) bool { return m.InFlight == 4 == (m.Self == (edge == a)) })
 	})
 	both("the catalog tells the fleet's calls", capacity(4))
-	more := b.hold(1, b.Chat(endlessStream))
+	more := b.hold(1, b.ChatRequest(endlessStream))
 	both("the catalog tells the calls of both", capacity(5))
 	for _, edge := range []*penstock{a, b} {
-		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
+		edge.Post(chatPath, edge.ChatRequest("")).WantStatus(429)
 	}
 	release()
 	more()
@@ -97,34 +97,34 @@ func TestFleetBoard(t *testing.T) {
 	if u := b.Upstream("gpu"); u.ModeWho != "ann" {
 		t.Errorf("%q has asked for it", u.ModeWho)
 	}
-	b.Post(chatPath, b.Chat("")).WantStatus(503)
+	b.Post(chatPath, b.ChatRequest("")).WantStatus(503)
 	if res := b.adminDo("POST", "/-/mode", `{"upstream":"gpu","mode":"ready"}`, rig.AdminToken); res.StatusCode != 200 {
 		t.Fatal(res.StatusCode)
 	}
 	both("both are back", func(edge *penstock) bool { return edge.Upstream("gpu").Mode == "ready" })
-	a.Post(chatPath, a.Chat("")).WantStatus(200)
+	a.Post(chatPath, a.ChatRequest("")).WantStatus(200)
 }
 
 // TestExactSlots checks that two edges never have more calls at an engine than the engine has
 // slots. One edge must be able to use a slot released by the other edge.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
-	release := a.hold(3, a.Chat(endlessStream))
+	release := a.hold(3, a.ChatRequest(endlessStream))
 	// must start immediately, regardless of what the load board in the store contains
-	more := b.hold(1, b.Chat(endlessStream))
+	more := b.hold(1, b.ChatRequest(endlessStream))
 	for _, edge := range []*penstock{a, b} {
-		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
+		edge.Post(chatPath, edge.ChatRequest("")).WantStatus(429)
 	}
 	release()
 	rig.WaitFor(t, rig.WaitTimeout, "a knows that its calls have ended", func() bool { return a.catalog("sim").Capacity.Active == 1 })
 	rig.WaitFor(t, rig.WaitTimeout, "the slots are told to be free", func() bool { return b.catalog("sim").Capacity.Active == 1 })
-	all := b.hold(3, b.Chat(endlessStream))
-	b.Post(chatPath, b.Chat("")).WantStatus(429)
-	a.Post(chatPath, a.Chat("")).WantStatus(429)
+	all := b.hold(3, b.ChatRequest(endlessStream))
+	b.Post(chatPath, b.ChatRequest("")).WantStatus(429)
+	a.Post(chatPath, a.ChatRequest("")).WantStatus(429)
 	all()
 	more()
 	b.WaitIdle()
-	a.Post(chatPath, a.Chat("")).WantStatus(200)
+	a.Post(chatPath, a.ChatRequest("")).WantStatus(200)
 }
 
 // TestTurnsAtAnEngine checks that an edge does not reserve released slots for its own waiting
@@ -146,7 +146,7 @@ func TestTurnsAtAnEngine(t *testing.T) {
 					return
 				default:
 				}
-				if a.Post(chatPath, a.Chat(short)).Status != 200 {
+				if a.Post(chatPath, a.ChatRequest(short)).Status != 200 {
 					return
 				}
 				n++
@@ -155,7 +155,7 @@ func TestTurnsAtAnEngine(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "calls wait at a", func() bool { return a.Metric("penstock_model_queue_waiting") > 0 })
 	for range 5 {
-		b.Post(chatPath, b.Chat(short)).WantStatus(200)
+		b.Post(chatPath, b.ChatRequest(short)).WantStatus(200)
 	}
 	end()
 	for range clients {

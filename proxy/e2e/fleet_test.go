@@ -20,13 +20,13 @@ func TestFleetShares(t *testing.T) {
 	}
 	for _, edge := range []*penstock{a, b} {
 		begun := time.Now()
-		release := edge.hold(2, edge.Chat(endlessStream))
-		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
+		release := edge.hold(2, edge.ChatRequest(endlessStream))
+		edge.Post(chatPath, edge.ChatRequest("")).WantStatus(429)
 		release()
 		edge.WaitIdle()
 		served := 3
-		r := edge.Post(chatPath, edge.Chat(""))
-		for ; r.Status == 200; r = edge.Post(chatPath, edge.Chat("")) {
+		r := edge.Post(chatPath, edge.ChatRequest(""))
+		for ; r.Status == 200; r = edge.Post(chatPath, edge.ChatRequest("")) {
 			served++
 		}
 		if r.WantStatus(429); r.Header.Get("X-Ratelimit-Limit-Requests") != "5" {

@@ -134,7 +134,7 @@ func TestCompletions_NoChoices(t *testing.T) {
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
 	for _, fault := range []string{"no-choices", "no-choices;empty=1"} {
 		r := p.Post("/v1/completions", `{"model":"sim","prompt":"x [[sim {\"fault\":\"`+fault+`\"}]]","max_tokens":4}`)
-		r.WantRefused(rig.Chat, rig.BadResponse)
+		r.WantRefused(rig.Chat, rig.RefusalBadResponse)
 	}
 }
 
@@ -200,7 +200,8 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 				"tokens":          {`[1,2,3]`, 1, 3},
 				"lists of tokens": {`[[1,2],[3],[4]]`, 3, 3},
 				"dimensions":      {`["a","b"]`, 2, 8},
-				"large":           {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024}, // this answer is passed on unchanged
+				// This answer is passed on unchanged.
+				"large": {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024},
 			} {
 				ask := `{"model":"vectors","input":` + c.input + `,"dimensions":` + strconv.Itoa(c.dimensions)
 				var coded struct {
@@ -273,7 +274,8 @@ models:
 	if r := p.Post("/v1/tokenize", "{}").WantStatus(404); !strings.Contains(r.Body, "Send it to /tokenize") {
 		t.Errorf("answer = %s, want the path to send it to", r.Body)
 	}
-	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // vLLM responds this way for an unsuitable model
+	// vLLM responds this way for an unsuitable model.
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"})
 	p.Post("/v1/score", `{"model":"guards","text_1":"a","text_2":"b"}`).WantError(404, "not_found_error", "not_found")
 	for id, want := range map[string]string{"both": "/tokenize,/detokenize", "other": "", "guards": "/v1/moderations,/v1/score"} {
 		got := ""

@@ -31,7 +31,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 		config = strings.Replace(config, "  - { name: up-0,", "  # {", 1)
 		config = strings.Replace(config, "{ upstream: up-0 }, ", "", 1)
 	}
-	return rig.Setup{Engines: rig.Two(), Config: config, Forgets: true}
+	return rig.Setup{Engines: rig.TwoEngines(), Config: config, Forgets: true}
 }
 
 func drainFirst(p *penstock) {
@@ -56,7 +56,8 @@ func TestDrainHandsOver(t *testing.T) {
 			t.Run(way+"/"+dialect, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, handoverSetup(resumes, false))
-				const controls = `"tokens":60,"delay_ms":250` // lasts longer than the reload, even on a slow machine
+				// Lasts longer than the reload, even on a slow machine.
+				const controls = `"tokens":60,"delay_ms":250`
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 100 {
 					t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
@@ -102,7 +103,7 @@ func TestDrainCutsNothing(t *testing.T) {
 			t.Parallel()
 			p := start(t, handoverSetup(model, false))
 			p.mode("up-1", "drain", rig.AdminToken)
-			s := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":64,"sim":{"tokens":40,"delay_ms":100}`))
+			s := p.OpenStream("/v1/chat/completions", p.ChatRequest(`"stream":true,"max_tokens":64,"sim":{"tokens":40,"delay_ms":100}`))
 			s.Next()
 			if name == "not asked for" {
 				p.mode("up-1", "ready", rig.AdminToken)
@@ -132,11 +133,11 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", Count: 1})
 	p.mode("up-1", "drain", rig.AdminToken)
 	answered := make(chan *rig.Reply, 1)
-	go func() { answered <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
+	go func() { answered <- p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true,"sim":{"tokens":5}`)) }()
 	rig.WaitFor(t, rig.WaitTimeout, "the engine has the call", func() bool { return p.Engines[0].Stats().Running == 1 })
 	p.mode("up-1", "ready", rig.AdminToken)
 	drainFirst(p)
-	if r := rig.Receive(t, 2*rig.WaitTimeout, "the call is answered", answered); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+	if r := rig.Receive(t, 2*rig.WaitTimeout, "the call is answered", answered); r.Status != 200 || rig.IsErrorEvent(r.Events()[len(r.Events())-1]) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if n := p.Metric("penstock_calls_moved_total", `reason="drained"`); n != 1 {

@@ -108,7 +108,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
 	setup := rig.Setup{
-		Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "commit_after: 50ms, keepalive: 50ms",
+		Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "commit_after: 50ms, keepalive: 50ms",
 	}
 	for dialect, ask := range streamDialects {
 		faults := []string{"reset-after=0", "cut-after=0", "error-first", "reset-after=1", "cut-after=1", "error-in-stream=1;code=503"}
@@ -134,7 +134,8 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 				}
 			})
 		}
-		t.Run(dialect+"/both", func(t *testing.T) { // the head has been sent, so the error must be in the stream
+		// The head has been sent, so the error must be in the stream.
+		t.Run(dialect+"/both", func(t *testing.T) {
 			t.Parallel()
 			p := start(t, setup)
 			for _, e := range p.Engines {
@@ -154,16 +155,16 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 // the edge has sent white space before an unstreamed answer.
 func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.UnstreamedWays {
+	for _, w := range rig.UnstreamedRequestTypes {
 		t.Run(w.Dialect, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{
-				Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "whole_keepalive: 50ms",
+				Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "whole_keepalive: 50ms",
 			})
 			p.Engines[0].SetFault(sim.Fault{Spec: "head-cut;delay=2s"})
 			kept := 0
 			for range 2 {
-				r := p.Post(w.Path, w.Body("sim", rig.Prompt, "")).WantStatus(200)
+				r := p.Post(w.Path, w.RequestBody("sim", rig.Prompt, "")).WantStatus(200)
 				if strings.Contains(r.Body, `"error":{`) {
 					t.Errorf("answer = %s, want no error", r.Body)
 				}
@@ -193,7 +194,7 @@ func TestResume(t *testing.T) {
 				fault = fmt.Sprintf(fault, k+1)
 				t.Run(dialect+"/"+fault, func(t *testing.T) {
 					t.Parallel()
-					p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin, retry: { resume: 1 }"})
+					p := start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin, retry: { resume: 1 }"})
 					want, err := ask(t, p, rig.Prompt, controls)
 					if err != nil || len(want.text) < 100 {
 						t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
@@ -239,20 +240,22 @@ func TestNotResumed(t *testing.T) {
 		engine, model, members string
 		resumed                float64
 	}{
-		"a call":         {"sim", "retry: { resume: 1 }", `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}],"sim":{"tool_calls":1}`, 0},
-		"two choices":    {"sim", "retry: { resume: 1 }", `"n":2`, 0},
-		"a schema":       {"sim", "retry: { resume: 1 }", `"response_format":{"type":"json_object"}`, 0},
-		"a grammar":      {"sim", "retry: { resume: 1 }", `"guided_regex":"[a-z ]+"`, 0},
-		"logprobs":       {"sim", "retry: { resume: 1 }", `"logprobs":true`, 0},
-		"reasoning":      {"sim", "retry: { resume: 1 }", `"reasoning_effort":"high","sim":{"reasoning":30}`, 0},
-		"not known to":   {"openai", "retry: { resume: 1 }", `"temperature":0`, 0},
-		"not asked for":  {"sim", "retry: { resume: 0 }", `"temperature":0`, 0},
-		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // the second engine is also lost
-		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // the limit is exhausted
+		"a call":        {"sim", "retry: { resume: 1 }", `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}],"sim":{"tool_calls":1}`, 0},
+		"two choices":   {"sim", "retry: { resume: 1 }", `"n":2`, 0},
+		"a schema":      {"sim", "retry: { resume: 1 }", `"response_format":{"type":"json_object"}`, 0},
+		"a grammar":     {"sim", "retry: { resume: 1 }", `"guided_regex":"[a-z ]+"`, 0},
+		"logprobs":      {"sim", "retry: { resume: 1 }", `"logprobs":true`, 0},
+		"reasoning":     {"sim", "retry: { resume: 1 }", `"reasoning_effort":"high","sim":{"reasoning":30}`, 0},
+		"not known to":  {"openai", "retry: { resume: 1 }", `"temperature":0`, 0},
+		"not asked for": {"sim", "retry: { resume: 0 }", `"temperature":0`, 0},
+		// The second engine is also lost.
+		"proven to": {proven, "retry: { resume: 1 }", `"temperature":0`, 1},
+		// The limit is exhausted.
+		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: rig.Two(), Config: fmt.Sprintf(`
+			p := start(t, rig.Setup{Engines: rig.TwoEngines(), Config: fmt.Sprintf(`
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams:
@@ -263,7 +266,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }], %[3]s
 			for _, e := range p.Engines {
 				e.SetFault(sim.Fault{Spec: "reset-after=5", Count: 1})
 			}
-			r := p.Post(chatPath, p.Chat(`"stream":true,`+c.members)).WantStatus(200)
+			r := p.Post(chatPath, p.ChatRequest(`"stream":true,`+c.members)).WantStatus(200)
 			broken := strings.Contains(r.Body, `"error":{`)
 			if n := p.Metric("penstock_streams_resumed_total"); n != c.resumed || broken == strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
 				t.Errorf("%v streams were resumed: %s", n, r.Body)

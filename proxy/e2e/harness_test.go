@@ -15,7 +15,7 @@ import (
 //	r.WantStatus(200)
 //	p.Engines[0].Stats()                    // the requests that the engine has received
 
-type penstock struct{ *rig.Local }
+type penstock struct{ *rig.LocalEdge }
 
 func start(t testing.TB, s rig.Setup) *penstock {
 	t.Helper()
@@ -38,7 +38,7 @@ func both(t *testing.T, s rig.Setup, f func(t *testing.T, p *penstock, body stri
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, s)
-			f(t, p, p.Chat(w.more))
+			f(t, p, p.ChatRequest(w.more))
 		})
 	}
 }

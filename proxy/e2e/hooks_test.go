@@ -113,14 +113,14 @@ const twoModels = "- { id: other, deployments: [{ upstream: up-0, served: sim }]
 // TestHookDecisions checks every decision in every dialect, unstreamed and streamed.
 func TestHookDecisions(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			h := newHook(t)
 			p := start(t, rig.Setup{Top: h.setting("send: body, token: hook-token"), Models: twoModels, Engines: recordingEngine()})
-			p.AskPrompt(w, rig.Canary, "").WantStatus(200)
+			p.SendPrompt(w, rig.Canary, "").WantStatus(200)
 			q := h.last()
-			sent := w.Body("sim", rig.Canary, "")
+			sent := w.RequestBody("sim", rig.Canary, "")
 			if q.Version != 1 || q.Hook != "guard" || q.Endpoint != w.Path || q.Model != "sim" || q.Key != "tester" || q.PromptTokens == 0 ||
 				q.BodyBytes != len(sent) || q.Stream != w.Stream || string(q.Body) != sent || !strings.HasPrefix(q.RequestID, "req_") {
 				t.Errorf("question = %+v, want version 1 of guard with the request of sim", q)
@@ -129,19 +129,19 @@ func TestHookDecisions(t *testing.T) {
 			for _, status := range []int{400, 403, 422, 429, 451} {
 				h.setAnswer(fmt.Sprintf(`{"action":"refuse","status":%d,"message":"Not here: 100%% \"no\"."}`, status))
 				kind := map[int]string{403: "permission_error", 429: "rate_limit_error"}[status]
-				e := p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: status, Kind: cmp.Or(kind, "invalid_request_error"), Code: "refused_by_hook"})
+				e := p.Edge.SendRequest(w, "").WantRefused(w, rig.Refusal{Status: status, Kind: cmp.Or(kind, "invalid_request_error"), Code: "refused_by_hook"})
 				if e.Message != `Not here: 100% "no".` {
 					t.Errorf("message = %q, want Not here: 100%% \"no\".", e.Message)
 				}
 			}
 			h.setAnswer(`{"action":"refuse"}`)
-			p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
+			p.Edge.SendRequest(w, "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
 
 			before := p.Engines[0].Stats().Requests
 			h.rewrites("swordfish", "word")
-			p.AskPrompt(w, "the swordfish", "").WantStatus(200)
+			p.SendPrompt(w, "the swordfish", "").WantStatus(200)
 			h.setAnswer(`{"action":"route","model":"other"}`)
-			r := p.Edge.Ask(w, "").WantStatus(200)
+			r := p.Edge.SendRequest(w, "").WantStatus(200)
 			if !strings.Contains(r.Body, `"model":"other"`) {
 				t.Errorf("the answer does not name the model: %s", r.Body)
 			}
@@ -210,7 +210,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 	})
 	const narrow = "Authorization: Bearer narrow"
 	ask := func(prompt string) *rig.Reply {
-		return p.Post(chatPath, rig.Chat.Body("sim", prompt, ""), narrow)
+		return p.Post(chatPath, rig.Chat.RequestBody("sim", prompt, ""), narrow)
 	}
 	rewrite := func(body string) { h.setAnswer(`{"action":"rewrite","body":` + body + `}`) }
 	for range 3 { // each call releases the memory that it used
@@ -228,7 +228,8 @@ func TestHookAdmitsAnew(t *testing.T) {
 		if r := ask("Hi"); r.Status != 400 && r.Status != 200 {
 			t.Errorf("answer = %d %s, want 400 or 200", r.Status, r.Body)
 		}
-		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // the client expects JSON
+		// The client expects JSON.
+		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
 		ask("Hi").WantError(503, "api_error", "hook_unavailable")
 	}
 	rewrite(`{"model":"sim","max_tokens":600,"messages":[{"role":"user","content":"[[sim {\"tokens\":600}]]"}]}`)
@@ -236,7 +237,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
 	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
 	h.setAnswer(`{"action":"route","model":"other"}`)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	h.setAnswer(`{"action":"allow"}`)
 	ask("Hi").WantStatus(200)
 }
@@ -296,8 +297,8 @@ func TestFault101_HookGivesNoDecision(t *testing.T) {
 				}
 				members := `hooks: [{ name: guard, before: "` + h.URL + `", send: body, on_error: ` + onError + ", " + cmp.Or(c.more, "timeout: 60s") + ` }]`
 				p := start(t, rig.Setup{Top: members})
-				for _, w := range rig.TextWays {
-					r := p.AskPrompt(w, rig.Canary, "")
+				for _, w := range rig.TextRequestTypes {
+					r := p.SendPrompt(w, rig.Canary, "")
 					if onError == "open" {
 						r.WantStatus(200)
 						continue
@@ -312,19 +313,19 @@ func TestFault101_HookGivesNoDecision(t *testing.T) {
 				if c.cause == "hook_timeout" {
 					result = "timeout"
 				}
-				if got := decisionCount(p.Edge, result); got != float64(len(rig.TextWays)) {
-					t.Errorf("decisions %s = %v, want %d", result, got, len(rig.TextWays))
+				if got := decisionCount(p.Edge, result); got != float64(len(rig.TextRequestTypes)) {
+					t.Errorf("decisions %s = %v, want %d", result, got, len(rig.TextRequestTypes))
 				}
 				then := map[string]string{"closed": "so they were refused", "open": "so they passed unchecked"}[onError]
 				if v := p.Status().Verdict; v.Level == "ok" || !strings.Contains(v.Text, "the hook guard gave no decision on ") || !strings.Contains(v.Text, then) {
 					t.Errorf("the verdict does not name the hook: %+v", v)
 				}
 				p.End()
-				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.TextWays) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
+				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.TextRequestTypes) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
 					t.Errorf("the log does not say what failed: %s", log)
 				}
-				if log := p.Log.String(); c.detail != "" && (strings.Count(log, `"detail":"`+c.detail+`"`) != len(rig.TextWays) ||
-					strings.Count(log, `"hook_detail":"`+c.detail+`"`) != len(rig.TextWays)) || strings.Count(log, `"hook_ms":`) != len(rig.TextWays) {
+				if log := p.Log.String(); c.detail != "" && (strings.Count(log, `"detail":"`+c.detail+`"`) != len(rig.TextRequestTypes) ||
+					strings.Count(log, `"hook_detail":"`+c.detail+`"`) != len(rig.TextRequestTypes)) || strings.Count(log, `"hook_ms":`) != len(rig.TextRequestTypes) {
 					t.Errorf("the log does not say what was wrong, or how long it took: %s", log)
 				}
 			})
@@ -355,7 +356,7 @@ func TestHookAtASocket(t *testing.T) {
 		p := start(t, rig.Setup{Top: `hooks: [{ name: guard, before: "` + address + `", timeout: 60s }]`})
 		refused := func(status int, code string) {
 			t.Helper()
-			p.Post(chatPath, p.Chat("")).WantError(status, map[int]string{403: "permission_error", 503: "api_error"}[status], code)
+			p.Post(chatPath, p.ChatRequest("")).WantError(status, map[int]string{403: "permission_error", 503: "api_error"}[status], code)
 		}
 		refused(403, "refused_by_hook")
 		refused(403, "refused_by_hook")
@@ -387,7 +388,7 @@ func TestHookClientLeaves(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.Chat("")); err == nil {
+		if res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.ChatRequest("")); err == nil {
 			res.Body.Close()
 		}
 	}()
@@ -412,7 +413,7 @@ func TestHookDrain(t *testing.T) {
 	h.setHandler(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	p := start(t, rig.Setup{Untidy: true, Top: h.setting(""), Timeouts: "linger: 0s, drain: 100ms"})
 	replies := make(chan *rig.Reply, 1)
-	go func() { replies <- p.Post(chatPath, p.Chat("")) }()
+	go func() { replies <- p.Post(chatPath, p.ChatRequest("")) }()
 	rig.WaitFor(t, rig.WaitTimeout, "the call waits for the hook", func() bool { return p.Status().CountCalls("hook") == 1 })
 	p.End()
 	rig.Receive(t, rig.WaitTimeout, "the call is answered", replies).WantError(503, "api_error", "shutting_down")
@@ -434,7 +435,7 @@ func TestHookOrder(t *testing.T) {
 	asked := func(one, two int, header ...string) {
 		t.Helper()
 		a, b := first.questionCount(), second.questionCount()
-		p.Post(chatPath, p.Chat(""), header...).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), header...).WantStatus(200)
 		if a, b = first.questionCount()-a, second.questionCount()-b; a != one || b != two {
 			t.Errorf("asked %d and %d times, want %d and %d", a, b, one, two)
 		}
@@ -458,9 +459,9 @@ func TestHookMemory(t *testing.T) {
 	h := newHook(t)
 	h.setAnswer(`{"action":"rewrite","body":{"model":"sim","messages":[{"role":"user","content":"` + strings.Repeat("x", 2<<20) + `"}]}}`)
 	p := start(t, rig.Setup{Top: h.setting(""), Limits: "body_memory: 0.1%"})
-	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_body_memory")
+	p.Post(chatPath, p.ChatRequest("")).WantError(503, "api_error", "no_body_memory")
 	h.setAnswer(`{"action":"allow"}`)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
 // TestHookCheck checks that `penstock check` reports which hook receives prompts.
@@ -513,10 +514,10 @@ func TestHookExamples(t *testing.T) {
 				Engines: []sim.Options{{Record: true}},
 				Top:     `hooks: [{ name: guard, before: "http://` + address + `/decide", send: body, timeout: 60s }]`,
 			})
-			for _, w := range rig.TextWays {
-				p.AskPrompt(w, "Hello", "").WantStatus(200)
-				p.AskPrompt(w, "my swordfish", "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
-				p.AskPrompt(w, "my name is Bond", "").WantStatus(200)
+			for _, w := range rig.TextRequestTypes {
+				p.SendPrompt(w, "Hello", "").WantStatus(200)
+				p.SendPrompt(w, "my swordfish", "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
+				p.SendPrompt(w, "my name is Bond", "").WantStatus(200)
 			}
 			p.WaitIdle()
 			for _, r := range p.Engines[0].Recorded() {
@@ -524,7 +525,7 @@ func TestHookExamples(t *testing.T) {
 					t.Errorf("the engine got %s", text)
 				}
 			}
-			if n := decisionCount(p.Edge, "rewrite"); n != float64(len(rig.TextWays)) {
+			if n := decisionCount(p.Edge, "rewrite"); n != float64(len(rig.TextRequestTypes)) {
 				t.Errorf("%v are rewritten", n)
 			}
 		})

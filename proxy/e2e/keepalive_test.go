@@ -33,9 +33,9 @@ func startKept(t *testing.T) *penstock {
 
 // keptCases are the endpoints whose unstreamed answers are JSON.
 var keptCases = []struct{ path, body string }{
-	{"/v1/chat/completions", rig.Chat.Body("sim", "x", "")},
-	{"/v1/messages", rig.Messages.Body("sim", "x", "")},
-	{"/v1/responses", rig.Responses.Body("sim", "x", "")},
+	{"/v1/chat/completions", rig.Chat.RequestBody("sim", "x", "")},
+	{"/v1/messages", rig.Messages.RequestBody("sim", "x", "")},
+	{"/v1/responses", rig.Responses.RequestBody("sim", "x", "")},
 	{"/v1/completions", `{"model":"sim","prompt":"x","max_tokens":4}`},
 	{"/v1/embeddings", `{"model":"vectors","input":"x"}`},
 	{"/v1/rerank", `{"model":"ranks","query":"x","documents":["a"]}`},
@@ -49,7 +49,8 @@ func TestWholeKeepalive(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
 	for _, c := range keptCases {
-		rig.WaitFor(t, rig.WaitTimeout, "an answer within 100 ms, without white space", func() bool { // a busy machine may take longer
+		// A busy machine may take longer.
+		rig.WaitFor(t, rig.WaitTimeout, "an answer within 100 ms, without white space", func() bool {
 			quick := p.Post(c.path, c.body).WantStatus(200)
 			return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
 		})
@@ -90,7 +91,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
 			_ = conn.Send(p.RequestBytes(c.path, c.body))
-			r := conn.Reply(http.MethodPost)
+			r := conn.ReadReply(http.MethodPost)
 			p.Engines[0].SetFault()
 			var got struct {
 				Type  string
@@ -124,7 +125,8 @@ func TestWholeKeepalive_Never(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\n" + format +
 			"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nxyz\r\n--b--\r\n"
 		if kept {
-			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // much longer than the interval of the white space, even on a busy machine
+			// Much longer than the interval of the white space, even on a busy machine.
+			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"})
 		} else {
 			p.Engines[0].SetFault(slow)
 		}
@@ -137,7 +139,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	body := keptCases[0].body
 	c := p.Dial()
 	_ = c.Send("POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer " + p.Key + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
+	if r := c.ReadReply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("answer to HTTP/1.0 = %d %.40q, want 200 without a blank", r.Status, r.Body)
 	}
 	// The interval of this edge is much longer than the time until the failure, even on a busy

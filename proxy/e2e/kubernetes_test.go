@@ -39,8 +39,8 @@ func startCluster(t *testing.T, n int, by string) *cluster {
 		_, port, _ := net.SplitHostPort(e.Addr())
 		c.engines, c.ports = append(c.engines, e), append(c.ports, port)
 	}
-	c.api.Put(kubeapi.Pods, c.pod(0))
-	c.api.Put(kubeapi.Pods, c.pod(1))
+	c.api.PutObject(kubeapi.PodsPath, c.pod(0))
+	c.api.PutObject(kubeapi.PodsPath, c.pod(1))
 	if by == "" {
 		by = "selector: app=vllm, ports: [" + strings.Join(c.ports, ", ") + "]"
 	}
@@ -57,7 +57,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
-	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
+	return kubeapi.NewPod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
 }
 
 func (c *cluster) waitUp(n float64) {
@@ -79,7 +79,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	for range 4 {
 		load.Go(func() {
 			for ctx.Err() == nil {
-				res, err := c.TryOpenResponse(context.WithoutCancel(ctx), "POST", chatPath, c.Chat(`"sim":{"tokens":3,"delay_ms":2}`))
+				res, err := c.TryOpenResponse(context.WithoutCancel(ctx), "POST", chatPath, c.ChatRequest(`"sim":{"tokens":3,"delay_ms":2}`))
 				if calls.Add(1); err != nil || res.StatusCode != 200 {
 					failed.Add(1)
 				}
@@ -117,14 +117,14 @@ func TestPodsComeAndGo(t *testing.T) {
 		}
 	}
 	works(0)
-	c.api.Put(kubeapi.Pods, c.pod(2))
+	c.api.PutObject(kubeapi.PodsPath, c.pod(2))
 	c.waitUp(3)
 	works(2)
-	c.api.Put(kubeapi.Pods, kubeapi.DeletingPod(c.pod(0)))
+	c.api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(c.pod(0)))
 	gone(0)
 	c.engines[0].Unlisten()
 	c.engines[0].DropConns(1, true)
-	c.api.Delete(kubeapi.Pods, "vllm-0")
+	c.api.DeleteObject(kubeapi.PodsPath, "vllm-0")
 
 	c.api.SetUnavailable(true)
 	rig.WaitFor(t, rig.WaitTimeout, "the edge knows that the API server is away", func() bool {
@@ -133,13 +133,13 @@ func TestPodsComeAndGo(t *testing.T) {
 	})
 	works(1)
 	works(2)
-	c.api.Delete(kubeapi.Pods, "vllm-1") // deletes the pod without a watch event
+	c.api.DeleteObject(kubeapi.PodsPath, "vllm-1") // deletes the pod without a watch event
 	if err := c.engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
 	again := c.pod(0)
 	again["metadata"].(kubeapi.Object)["uid"] = "uid-0-again"
-	c.api.Put(kubeapi.Pods, again)
+	c.api.PutObject(kubeapi.PodsPath, again)
 	c.api.SetUnavailable(false)
 	gone(1)
 	works(0)
@@ -158,31 +158,31 @@ func TestPodsComeAndGo(t *testing.T) {
 func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")
-	c.api.Delete(kubeapi.Pods, "vllm-0")
-	c.api.Put(kubeapi.Pods, kubeapi.DeletingPod(c.pod(1)))
-	rig.WaitFor(t, rig.WaitTimeout, "no route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 503 })
-	if n := c.engines[1].Stats().Requests; c.Post(chatPath, c.Chat("")).Status != 503 || c.engines[1].Stats().Requests != n {
+	c.api.DeleteObject(kubeapi.PodsPath, "vllm-0")
+	c.api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(c.pod(1)))
+	rig.WaitFor(t, rig.WaitTimeout, "no route", func() bool { return c.Post(chatPath, c.ChatRequest("")).Status == 503 })
+	if n := c.engines[1].Stats().Requests; c.Post(chatPath, c.ChatRequest("")).Status != 503 || c.engines[1].Stats().Requests != n {
 		t.Error("a pod that is being deleted is called")
 	}
-	c.api.Put(kubeapi.Pods, c.pod(0))
+	c.api.PutObject(kubeapi.PodsPath, c.pod(0))
 	c.waitUp(1)
-	rig.WaitFor(t, rig.WaitTimeout, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "a route", func() bool { return c.Post(chatPath, c.ChatRequest("")).Status == 200 })
 }
 
 // TestInferencePool checks that the edge uses the pool's pods and ports, except pods that only
 // prefill.
 func TestInferencePool(t *testing.T) {
 	t.Parallel()
-	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.Chat("")) }
+	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.ChatRequest("")) }
 	c := &cluster{t: t, api: kubeapi.Start(t)}
 	e := rig.StartEngine(t, sim.Options{})
 	_, port, _ := net.SplitHostPort(e.Addr())
 	c.ports = []string{port}
 	number := 0
 	fmt.Sscan(port, &number)
-	c.api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "vllm", number))
-	c.api.Put(kubeapi.Pods, c.pod(0, "llm-d.ai/engine-type=sim", "penstock/concurrency=3"))
-	c.api.Put(kubeapi.Pods, kubeapi.Pod("prefill-0", "uid-p", "127.0.0.1", "llm-d.ai/role=prefill"))
+	c.api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("llama", "app", "vllm", number))
+	c.api.PutObject(kubeapi.PodsPath, c.pod(0, "llm-d.ai/engine-type=sim", "penstock/concurrency=3"))
+	c.api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("prefill-0", "uid-p", "127.0.0.1", "llm-d.ai/role=prefill"))
 	c.penstock = start(t, rig.Setup{Cold: true, Config: fmt.Sprintf(`
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -204,7 +204,7 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 func TestDoctorFindsEngines(t *testing.T) {
 	t.Parallel()
 	api := kubeapi.Start(t)
-	api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "uid-0", "10.0.0.1"))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("vllm-0", "uid-0", "10.0.0.1"))
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0

@@ -61,7 +61,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	for range 3 {
-		call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
+		call(p.ChatRequest(`"max_tokens":10,"sim":{"tokens":10}`))
 	}
 	want(3)
 	rig.WaitFor(t, rig.WaitTimeout, "three calls are on the disk", func() bool {
@@ -76,10 +76,10 @@ func TestLedger(t *testing.T) {
 	<-p.Done
 	p.Restart()
 	want(3)
-	call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
+	call(p.ChatRequest(`"max_tokens":10,"sim":{"tokens":10}`))
 	p.WaitIdle()
 	p.Signal(syscall.SIGTERM) // immediately, because a drain loses no usage
-	p.Exits(20*time.Second, 0)
+	p.WantExit(20*time.Second, 0)
 	p.Restart()
 	want(4)
 	text, err := os.ReadFile(path)
@@ -91,16 +91,16 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig.WantNoLeak(t, "the export", string(text), p.Key)
-	rows, sum := map[string]observe.Amount{}, observe.Amount{}
+	rows, sum := map[string]observe.UsageAmount{}, observe.UsageAmount{}
 	for line := range strings.Lines(string(text)) {
 		var row struct {
 			ID string
-			observe.Amount
+			observe.UsageAmount
 		}
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
 			t.Fatal(err)
 		}
-		rows[row.ID] = row.Amount
+		rows[row.ID] = row.UsageAmount
 	}
 	for _, a := range rows {
 		sum.Add(a)
@@ -118,7 +118,7 @@ func TestBudget(t *testing.T) {
 		Top: "ledger: usage.ledger", Model: `pricing: { input: "1", output: "2" }`,
 		Key: `limits: { spend_per_month: "0.000200", tokens_per_day: 100000 }`,
 	})
-	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // costs 120 millionths plus the prompt
+	body := p.ChatRequest(`"max_tokens":60,"sim":{"tokens":60}`) // costs 120 millionths plus the prompt
 	p.Post(chatPath, body).WantStatus(200)
 	p.WaitIdle()
 	shown := p.Status().Keys[0].Budgets
@@ -147,7 +147,7 @@ func TestBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			e, m := answer.Error, answer.Error.Metadata
-			_, next := limit.PeriodNumber(limit.Month, time.Now())
+			_, next := limit.PeriodNumber(limit.PeriodMonth, time.Now())
 			wait := time.Until(next)
 			if e.Code != "quota_exceeded" || e.Type != "rate_limit_error" || m.Quota != "spend per month" || m.Limit != "0.0002" || m.Used < "0.00012" || m.Remaining > "0.00008" || m.Needed < "0.00012" ||
 				!strings.Contains(e.Message, "leaves "+m.Remaining+" of 0.0002 spend per month, and this call may need "+m.Needed+": a smaller max_tokens may fit.") ||
@@ -192,7 +192,7 @@ func TestFleetUsage(t *testing.T) {
 	call := func(edges ...*penstock) {
 		t.Helper()
 		for _, e := range edges {
-			e.Post(chatPath, e.Chat("")).WantStatus(200)
+			e.Post(chatPath, e.ChatRequest("")).WantStatus(200)
 			calls++
 		}
 	}
@@ -278,7 +278,7 @@ func TestFleetBudget(t *testing.T) {
 	used := 0
 	for i := range 12 { // each call uses about 70 tokens
 		edge := []*penstock{a, b}[i%2]
-		r := edge.Post(chatPath, edge.Chat(`"max_tokens":60,"sim":{"tokens":60}`))
+		r := edge.Post(chatPath, edge.ChatRequest(`"max_tokens":60,"sim":{"tokens":60}`))
 		if r.Status == 429 {
 			if !strings.Contains(r.Body, "quota_exceeded") || !strings.Contains(r.Body, "tokens per month") {
 				t.Errorf("answer = %s, want quota_exceeded for the tokens per month", r.Body)
@@ -303,19 +303,20 @@ func TestFleetBudget(t *testing.T) {
 		t.Helper()
 		for _, edge := range []*penstock{a, b} {
 			rig.WaitFor(t, rig.WaitTimeout, why, func() bool {
-				return edge.Post(chatPath, edge.Chat(`"max_tokens":300,"sim":{"tokens":1}`)).Status == 429
+				return edge.Post(chatPath, edge.ChatRequest(`"max_tokens":300,"sim":{"tokens":1}`)).Status == 429
 			})
 		}
 	}
 	refused("the budget is used up")
 	store.FlushAll()
 	rig.WaitFor(t, rig.WaitTimeout, "the store learns again what was used", func() bool {
-		a.Post(chatPath, a.Chat(`"max_tokens":300,"sim":{"tokens":1}`))
-		b.Post(chatPath, b.Chat(`"max_tokens":300,"sim":{"tokens":1}`))
+		a.Post(chatPath, a.ChatRequest(`"max_tokens":300,"sim":{"tokens":1}`))
+		b.Post(chatPath, b.ChatRequest(`"max_tokens":300,"sim":{"tokens":1}`))
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				return err == nil && len(fields) == 5 // two edges, the store's creation time, the sums, and the edges' counts
+				// Two edges, the store's creation time, the sums, and the edges' counts.
+				return err == nil && len(fields) == 5
 			}
 		}
 		return false

@@ -15,11 +15,12 @@ import (
 func TestEveryLineIsJSON(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
-	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true") // the edge logs a warning about this
+	// The edge logs a warning about this.
+	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true")
 	p := rig.StartProcess(t, "serve", "--config", path)
 	p.WaitOutput(`serving http://(\S+)/v1 \(admin: (\S+)\)`)
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 	warned := false
 	for _, line := range strings.Split(strings.TrimSpace(p.Out.String()+p.Err.String()), "\n") {
 		if strings.HasPrefix(line, "penstock: serving ") { // printed on standard output for the operator

@@ -25,7 +25,7 @@ import (
 func TestAccessFields(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	p.WaitIdle()
 	var line string
 	rig.WaitFor(t, rig.WaitTimeout, "the line is written", func() bool {
@@ -64,7 +64,7 @@ func TestAccessFields(t *testing.T) {
 func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true}) // there are fewer access lines than calls
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "the first call is logged", func() bool { return len(p.AccessLines()) == 1 })
 	for i, on := range []bool{false, true} {
 		next := *p.Next
@@ -75,7 +75,7 @@ func TestAccessSwitch(t *testing.T) {
 			t.Fatal(res, err)
 		}
 		res.Body.Close()
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		p.WaitIdle()
 		rig.WaitFor(t, rig.WaitTimeout, "the call is counted", func() bool { return p.Metric("penstock_calls_finished_total") == float64(i+2) })
 		rig.WaitFor(t, rig.WaitTimeout, "the lines are as many as wanted", func() bool { return len(p.AccessLines()) == i+1 })
@@ -88,7 +88,7 @@ func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
 		p := start(t, rig.Setup{Top: fmt.Sprintf("log: { client: %v }", on)})
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		p.WaitIdle()
 		want := map[bool]string{false: `"client":"-"`, true: `"client":"127.0.0.1"`}[on]
 		rig.WaitFor(t, rig.WaitTimeout, "the line is written", func() bool { return strings.Contains(p.Log.String(), want) })
@@ -98,19 +98,19 @@ func TestClientAddress(t *testing.T) {
 func TestDebugHeaders(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { debug_headers: true }", Upstream: "concurrency: 1"})
-	h := p.Post(chatPath, p.Chat("")).WantStatus(200).Header
+	h := p.Post(chatPath, p.ChatRequest("")).WantStatus(200).Header
 	for name, want := range map[string]string{"X-Penstock-Model": "sim", "X-Penstock-Upstream": "up-0", "X-Penstock-Pool": "text", "X-Penstock-Attempts": "1", "X-Penstock-Code": ""} {
 		if h.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
 		}
 	}
-	s := p.OpenStream(chatPath, p.Chat(endlessStream))
+	s := p.OpenStream(chatPath, p.ChatRequest(endlessStream))
 	s.Next()
-	h = p.Post(chatPath, p.Chat("")).WantStatus(429).Header
+	h = p.Post(chatPath, p.ChatRequest("")).WantStatus(429).Header
 	if h.Get("X-Penstock-Code") != "capacity_full" || h.Get("X-Penstock-Attempts") != "0" {
 		t.Errorf("a refusal says %v", h)
 	}
-	s.Leave()
+	s.Disconnect()
 	for name := range start(t, rig.Setup{}).Post(chatPath, rig.ChatBody("sim", "")).Header {
 		if strings.HasPrefix(name, "X-Penstock-") {
 			t.Errorf("%s without being asked for", name)
@@ -132,7 +132,7 @@ func comparePace(t *testing.T, calls int, p, control *penstock) {
 		wg.Go(func() {
 			for range calls / 4 {
 				for i, edge := range []*penstock{p, control} {
-					took := edge.Post(chatPath, edge.Chat("")).WantStatus(200).Took
+					took := edge.Post(chatPath, edge.ChatRequest("")).WantStatus(200).Took
 					mu.Lock()
 					times[i] = append(times[i], took)
 					mu.Unlock()
@@ -177,11 +177,11 @@ func TestUsagePage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
 	for range 3 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	}
 	p.Post(chatPath, rig.ChatBody("other", `"stream":true`)).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer nobody").WantStatus(401)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer nobody").WantStatus(401)
 	p.WaitIdle()
 	res, err := p.Client.Get(p.Admin + "/-/usage")
 	if err != nil {
@@ -196,7 +196,7 @@ func TestUsagePage(t *testing.T) {
 		t.Fatalf("usage = %+v, want 4 calls of tester to 2 models", u)
 	}
 	m := u.Keys[0].Models
-	if m[0].Model != "other" || m[0].Total.Calls != 1 || m[1].Total.Calls != 3 || m[1].Total.Completion == 0 || len(m[1].Days) != 1 || m[1].Days[0].Amount != m[1].Total {
+	if m[0].Model != "other" || m[0].Total.Calls != 1 || m[1].Total.Calls != 3 || m[1].Total.Completion == 0 || len(m[1].Days) != 1 || m[1].Days[0].UsageAmount != m[1].Total {
 		t.Errorf("models = %+v, want 1 call of other and 3 of the second, on one day", m)
 	}
 	if got := p.Metric("penstock_tokens_total", `kind="prompt"`); uint64(got) != u.Total.Prompt {
@@ -212,11 +212,11 @@ func TestSessionColumn(t *testing.T) {
 	const name = "CANARY-session-1"
 	messages := `"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]`
 	for i, c := range []struct{ path, body, header string }{
-		{chatPath, p.Chat(""), "X-Session-Id: " + name},
-		{chatPath, p.Chat(`"prompt_cache_key":"` + name + `"`), ""},
+		{chatPath, p.ChatRequest(""), "X-Session-Id: " + name},
+		{chatPath, p.ChatRequest(`"prompt_cache_key":"` + name + `"`), ""},
 		{"/v1/responses", `{"model":"sim","input":"Hi","store":false,"prompt_cache_key":"` + name + `"}`, ""},
 		{"/v1/messages", `{"model":"sim",` + messages + `,"metadata":{"user_id":"user_1_account__session_` + name + `"}}`, ""},
-		{chatPath, p.Chat(`"prompt_cache_key":5`), ""},
+		{chatPath, p.ChatRequest(`"prompt_cache_key":5`), ""},
 	} {
 		var headers []string
 		if c.header != "" {
@@ -251,9 +251,9 @@ func TestProxyRequestID(t *testing.T) {
 				t.Skipf("no second address of loopback: %v", err)
 			}
 			t.Cleanup(func() { c.Close() })
-			raw := rig.NewRaw(t, c)
-			_, _ = io.WriteString(c, header+strings.Replace(p.RequestBytes(chatPath, p.Chat("")), "\r\n", "\r\n"+given, 1))
-			r, err := raw.TryReply("POST")
+			raw := rig.NewRawConn(t, c)
+			_, _ = io.WriteString(c, header+strings.Replace(p.RequestBytes(chatPath, p.ChatRequest("")), "\r\n", "\r\n"+given, 1))
+			r, err := raw.TryReadReply("POST")
 			if err != nil || r.Status != 200 {
 				t.Fatalf("%s %q: %v, %+v", from, given, err, r)
 			}
@@ -298,9 +298,9 @@ func TestProxyProtocol(t *testing.T) {
 			t.Skipf("no second address of loopback: %v", err)
 		}
 		t.Cleanup(func() { c.Close() })
-		raw := rig.NewRaw(t, c)
-		_, _ = io.WriteString(c, header+p.RequestBytes(chatPath, p.Chat("")))
-		return raw.TryReply("POST")
+		raw := rig.NewRawConn(t, c)
+		_, _ = io.WriteString(c, header+p.RequestBytes(chatPath, p.ChatRequest("")))
+		return raw.TryReadReply("POST")
 	}
 	const header = "PROXY TCP4 198.51.100.7 127.0.0.1 5000 4000\r\n"
 	for _, c := range []struct {

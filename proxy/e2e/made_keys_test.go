@@ -53,13 +53,13 @@ func TestKeysAtRunTime(t *testing.T) {
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
 	call := func(key string, want int) {
 		t.Helper()
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(want)
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+key).WantStatus(want)
 	}
 	made, _ := p.requestKeys(201, keeperToken, "POST", "", `{"id":"guest","models":["sim","llama"],"limits":{"concurrency":2}}`)
 	if len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "llama") || made.Source != "runtime" {
 		t.Errorf("the answer: %+v", made)
 	}
-	p.Post(chatPath, p.Chat(`"service_tier":"flex"`)).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"service_tier":"flex"`)).WantStatus(200)
 	call(made.Key, 200)
 	p.requestKeys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
 	call(made.Key, 200) // a new limit starts with the allowance of a full minute
@@ -69,7 +69,7 @@ func TestKeysAtRunTime(t *testing.T) {
 	mate, _ := p.requestKeys(201, keeperToken, "POST", "", `{"id":"mate","models":["sim"],"group":"team-a"}`)
 	call(made.Key, 200)
 	call(mate.Key, 200)
-	refused := p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+mate.Key).WantStatus(429)
+	refused := p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+mate.Key).WantStatus(429)
 	if !strings.Contains(refused.Body, "Rate limit reached: 2 requests per minute of the group team-a. Retry after") {
 		t.Errorf("the group refuses: %s", refused.Body)
 	}
@@ -82,7 +82,7 @@ func TestKeysAtRunTime(t *testing.T) {
 	call(second.Key, 200)
 	third, _ := p.requestKeys(200, keeperToken, "POST", "/guest/rotate", `{"overlap":"0s"}`)
 	call(second.Key, 401)
-	stream := p.OpenStream(chatPath, p.Chat(endlessStream), "Authorization: Bearer "+third.Key)
+	stream := p.OpenStream(chatPath, p.ChatRequest(endlessStream), "Authorization: Bearer "+third.Key)
 	stream.Next()
 
 	for _, row := range []struct {
@@ -134,7 +134,7 @@ func TestKeysAtRunTime(t *testing.T) {
 		_, ok = stream.Next()
 	}
 	call(third.Key, 401)
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // the key in the configuration still works
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200) // the key in the configuration still works
 	log := p.Log.String()
 	if n := p.Metric("penstock_class_calls_total", `class="batch"`); n != 0 || strings.Contains(log, `"class":"batch"`) {
 		t.Error("a call that asks for flex has a class, of which the file makes no use")
@@ -186,7 +186,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 	}
 	p = rig.StartProgram(t, setup)
 	tokens[1] = p.Admin
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+made.Key).WantStatus(200)
 	out, _ = command(t, 0, append([]string{"key", "rotate", "guest"}, tokens...)...)
 	if plain, note, _ := strings.Cut(out, "\n"); !strings.HasPrefix(plain, "pstk_") || !strings.Contains(note, "Keep the key now") {
 		t.Errorf("key rotate: %s", out)
@@ -197,7 +197,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 	if out, _ = command(t, 0, append([]string{"key", "revoke", "guest"}, tokens...)...); !strings.HasPrefix(out, "revoked: guest.") {
 		t.Errorf("key revoke: %s", out)
 	}
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+made.Key).WantStatus(401)
 	if _, errs := command(t, 1, append([]string{"key", "revoke", "guest"}, tokens...)...); !strings.Contains(errs, "no key with that id") {
 		t.Errorf("once more: %s", errs)
 	}
@@ -217,16 +217,16 @@ func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	}
 	made, _ := a.requestKeys(201, keeperToken, "POST", "", `{"id":"guest","limits":{"concurrency":3}}`)
 	key := "Authorization: Bearer " + made.Key
-	a.Post(chatPath, a.Chat(""), key).WantStatus(200)
+	a.Post(chatPath, a.ChatRequest(""), key).WantStatus(200)
 	at := func(what string, status int) {
 		t.Helper()
-		rig.WaitFor(t, rig.WaitTimeout, what, func() bool { return b.Post(chatPath, b.Chat(""), key).Status == status })
+		rig.WaitFor(t, rig.WaitTimeout, what, func() bool { return b.Post(chatPath, b.ChatRequest(""), key).Status == status })
 	}
 	at("the other edge knows the key", http.StatusOK)
 	b.requestKeys(409, keeperToken, "POST", "", `{"id":"guest"}`)
 	b.requestKeys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
-	b.Post(chatPath, b.Chat(""), key).WantStatus(401)
-	rig.WaitFor(t, rig.WaitTimeout, "the first edge follows", func() bool { return a.Post(chatPath, a.Chat(""), key).Status == 401 })
+	b.Post(chatPath, b.ChatRequest(""), key).WantStatus(401)
+	rig.WaitFor(t, rig.WaitTimeout, "the first edge follows", func() bool { return a.Post(chatPath, a.ChatRequest(""), key).Status == 401 })
 	a.requestKeys(200, keeperToken, "PATCH", "/guest", `{"active":true}`)
 	at("it is on again", http.StatusOK)
 	a.requestKeys(200, keeperToken, "DELETE", "/guest", "")
@@ -249,8 +249,8 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	}
 	works := func() {
 		t.Helper()
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+made.Key).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	}
 	// a folder, because not even root can write to a folder as if it were a file
 	obstacle := file + ".new"
@@ -275,7 +275,7 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	p.requestKeys(201, keeperToken, "POST", "", `{"id":"late"}`)
 	works()
 	p.requestKeys(200, keeperToken, "DELETE", "/guest", "")
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+made.Key).WantStatus(401)
 }
 
 // TestFault104_TwoAdmins checks admins that create and change keys at the same time. If two admins
@@ -320,7 +320,7 @@ func TestFault104_TwoAdmins(t *testing.T) {
 			t.Errorf("two revoke %s: %v, want 200 and 404", id, got)
 		}
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
 // TestKeyAtFourEdges checks that a key created at one of four edges, which share a file or a store,
@@ -336,12 +336,12 @@ func TestKeyAtFourEdges(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			setup.Untidy = true
-			edges := make([]*rig.Program, 4)
+			edges := make([]*rig.ProgramEdge, 4)
 			for i := range edges {
 				edges[i] = rig.StartProgram(t, setup)
 			}
 			// create creates a key at an edge and waits until all edges accept it.
-			create := func(id string, at *rig.Program, where ...*rig.Program) string {
+			create := func(id string, at *rig.ProgramEdge, where ...*rig.ProgramEdge) string {
 				out, _ := command(t, 0, "key", "create", id, "--admin", at.Admin, "--token", rig.AdminToken, "--format", "json")
 				made, begun := admin.KeyChange{}, time.Now()
 				if err := json.Unmarshal([]byte(out), &made); err != nil {
@@ -349,7 +349,7 @@ func TestKeyAtFourEdges(t *testing.T) {
 				}
 				for i, e := range where {
 					rig.WaitFor(t, rig.WaitTimeout, "the key is in force", func() bool {
-						return e.Post(chatPath, e.Chat(""), "Authorization: Bearer "+made.Key).Status == 200
+						return e.Post(chatPath, e.ChatRequest(""), "Authorization: Bearer "+made.Key).Status == 200
 					})
 					t.Logf("%s: in force at edge %d after %v", id, i, time.Since(begun))
 				}
@@ -363,7 +363,7 @@ func TestKeyAtFourEdges(t *testing.T) {
 			for i, e := range edges {
 				for _, k := range []string{key, other} {
 					rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("edge %d has both keys", i), func() bool {
-						return e.Post(chatPath, e.Chat(""), "Authorization: Bearer "+k).Status == 200
+						return e.Post(chatPath, e.ChatRequest(""), "Authorization: Bearer "+k).Status == 200
 					})
 				}
 			}

@@ -71,7 +71,7 @@ func TestMessages_CountTokens(t *testing.T) {
 	if l := p.AccessLines(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
 		t.Errorf("the log says %+v", l[len(l)-1])
 	}
-	s.Leave()
+	s.Disconnect()
 	for body, code := range map[string]string{
 		`{"model":"sim"}`: "missing_parameter", `{`: "invalid_json", `{"model":"sim","messages":[{"role":"tool","content":"a"}]}`: "invalid_value",
 	} {

@@ -167,7 +167,7 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 func (p *penstock) waitBreakerReset() {
 	p.T.Helper()
 	rig.WaitFor(p.T, rig.WaitTimeout, "the engine to be trusted again", func() bool {
-		return p.Post("/v1/chat/completions", p.Chat(`"max_tokens":1`)).Status == 200
+		return p.Post("/v1/chat/completions", p.ChatRequest(`"max_tokens":1`)).Status == 200
 	})
 }
 
@@ -287,7 +287,7 @@ func TestMessages_SlowBody(t *testing.T) {
 	p := start(t, rig.Setup{Timeouts: "client_body: 1s"})
 	c := p.Dial()
 	_ = c.Send(p.RequestHead("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
-	if r := c.Reply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
+	if r := c.ReadReply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("answer = %d %s, want 408 in the form of Messages", r.Status, r.Body)
 	}
 	if l := p.LastAccessLine(); l.BytesIn != int64(len(`{"model":`)) {

@@ -268,7 +268,7 @@ func TestMessages_Shape(t *testing.T) {
 	}
 	raw := p.Dial()
 	_ = raw.Send(p.RequestHead("POST", "/v1/messages", "Content-Type: application/json", "Content-Length: 999999", "Expect: 100-continue"))
-	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
+	if r := raw.ReadReply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
 	// The request imitates Claude Code, and contains the same key in both headers.

@@ -187,7 +187,7 @@ func TestLintFindsFaults(t *testing.T) {
 // wantShown checks that the page contains each described family for which among returns true.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
-	for _, f := range observe.Families() {
+	for _, f := range observe.MetricFamilies() {
 		if among(f.Name) && !strings.Contains(page, "# TYPE "+f.Name+" "+string(f.Kind)+"\n") {
 			t.Errorf("%s is described and not shown", f.Name)
 		}
@@ -203,9 +203,9 @@ func TestMetricsPage(t *testing.T) {
 		Models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim, traffic: 10% }], shadow: { model: sim, share: 0.0001% } }`,
 	})
 	begun := rig.StartWatch()
-	streamed := p.Chat(`"stream":true,"max_tokens":20`)
+	streamed := p.ChatRequest(`"stream":true,"max_tokens":20`)
 	p.Post(chatPath, streamed).WantStatus(200)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody(`odd \"name\" \\ of ünïcode`, "")).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
 	p.Post("/v1/responses", `{"model":"sim","input":"x","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}`).WantStatus(200)
@@ -213,7 +213,7 @@ func TestMetricsPage(t *testing.T) {
 		e.SetFault(sim.Fault{Spec: "status=503"})
 	}
 	for range 6 {
-		p.Post(chatPath, p.Chat(""))
+		p.Post(chatPath, p.ChatRequest(""))
 	}
 	for _, e := range p.Engines {
 		e.SetFault()
@@ -221,15 +221,15 @@ func TestMetricsPage(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "both engines are used again", func() bool { return p.Metric("penstock_upstream_breaker_open") == 0 })
 	held := []*rig.Stream{}
 	for range 2 { // occupies both slots
-		held = append(held, p.OpenStream(chatPath, p.Chat(endlessStream)))
+		held = append(held, p.OpenStream(chatPath, p.ChatRequest(endlessStream)))
 	}
 	done := make(chan int, 1)
-	go func() { done <- p.Post(chatPath, p.Chat("")).Status }()
+	go func() { done <- p.Post(chatPath, p.ChatRequest("")).Status }()
 	rig.WaitFor(t, rig.WaitTimeout, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
-	p.Post(chatPath, p.Chat("")).WantStatus(429)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(429)
 	for _, s := range held {
 		s.Next()
-		s.Leave()
+		s.Disconnect()
 	}
 	if status := rig.Receive(t, rig.WaitTimeout, "the call that waited is answered", done); status != 200 {
 		t.Errorf("the call that waited got %d", status)
@@ -243,12 +243,14 @@ func TestMetricsPage(t *testing.T) {
 		t.Error(problem)
 	}
 	wantOpenMetrics(t, p)
-	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_certificate_not_before_timestamp_seconds", "penstock_admin_certificate_not_before_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"} // this edge has its own log, and neither traces nor TLS
-	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics, hookMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   // other tests check these metrics
+	// This edge has its own log, and neither traces nor TLS.
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_certificate_not_before_timestamp_seconds", "penstock_admin_certificate_not_before_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"}
+	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics, hookMetrics} // other tests check these metrics
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
-	if strings.Contains(page, "certificate_expiry_timestamp_seconds") || strings.Contains(page, "certificate_not_before_timestamp_seconds") { // a timestamp of 0 would fire the alert forever
+	// A timestamp of 0 would fire the alert forever.
+	if strings.Contains(page, "certificate_expiry_timestamp_seconds") || strings.Contains(page, "certificate_not_before_timestamp_seconds") {
 		t.Error("an edge without TLS tells when its certificate expires")
 	}
 	for name, want := range map[string]float64{
@@ -279,8 +281,8 @@ func TestMetricsPage(t *testing.T) {
 // histograms are queried as histograms.
 func TestDashboards(t *testing.T) {
 	exposed := map[string]bool{}
-	for _, f := range observe.Families() {
-		if f.Kind == observe.Histogram {
+	for _, f := range observe.MetricFamilies() {
+		if f.Kind == observe.KindHistogram {
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 				exposed[f.Name+suffix] = true
 			}
@@ -315,7 +317,7 @@ func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	idle := func() float64 { return p.Metric("penstock_model_idle_seconds", `model="sim"`) }
-	release := p.hold(1, p.Chat(endlessStream))
+	release := p.hold(1, p.ChatRequest(endlessStream))
 	if got := idle(); got != 0 {
 		t.Errorf("%v s beside a call", got)
 	}
@@ -324,7 +326,7 @@ func TestIdleModel(t *testing.T) {
 	begun := idle()
 	rig.WaitFor(t, rig.WaitTimeout, "it grows", func() bool { return idle() > begun+0.2 })
 	asked := time.Now()
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	p.WaitIdle()
 	if got := idle(); got > time.Since(asked).Seconds() {
 		t.Errorf("%v s behind another call", got)

@@ -37,21 +37,21 @@ func TestPanicOfACall(t *testing.T) {
 		status       int  // status of the panicking call; 0 if the connection ends without a status
 		ends         bool // true if the stream ends normally
 	}{
-		{"call.run", guard.Handler, whole, 500, false},
-		{"call.run", guard.Handler, stream, 500, false},
-		{"head.received", guard.Connection, whole, 200, false},
-		{"framing", guard.Connection, whole, 400, false},
-		{"stream.leave", guard.Stream, stream, 0, false},
-		{"stream.http10", guard.Stream, stream, 0, false},
-		{"relay.run", guard.Stream, stream, 0, false},
-		{"stream.serve", guard.Stream, stream, 200, true},
-		{"relay.close", guard.Stream, stream, 200, true},
-		{"attempt.end", guard.Handler, whole, 500, false},
-		{"attempt.end", guard.Stream, stream, 200, true},
-		{"call.release", guard.End, whole, 200, false},
-		{"call.release", guard.End, stream, 200, true},
-		{"call.end", guard.End, whole, 200, false},
-		{"call.end", guard.End, stream, 200, true},
+		{"call.run", guard.PlaceHandler, whole, 500, false},
+		{"call.run", guard.PlaceHandler, stream, 500, false},
+		{"head.received", guard.PlaceConnection, whole, 200, false},
+		{"framing", guard.PlaceConnection, whole, 400, false},
+		{"stream.leave", guard.PlaceStream, stream, 0, false},
+		{"stream.http10", guard.PlaceStream, stream, 0, false},
+		{"relay.run", guard.PlaceStream, stream, 0, false},
+		{"stream.serve", guard.PlaceStream, stream, 200, true},
+		{"relay.close", guard.PlaceStream, stream, 200, true},
+		{"attempt.end", guard.PlaceHandler, whole, 500, false},
+		{"attempt.end", guard.PlaceStream, stream, 200, true},
+		{"call.release", guard.PlaceEnd, whole, 200, false},
+		{"call.release", guard.PlaceEnd, stream, 200, true},
+		{"call.end", guard.PlaceEnd, whole, 200, false},
+		{"call.end", guard.PlaceEnd, stream, 200, true},
 	} {
 		name := test.point + " whole"
 		if test.more != whole {
@@ -61,11 +61,11 @@ func TestPanicOfACall(t *testing.T) {
 			t.Parallel()
 			g := guard.New()
 			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1", Key: "limits: { concurrency: 1 }"})
-			p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest(test.more)).WantStatus(200)
 			p.WaitIdle() // the slot is free shortly after the last byte
 			g.Inject(test.point, 1)
 			c := p.Dial()
-			request := p.RequestBytes(chatPath, p.Chat(test.more))
+			request := p.RequestBytes(chatPath, p.ChatRequest(test.more))
 			if test.point == "stream.http10" {
 				request = strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1)
 			}
@@ -73,19 +73,19 @@ func TestPanicOfACall(t *testing.T) {
 				t.Fatal(err)
 			}
 			status, ends := 0, false
-			if r, err := c.TryReply("POST"); err == nil {
+			if r, err := c.TryReadReply("POST"); err == nil {
 				status, ends = r.Status, r.Err == nil && test.more != whole && r.Status == 200
 			}
 			if status != test.status || ends != test.ends {
 				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
 			}
 			waitPanics(t, g, test.place, 1) // the panic may be counted after the answer
-			if n := g.PanicCount(test.place); n != 1 || g.Left(test.point) != 0 {
+			if n := g.PanicCount(test.place); n != 1 || g.RemainingInjections(test.point) != 0 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}
 			p.WaitIdle()
 			for range 3 {
-				p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
+				p.Post(chatPath, p.ChatRequest(test.more)).WantStatus(200)
 			}
 			p.WaitIdle()
 			if n := p.Metric("penstock_panics_total", "where", test.place); n != 1 {
@@ -111,22 +111,22 @@ func TestPanicOfAHead(t *testing.T) {
 	p := start(t, rig.Setup{Guard: g, Untidy: true})
 	for i, test := range []struct{ point, request, want string }{
 		{"head.error", "GET\r\n\r\n", "HTTP/1.1 500"},
-		{"expect", p.RequestBytes(chatPath, p.Chat(""), "Expect: 100-continue"), "HTTP/1.1 500"},
+		{"expect", p.RequestBytes(chatPath, p.ChatRequest(""), "Expect: 100-continue"), "HTTP/1.1 500"},
 	} {
 		g.Inject(test.point, 1)
 		c := p.Dial()
 		if err := c.Send(test.request); err != nil {
 			t.Fatal(err)
 		}
-		if text, closed := c.Closed(rig.WaitTimeout); !closed || !strings.HasPrefix(text, test.want) {
+		if text, closed := c.WaitClosed(rig.WaitTimeout); !closed || !strings.HasPrefix(text, test.want) {
 			t.Errorf("%s: closed %v after %.200q, want %q", test.point, closed, text, test.want)
 		}
-		waitPanics(t, g, guard.Connection, uint64(i+1)) // the panic may be counted after the answer
-		if n := g.PanicCount(guard.Connection); n != uint64(i+1) {
+		waitPanics(t, g, guard.PlaceConnection, uint64(i+1)) // the panic may be counted after the answer
+		if n := g.PanicCount(guard.PlaceConnection); n != uint64(i+1) {
 			t.Errorf("%s: %d panics, want %d", test.point, n, i+1)
 		}
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
 // TestPanicOfAWorker checks that a background worker that panics loses only one round of its work
@@ -147,10 +147,10 @@ func TestPanicOfAWorker(t *testing.T) {
 		provoke      provoke // makes the worker run; nil if the worker runs periodically anyway
 		after        provoke // shows that the worker continues
 	}{
-		{point: "accept.public", place: guard.Accept, armed: true},
-		{point: "accept.admin", place: guard.Accept, armed: true},
+		{point: "accept.public", place: guard.PlaceAccept, armed: true},
+		{point: "accept.admin", place: guard.PlaceAccept, armed: true},
 		{
-			point: guard.Probe, place: guard.Probe, setup: rig.Setup{Upstream: "probe: { interval: 200ms, timeout: 10s }"},
+			point: guard.PlaceProbe, place: guard.PlaceProbe, setup: rig.Setup{Upstream: "probe: { interval: 200ms, timeout: 10s }"},
 			after: again("a later probe", func(p *penstock) bool {
 				before := p.Engines[0].Stats().Probes
 				time.Sleep(300 * time.Millisecond)
@@ -158,10 +158,10 @@ func TestPanicOfAWorker(t *testing.T) {
 			}),
 		},
 		{
-			point: guard.History, place: guard.History,
+			point: guard.PlaceHistory, place: guard.PlaceHistory,
 		},
 		{
-			point: guard.StatusPage, place: guard.StatusPage,
+			point: guard.PlaceStatusPage, place: guard.PlaceStatusPage,
 			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
 				if res, err := http.Get(p.Admin + "/status/events"); err == nil {
 					_ = res.Body.Close()
@@ -180,48 +180,49 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 		},
 		{
-			point: guard.Clients, place: guard.Clients,
+			point: guard.PlaceClients, place: guard.PlaceClients,
 			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
-				s := p.OpenStream(chatPath, p.Chat(endlessStream))
+				s := p.OpenStream(chatPath, p.ChatRequest(endlessStream))
 				s.Next()
-				s.Leave()
+				s.Disconnect()
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				p.WaitIdle()
-				s := p.OpenStream(chatPath, p.Chat(endlessStream)) // the edge must notice when this client disconnects
+				// The edge must notice when this client disconnects.
+				s := p.OpenStream(chatPath, p.ChatRequest(endlessStream))
 				s.Next()
-				s.Leave()
+				s.Disconnect()
 				p.WaitIdle()
 			},
 		},
 		{
-			point: guard.Linger, place: guard.Linger,
+			point: guard.PlaceLinger, place: guard.PlaceLinger,
 			provoke: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				c := p.Dial()
-				body := p.Chat("")
+				body := p.ChatRequest("")
 				head := "POST " + chatPath + " HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
 				if err := c.Send(head + body); err != nil {
 					t.Fatal(err)
 				}
-				_, _ = c.Closed(rig.WaitTimeout)
+				_, _ = c.WaitClosed(rig.WaitTimeout)
 			},
 		},
 		{
-			point: guard.Generation, place: guard.Generation, setup: rig.Setup{Upstream: "concurrency: 1"},
+			point: guard.PlaceGeneration, place: guard.PlaceGeneration, setup: rig.Setup{Upstream: "concurrency: 1"},
 			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
 				for range 5 {
-					p.Post(chatPath, p.Chat(failingFault))
+					p.Post(chatPath, p.ChatRequest(failingFault))
 				}
 			},
 			after: again("a later generation probe", func(p *penstock) bool {
 				for range 5 {
-					p.Post(chatPath, p.Chat(failingFault))
+					p.Post(chatPath, p.ChatRequest(failingFault))
 				}
 				return p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) > 0
 			}),
 		},
 		{
-			point: guard.Reload, place: guard.Reload,
+			point: guard.PlaceReload, place: guard.PlaceReload,
 			provoke: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				if r := p.ReloadAndWait(); r.OK || !strings.Contains(strings.Join(r.Problems, ""), "a bug of the edge") {
 					t.Errorf("the reload that panicked says %+v", r)
@@ -250,8 +251,8 @@ func TestPanicOfAWorker(t *testing.T) {
 				test.provoke(t, g, p)
 			}
 			waitPanics(t, g, test.place, 1)
-			p.Post(chatPath, p.Chat("")).WantStatus(200)
-			p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest(`"stream":true`)).WantStatus(200)
 			if test.after != nil {
 				test.after(t, g, p)
 			}
@@ -283,11 +284,11 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 `,
 	})
 	rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Upstream("up").State == "up" })
-	g.Inject(guard.Addresses, 2)
-	waitPanics(t, g, guard.Addresses, 2)
+	g.Inject(guard.PlaceAddresses, 2)
+	waitPanics(t, g, guard.PlaceAddresses, 2)
 	before := asked.Load()
 	rig.WaitFor(t, rig.WaitTimeout, "the name is looked up again", func() bool { return asked.Load() > before })
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
 // TestPanicOfTheLog checks that, if the log writer panics, the lost lines are counted and later
@@ -308,11 +309,11 @@ func TestPanicOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, rig.Setup{Guard: g, Untidy: true, Log: log})
-	g.Inject(guard.Log, 1)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	waitPanics(t, g, guard.Log, 1)
+	g.Inject(guard.PlaceLog, 1)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+	waitPanics(t, g, guard.PlaceLog, 1)
 	rig.WaitFor(t, rig.WaitTimeout, "lines are written again", func() bool {
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		text, err := os.ReadFile(name)
 		return err == nil && strings.Contains(string(text), `"where":"log"`)
 	})
@@ -328,10 +329,10 @@ func TestPanicOfSpans(t *testing.T) {
 	g := guard.New()
 	r := startReceiver(t)
 	p := start(t, rig.Setup{Guard: g, Untidy: true, Top: "tracing: { otlp: \"" + r.url + "\" }"})
-	g.Inject(guard.Spans, 1)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	waitPanics(t, g, guard.Spans, 1)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	g.Inject(guard.PlaceSpans, 1)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+	waitPanics(t, g, guard.PlaceSpans, 1)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "a span has come", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -347,10 +348,10 @@ func TestPanicWhileDraining(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
 	p := start(t, rig.Setup{Guard: g, Untidy: true})
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	g.Inject("shutdown.patience", 1)
 	p.End()
-	waitPanics(t, g, guard.Shutdown, 1)
+	waitPanics(t, g, guard.PlaceShutdown, 1)
 }
 
 // TestPanicsTurnReadiness checks that ten panics at one place make the edge unready, that nine do
@@ -362,19 +363,19 @@ func TestPanicsTurnReadiness(t *testing.T) {
 	ready := func() *rig.Reply { return p.Fetch(http.MethodGet, p.Admin+"/-/ready") }
 	g.Inject("call.run", 9)
 	for range 9 {
-		p.Post(chatPath, p.Chat("")).WantStatus(500)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(500)
 	}
 	ready().WantStatus(200)
 	g.Inject("call.run", 1)
-	p.Post(chatPath, p.Chat("")).WantStatus(500)
-	if r := ready().WantStatus(503); !strings.Contains(r.Body, guard.Handler) {
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(500)
+	if r := ready().WantStatus(503); !strings.Contains(r.Body, guard.PlaceHandler) {
 		t.Errorf("the reason is not there: %s", r.Body)
 	}
 	if v := p.Status().Verdict; v.Level != "failing" || !strings.Contains(v.Text, "panics") {
 		t.Errorf("the status says %+v", v)
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	if err := admin.CheckReady(admin.Edge{Admin: p.Admin}); err == nil || !strings.Contains(err.Error(), guard.Handler) {
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+	if err := admin.CheckReady(admin.Edge{Admin: p.Admin}); err == nil || !strings.Contains(err.Error(), guard.PlaceHandler) {
 		t.Errorf("penstock ready says %v", err)
 	}
 }

@@ -80,14 +80,14 @@ func TestEngineGetsPriorities(t *testing.T) {
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
 	p, _ := startOrdered(t, "vllm", "")
-	p.Post(chatPath, p.Chat(`"priority":-5`)).WantError(400, "invalid_request_error", "unsupported_parameter")
+	p.Post(chatPath, p.ChatRequest(`"priority":-5`)).WantError(400, "invalid_request_error", "unsupported_parameter")
 	p.Post("/v1/responses", `{"model":"sim","input":"Hi","priority":-5}`).WantError(400, "invalid_request_error", "unsupported_parameter")
 	p, _ = startOrdered(t, "vllm", ", allow_members: [priority]")
-	p.Post(chatPath, p.Chat(`"priority":-5`)).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"priority":-5`)).WantStatus(200)
 	if _, n := p.lastPriority(); n != "-5" {
 		t.Errorf("the engine was told %q, where clients may say it", n)
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	if _, n := p.lastPriority(); n != "2" {
 		t.Errorf("the engine was told %q of a client that says nothing", n)
 	}
@@ -101,17 +101,17 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			p, first := startOrdered(t, profile, "")
-			release := p.hold(1, p.Chat(endlessStream))
+			release := p.hold(1, p.ChatRequest(endlessStream))
 			served := make(chan string, 2)
 			next := make(chan struct{})
 			var calls sync.WaitGroup
 			send := func(class string, waiting int64, header ...string) {
 				calls.Go(func() { // occupies the engine with a stream until the client disconnects
-					s := p.OpenStream(chatPath, p.Chat(endlessStream), header...)
+					s := p.OpenStream(chatPath, p.ChatRequest(endlessStream), header...)
 					s.Next()
 					served <- class
 					<-next
-					s.Leave()
+					s.Disconnect()
 				})
 				rig.WaitFor(t, rig.WaitTimeout, class+" waits at the engine", func() bool { return int64(p.Engines[0].Stats().Waiting) == waiting })
 			}
@@ -138,7 +138,7 @@ func TestEngineWithoutPriorities(t *testing.T) {
 			Engines: []sim.Options{{Profile: "vllm", Models: []string{"sim"}, Record: true}}, Key: "class: batch",
 			Upstream: fmt.Sprintf("priorities: %v", told),
 		})
-		r := p.Post(chatPath, p.Chat(""))
+		r := p.Post(chatPath, p.ChatRequest(""))
 		if told {
 			r.WantStatus(400)
 			continue

@@ -96,7 +96,7 @@ func TestStartWithoutConfig(t *testing.T) {
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 }
 
 // TestServe checks that, after SIGTERM, running streams finish, new streams are served during the
@@ -144,7 +144,7 @@ func TestServe(t *testing.T) {
 	if _, done := rig.StreamText(t, rig.ChatStream, events); !done {
 		t.Error("the stream was cut by the shutdown")
 	}
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 	if log := p.Err.String(); strings.Contains(log, rig.Canary) || strings.Contains(log, key) || !strings.Contains(log, `"draining"`) {
 		t.Errorf("the log:\n%s", log)
 	}
@@ -178,7 +178,7 @@ func TestDrainLimit(t *testing.T) {
 	s.Next()
 	p.Signal(syscall.SIGTERM)
 	wantErrorAtEnd(t, s)
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 	rig.WaitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
 	if !strings.Contains(p.Err.String(), `"drained"`) {
 		t.Errorf("the log:\n%s", p.Err)
@@ -201,7 +201,7 @@ func TestSecondSignal(t *testing.T) {
 			rig.WaitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.Err.String(), "draining") })
 			p.Signal(sig)
 			wantErrorAtEnd(t, s)
-			p.Exits(rig.WaitTimeout, code)
+			p.WantExit(rig.WaitTimeout, code)
 			if log := p.Err.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
 				t.Errorf("the log:\n%s", log)
 			} else if at := strings.LastIndexByte(strings.TrimSpace(log), '\n'); log[at+1] != '{' {
@@ -235,7 +235,7 @@ func TestSecondSignalIsSoon(t *testing.T) {
 		rig.WaitFor(t, rig.WaitTimeout, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
 		begun := rig.StartWatch()
 		p.Signal(syscall.SIGTERM)
-		p.Exits(rig.WaitTimeout, 143)
+		p.WantExit(rig.WaitTimeout, 143)
 		best = min(best, begun.Elapsed()-begun.MachineDelay())
 		var last rig.Event
 		for e, ok := s.Next(); ok; e, ok = s.Next() {
@@ -264,7 +264,7 @@ func TestSilentAdmin(t *testing.T) {
 	_ = admin.Dial()
 	_ = admin.Dial().Send("GET /met")
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 }
 
 // TestQuitSignal checks that SIGQUIT prints the goroutines, but no call content.
@@ -283,8 +283,8 @@ func checkSignalExit(t *testing.T, sig syscall.Signal, code int) {
 	path, key := writeConfig(t, engine, "drain: 20s")
 	p := rig.StartProcess(t, "serve", "-c", path)
 	e := &rig.Edge{T: t, Addr: p.WaitOutput(`serving http://(\S+)/v1`)[1], Key: key}
-	for _, w := range rig.StreamWays {
-		whole := e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
+	for _, w := range rig.StreamRequestTypes {
+		whole := e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
 		c := e.Dial()
 		_ = c.Send(whole)
 		if _, err := c.In.ReadString('\n'); err != nil {
@@ -292,9 +292,9 @@ func checkSignalExit(t *testing.T, sig syscall.Signal, code int) {
 		}
 		_ = e.Dial().Send(whole[:len(whole)-2])
 	}
-	rig.WaitFor(t, rig.WaitTimeout, "the streams run", func() bool { return engine.Stats().Running == len(rig.StreamWays) })
+	rig.WaitFor(t, rig.WaitTimeout, "the streams run", func() bool { return engine.Stats().Running == len(rig.StreamRequestTypes) })
 	p.Signal(sig)
-	p.Exits(rig.WaitTimeout, code)
+	p.WantExit(rig.WaitTimeout, code)
 	dump := p.Err.String()
 	if !strings.Contains(dump, "penstock/proxy/request/call.(*relay)") {
 		t.Errorf("no stacks: %.2000s", dump)
@@ -429,7 +429,7 @@ func TestKey(t *testing.T) {
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployments: [{ upstream: up-0, served: sim }] }]
 `})
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+key).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("other", ""), "Authorization: Bearer "+key).WantStatus(403)
 	for _, args := range [][]string{
 		{"--name", "two words"},
@@ -512,7 +512,7 @@ func TestHeapFloor(t *testing.T) {
 		p := rig.StartProgram(t, rig.Setup{Under: append([]string{"env"}, env...)})
 		work := func(n int) {
 			for range n {
-				p.Ask(rig.Chat, "").WantStatus(200)
+				p.SendRequest(rig.Chat, "").WantStatus(200)
 				p.MetricsText() // produces as much garbage as dozens of calls
 			}
 		}

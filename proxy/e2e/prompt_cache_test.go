@@ -95,7 +95,7 @@ models:
 `,
 	})
 	for range 3 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	}
 	said := func() int {
 		return strings.Count(p.Log.String(), "keys share the prompt cache of an engine that cannot keep them apart")

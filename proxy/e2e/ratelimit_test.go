@@ -88,7 +88,7 @@ func TestRateHeaders(t *testing.T) {
 	t.Run("pages", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Top: `cors: { origins: ["https://app.example.com"] }`})
-		r := p.Post(chatPath, p.Chat(""), "Origin: https://app.example.com").WantStatus(200)
+		r := p.Post(chatPath, p.ChatRequest(""), "Origin: https://app.example.com").WantStatus(200)
 		exposed := r.Header.Get("Access-Control-Expose-Headers")
 		for _, name := range []string{
 			"x-ratelimit-limit-requests", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", "anthropic-ratelimit-requests-limit",

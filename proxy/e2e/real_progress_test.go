@@ -114,7 +114,7 @@ models:
 		r := p.Post(chatPath, body).WantStatus(200)
 		took = time.Since(begun)
 		for _, ev := range r.Events() {
-			if rig.IsError(ev) {
+			if rig.IsErrorEvent(ev) {
 				t.Errorf("the long prompt: %s", ev.Data)
 			}
 			if strings.Contains(ev.Data, `"usage":{`) {

@@ -98,7 +98,7 @@ func (a *receivedPart) readEvent(t *testing.T, data string) (brings bool) {
 func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstream string)) (a receivedPart) {
 	t.Helper()
 	s := p.OpenStream(path, body)
-	defer s.Leave()
+	defer s.Disconnect()
 	pieces := 0
 	for e, ok := s.Next(); ok; e, ok = s.Next() {
 		if e.Data == "[DONE]" || !a.readEvent(t, e.Data) {

@@ -176,7 +176,7 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.StartProgram(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
-	p := &penstock{&rig.Local{Edge: program.Edge}}
+	p := &penstock{&rig.LocalEdge{Edge: program.Edge}}
 	rig.WaitFor(t, rig.WaitTimeout, "all upstreams up", func() bool { return p.realUp() == upstreams })
 	return p
 }
@@ -332,7 +332,7 @@ func TestRealKill(t *testing.T) {
 	if took := time.Since(killed); took > 2*time.Second {
 		t.Errorf("the client was told after %v", took)
 	}
-	(&rig.Reply{T: t, Status: res.StatusCode, Header: res.Header, Body: body.String(), Err: err}).WantBroken(rig.ChatStream, "upstream_bad_response")
+	(&rig.Reply{T: t, Status: res.StatusCode, Header: res.Header, Body: body.String(), Err: err}).WantBrokenStream(rig.ChatStream, "upstream_bad_response")
 	if l := p.realCall(t, res.Header); l.Outcome != "stream_broken" || l.Attempts != 1 {
 		t.Errorf("the log says %+v", l)
 	}

@@ -30,8 +30,8 @@ func TestWorkIsNotAskedForTwice(t *testing.T) {
 	}))
 	t.Cleanup(engine.Close)
 	p := start(t, rig.Setup{Fakes: []string{engine.URL}, Upstream: rig.QuietProbes})
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.Post(chatPath, p.Chat("")).WantStatus(502)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(502)
 	if n := asked.Load(); n != 2 {
 		t.Errorf("two requests, and the engine was asked %d times", n)
 	}

@@ -102,7 +102,7 @@ func TestTurnInCatalog(t *testing.T) {
 		t.Errorf("the catalog says that %d calls of the other model may come", y)
 	}
 	p.Post(chatPath, rig.ChatBody("y", "")).WantStatus(429)
-	held.Leave()
+	held.Disconnect()
 	rig.WaitFor(t, rig.WaitTimeout, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
@@ -122,7 +122,7 @@ func TestSleepingEngine(t *testing.T) {
 		begun := time.Now()
 		var calls sync.WaitGroup
 		for range 4 {
-			calls.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
+			calls.Go(func() { p.Post(chatPath, p.ChatRequest("")).WantStatus(200) })
 		}
 		calls.Wait()
 		t.Logf("awake after %v", time.Since(begun))

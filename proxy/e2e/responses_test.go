@@ -145,7 +145,7 @@ func TestResponses_Reasoning(t *testing.T) {
 		body := func(stream string) string {
 			return `{"model":"sim","stream":` + stream + `,"reasoning":{"effort":"high","summary":"auto"},"input":"` + rig.Canary + ` [[sim {\"reasoning\":20,\"text\":\"Seen.\"}]]"}`
 		}
-		chat := p.Post("/v1/chat/completions", p.Chat(`"sim":{"reasoning":20,"text":"Seen."}`)).WantStatus(200)
+		chat := p.Post("/v1/chat/completions", p.ChatRequest(`"sim":{"reasoning":20,"text":"Seen."}`)).WantStatus(200)
 		if !strings.Contains(chat.Body, `"`+member+`":"`) {
 			t.Fatalf("the engine does not reason: %s", chat.Body)
 		}
@@ -207,7 +207,7 @@ func TestResponses_Images(t *testing.T) {
 	p := start(t, rig.Setup{Engines: recordingEngine(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
-		url := rig.Picture("png")
+		url := rig.PictureDataURL("png")
 		image := func() *responses.ResponseInputImageParam {
 			return &responses.ResponseInputImageParam{ImageURL: openai.String(url), Detail: "low"}
 		}
@@ -322,7 +322,7 @@ func TestResponses_Errors(t *testing.T) {
 	check("not served here", 400, invalid, "unsupported_parameter", "model", option.WithJSONSet("model", "no-responses"))
 	check("no key", 401, "authentication_error", "invalid_api_key", "", option.WithHeaderDel("Authorization"))
 	check("not this endpoint", 403, "permission_error", "operation_not_allowed", "", option.WithAPIKey(chatOnly))
-	release := p.hold(1, p.Chat(endlessStream))
+	release := p.hold(1, p.ChatRequest(endlessStream))
 	check("full", 429, "rate_limit_error", "capacity_full", "")
 	release()
 	rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })

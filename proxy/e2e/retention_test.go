@@ -164,8 +164,8 @@ func (p *penstock) callWithFaults(t *testing.T) (shown string) {
 	for _, e := range p.Engines {
 		e.SetFault()
 	}
-	see(p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+retentionWord))
-	see(p.Post(chatPath+"?api_key="+retentionWord, p.Chat("")))
+	see(p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+retentionWord))
+	see(p.Post(chatPath+"?api_key="+retentionWord, p.ChatRequest("")))
 	see(p.Do("GET", "/v1/models/"+retentionWord, ""))
 	see(p.Do("GET", "/"+retentionWord+"?"+retentionWord+"="+retentionWord, ""))
 	res := p.adminDo("GET", "/"+retentionWord, "", rig.AdminToken)
@@ -178,9 +178,10 @@ func (p *penstock) callWithFaults(t *testing.T) (shown string) {
 	rig.WaitFor(t, rig.WaitTimeout, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
 	// send them again, because refusals in the meantime may have displaced these calls
 	see(p.Post(chatPath, rig.ChatBody(retentionWord, "")))
-	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endlessStream), rig.Canary, retentionWord, 1)) // the client leaves before the end
+	// The client leaves before the end.
+	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endlessStream), rig.Canary, retentionWord, 1))
 	s.Next()
-	s.Leave()
+	s.Disconnect()
 	return b.String()
 }
 
@@ -195,7 +196,7 @@ func wantNothingKept(t *testing.T, what, text string) {
 // were empty.
 func wantRows(t *testing.T, text []byte) {
 	t.Helper()
-	for _, word := range []string{`"state": "` + status.StateDone, `"state": "` + status.StateFailed, `"code": "model_not_found"`, `"generated_tokens"`} {
+	for _, word := range []string{`"state": "` + status.CallDone, `"state": "` + status.CallFailed, `"code": "model_not_found"`, `"generated_tokens"`} {
 		if !bytes.Contains(text, []byte(word)) {
 			t.Errorf("the status does not show %s: the test has not reached what it is about", word)
 		}

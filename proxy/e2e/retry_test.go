@@ -64,7 +64,7 @@ func TestUnreachableSaysHow(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, rig.Setup{Upstream: rig.QuietProbes})
 			failNewConns(p.Engines[0], c.fault)
-			if e := p.Post(chatPath, p.Chat("")).WantError(502, "api_error", "upstream_unreachable"); e.Message != c.message {
+			if e := p.Post(chatPath, p.ChatRequest("")).WantError(502, "api_error", "upstream_unreachable"); e.Message != c.message {
 				t.Errorf("the client is told %q, want %q", e.Message, c.message)
 			}
 			want := fmt.Sprintf(`"code":"upstream_unreachable","cause":%q`, c.reason)
@@ -84,7 +84,7 @@ func failNewConns(e *sim.Engine, fault string) {
 func TestRetryTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range retryTable {
-		s := rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}
+		s := rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}
 		if row.fault == "blackhole" {
 			s.Timeouts = "first_event: 2s, answer: 2s" // enough for a working engine, even on a busy machine
 		}
@@ -133,9 +133,9 @@ func TestRetryFindsNoRoom(t *testing.T) {
 	}{{"status=429;retry-after=4", 429}, {"status=503;retry-after=4", 503}, {"status=502", 502}, {"reset-before", 502}} {
 		t.Run("full/"+row.fault, func(t *testing.T) {
 			t.Parallel()
-			both(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, " + rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
-				held := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":50}`))
-				defer held.Leave()
+			both(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: "concurrency: 1, " + rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
+				held := p.OpenStream(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":1000,"delay_ms":50}`))
+				defer held.Disconnect()
 				held.Next()
 				for _, e := range p.Engines {
 					if e.Stats().Running == 0 {
@@ -164,7 +164,7 @@ func TestRetryFindsNoRoom(t *testing.T) {
 // TestRetryOnce checks that a call tries only two of many unreachable engines.
 func TestRetryOnce(t *testing.T) {
 	t.Parallel()
-	both(t, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
+	both(t, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
 		for _, e := range p.Engines {
 			e.Unlisten()
 			e.DropConns(1, false)
@@ -180,7 +180,7 @@ func TestRetryOnce(t *testing.T) {
 // connection may have just died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
-	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
+	both(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
 		// The engine answers a request, and closes the connection when it receives the next one.
 		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"})
 		for range 4 {
@@ -222,7 +222,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 			for _, e := range p.Engines {
 				e.SetFault(sim.Fault{Spec: c.fault})
 			}
-			p.Post(chatPath, p.Chat("")).WantStatus(c.status)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(c.status)
 			if n := p.Metric("penstock_upstream_attempts_total"); n != c.sends {
 				t.Errorf("%v tries, want %v", n, c.sends)
 			}
@@ -248,7 +248,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-	r := p.Post(chatPath, p.Chat(""))
+	r := p.Post(chatPath, p.ChatRequest(""))
 	if e := r.WantError(400, "invalid_request_error", "rejected_by_engine"); !strings.Contains(e.Message, "temperature is too warm") || strings.Contains(r.Body, rig.Canary) {
 		t.Errorf("the client reads %.300q", r.Body)
 	}

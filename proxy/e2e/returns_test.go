@@ -46,7 +46,8 @@ func TestReturningEngineGetsCalls(t *testing.T) {
 			rig.WaitFor(t, rig.WaitTimeout, "it is up", func() bool { return p.Upstream("up-0").State == "up" })
 			watch := rig.StartWatch()
 			for first, all := calls(20); 4*first < all; first, all = calls(20) {
-				if took := watch.Elapsed(); took > 30*time.Second+watch.MachineDelay() { // this usually takes about four seconds
+				// This usually takes about four seconds.
+				if took := watch.Elapsed(); took > 30*time.Second+watch.MachineDelay() {
 					t.Fatalf("%d of %d calls after %v", first, all, took)
 				}
 			}

@@ -73,7 +73,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	p := start(t, rig.Setup{Top: top, Keys: line[0] + line[1], Lookup: r.lookup, Forgets: true})
 	var streams []*rig.Stream
 	for _, key := range plain {
-		s := p.OpenStream(chatPath, p.Chat(endlessStream), key)
+		s := p.OpenStream(chatPath, p.ChatRequest(endlessStream), key)
 		s.Next()
 		streams = append(streams, s)
 	}
@@ -83,7 +83,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 		t.Helper()
 		asked := time.Now()
 		p.RequestReload()
-		rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return p.Post(chatPath, p.Chat(""), plain[i]).Status == 401 })
+		rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return p.Post(chatPath, p.ChatRequest(""), plain[i]).Status == 401 })
 		for ok := true; ok; {
 			_, ok = streams[i].Next()
 		}
@@ -92,7 +92,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 		if p.LastReload() != nil {
 			t.Fatal("the names do not hang any more: this shows nothing")
 		}
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	}
 	p.SetNextConfig(next)
 	revoked(0)
@@ -104,9 +104,9 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
 	for _, key := range plain { // the older reload must not restore these keys
-		p.Post(chatPath, p.Chat(""), key).WantStatus(401)
+		p.Post(chatPath, p.ChatRequest(""), key).WantStatus(401)
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	if l := p.LastReload(); !l.OK || l.KeysInForce {
 		t.Errorf("the last reload says %+v", l)
 	}
@@ -124,7 +124,7 @@ func TestKeysOfARefusedReload(t *testing.T) {
 	base := rig.Setup{Keys: fmt.Sprintf("- { id: second, hash: %q }\n", hash)}
 	base.Forgets = true
 	p := start(t, base)
-	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), second).WantStatus(200)
 	bad := rig.Setup{Config: `
 timeouts: { linger: 0s, drain: 5s }
 keys: [{ id: tester, hash: "{{hash}}", limits: { concurrency: 3 } }]
@@ -137,7 +137,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	if !strings.Contains(dry.Body, `"keys_in_force": true`) {
 		t.Errorf("a dry run does not say that keys would be in force: %s", dry.Body)
 	}
-	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), second).WantStatus(200)
 
 	answer := p.Fetch("POST", p.Admin+"/-/reload").WantStatus(422)
 	if !strings.Contains(answer.Body, `"keys_in_force": true`) || !strings.Contains(answer.Body, "without a slot") {
@@ -146,8 +146,8 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	if l := p.LastReload(); l.OK || !l.KeysInForce || l.Version != 1 || strings.Join(l.Changes, ",") == "" {
 		t.Errorf("the last reload: %+v", l)
 	}
-	p.Post(chatPath, p.Chat(""), second).WantStatus(401)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), second).WantStatus(401)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	if s := p.Status(); s.Version != 1 || s.Verdict.Level != "degraded" || !strings.Contains(s.Verdict.Text, "its keys are in force, its models are not") || len(s.Upstreams) != 1 || s.Upstreams[0].Name != "up-0" {
 		t.Errorf("the status: %+v", s)
 	}
@@ -171,7 +171,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		t.Errorf("with force: %+v", l)
 	}
 	p.Reload(base)
-	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), second).WantStatus(200)
 }
 
 // TestDryRunLeavesKeys checks that a dry run reports key changes without applying them.
@@ -187,7 +187,7 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	if r := p.Fetch("POST", p.Admin+"/-/reload?dry_run=true").WantStatus(200); !strings.Contains(r.Body, "keys[second]") {
 		t.Errorf("a dry run says: %s", r.Body)
 	}
-	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), second).WantStatus(200)
 	if l := p.LastReload(); l != nil {
 		t.Errorf("a dry run is the last reload: %+v", l)
 	}
@@ -204,7 +204,7 @@ func TestStartWhileNamesHang(t *testing.T) {
 	if asked, _, peak := r.state(); peak < 4 {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
-	rig.WaitFor(t, rig.WaitTimeout, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the model is served", func() bool { return p.Post(chatPath, p.ChatRequest("")).Status == 200 })
 }
 
 // TestRefusedReloadGrantsNothing checks that a right that a rejected file grants to a model does
@@ -231,7 +231,8 @@ models:
 	}
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed access takes effect immediately
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)  // widened access to a different model does not
-	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200) // widened access to the same model takes effect immediately
+	// Widened access to the same model takes effect immediately.
+	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200)
 	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(200)
 }

@@ -96,7 +96,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	// The answers have different sizes. Otherwise, slots of an engine that are filled at the same
 	// time would always become free at the same time.
 	stop := p.runClients(4*slots+12, func(client, turn int) string {
-		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
+		return p.ChatRequest(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
 	work := func() (done [4]float64, all float64) {
 		for i, e := range p.Engines {
@@ -158,7 +158,7 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 				p := start(t, rig.Setup{Engines: []sim.Options{good, good, good, good}, Upstream: rig.QuietProbes, Model: "policy: " + policy})
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				begun := time.Now()
-				stop := p.runClients(8, func(int, int) string { return p.Chat(`"sim":{"tokens":3}`) })
+				stop := p.runClients(8, func(int, int) string { return p.ChatRequest(`"sim":{"tokens":3}`) })
 				requests := func() (all int64) {
 					for _, e := range p.Engines {
 						all += e.Stats().Requests
@@ -173,7 +173,8 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 				count := stop()
 				bad, all := p.Engines[0].Stats().Requests, requests()
 				t.Logf("%d of %d requests, answers %v", bad, all, count)
-				trials := int64(time.Since(begun) / time.Second) // breaker trials at the engine, at most one per second
+				// Breaker trials at the engine, at most one per second.
+				trials := int64(time.Since(begun) / time.Second)
 				if all < 100 || (bad-trials)*20 > all {
 					t.Errorf("the failing engine got %d of %d requests", bad, all)
 				}

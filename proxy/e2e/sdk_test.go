@@ -207,7 +207,7 @@ func TestSDK_Vision(t *testing.T) {
 	p := start(t, rig.Setup{Engines: recordingEngine(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
 	client := p.sdk()
 	for _, format := range []string{"png", "jpeg"} {
-		url := rig.Picture(format)
+		url := rig.PictureDataURL(format)
 		_, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
 			Model: "sim",
 			Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
@@ -275,7 +275,7 @@ func TestSDK_Errors(t *testing.T) {
 	check("not this model", bad(option.WithAPIKey(narrow)), 403, "permission_error", "model_not_allowed", "model")
 	check("no such model", bad(option.WithJSONSet("model", "nothing")), 404, "not_found_error", "model_not_found", "model")
 	check("too large", bad(option.WithJSONSet("user", strings.Repeat("x", 100<<10))), 413, "request_too_large", "request_too_large", "")
-	release := p.hold(1, p.Chat(endlessStream))
+	release := p.hold(1, p.ChatRequest(endlessStream))
 	check("full", bad(), 429, "rate_limit_error", "capacity_full", "")
 	release()
 	rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
@@ -334,7 +334,7 @@ func TestSDK_Cancel(t *testing.T) {
 				p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 1}}, Upstream: rig.QuietProbes + ", concurrency: 4"})
 				e := p.Engines[0]
 				if phase == "queued" {
-					defer p.hold(1, p.Chat(endlessStream))()
+					defer p.hold(1, p.ChatRequest(endlessStream))()
 				}
 				e.SetFault(sim.Fault{Spec: c.fault})
 				ctx, cancel := context.WithCancel(context.Background())

@@ -32,9 +32,9 @@ func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
 	begun := time.Now()
-	release := a.hold(1, a.Chat(endlessStream))
-	more := b.hold(1, b.Chat(endlessStream))
-	if r := b.Post(chatPath, b.Chat("")).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+	release := a.hold(1, a.ChatRequest(endlessStream))
+	more := b.hold(1, b.ChatRequest(endlessStream))
+	if r := b.Post(chatPath, b.ChatRequest("")).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
 		t.Errorf("answer = %s, want 2 concurrent requests", r.Body)
 	}
 	release()
@@ -44,7 +44,7 @@ func TestSharedLimits(t *testing.T) {
 	served := 3
 	for i, refused := 0, 0; refused < 2; i++ { // until both edges have refused a call
 		edge := []*penstock{a, b}[i%2]
-		r := edge.Post(chatPath, edge.Chat(""))
+		r := edge.Post(chatPath, edge.ChatRequest(""))
 		if r.Status == 200 {
 			served, refused = served+1, 0
 			continue
@@ -77,11 +77,11 @@ func TestStoreLost(t *testing.T) {
 			t.Parallel()
 			store := miniredis.RunT(t)
 			a, b := sharedFleet(t, store.Addr(), lost, "{ requests_per_minute: 600 }")
-			a.Post(chatPath, a.Chat("")).WantStatus(200)
+			a.Post(chatPath, a.ChatRequest("")).WantStatus(200)
 			store.Close()
 			rig.WaitFor(t, 10*time.Second, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
 			for _, edge := range []*penstock{a, b} { // b sees the key for the first time
-				if r := edge.Post(chatPath, edge.Chat("")).WantStatus(status); status == 503 && !strings.Contains(r.Body, "limits_unavailable") {
+				if r := edge.Post(chatPath, edge.ChatRequest("")).WantStatus(status); status == 503 && !strings.Contains(r.Body, "limits_unavailable") {
 					t.Errorf("answer = %s, want limits_unavailable", r.Body)
 				}
 			}
@@ -89,7 +89,7 @@ func TestStoreLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			rig.WaitFor(t, 10*time.Second, "the store is found again", func() bool { return a.Metric("penstock_fleet_store_up") == 1 })
-			a.Post(chatPath, a.Chat("")).WantStatus(200)
+			a.Post(chatPath, a.ChatRequest("")).WantStatus(200)
 		})
 	}
 }

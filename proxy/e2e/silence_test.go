@@ -135,9 +135,9 @@ func TestResponses_Silence(t *testing.T) {
 func TestResponses_SilenceInQueue(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 60s }", Stream: soonAlive})
-	release := p.hold(1, p.Chat(endlessStream))
+	release := p.hold(1, p.ChatRequest(endlessStream))
 	s := p.OpenStream("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+`"}`)
-	defer s.Leave()
+	defer s.Disconnect()
 	for n, alive := 0, 0; ; n++ {
 		e, ok := s.Next()
 		if !ok {

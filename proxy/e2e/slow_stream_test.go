@@ -14,7 +14,7 @@ func TestSlowStream(t *testing.T) {
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes, Engines: []sim.Options{{MaxModelLen: 1 << 20}}})
 	way := rig.Chat
 	way.Stream = true
-	body := way.Body("sim", rig.Prompt, `"tokens":30000`)
+	body := way.RequestBody("sim", rig.Prompt, `"tokens":30000`)
 	want, whole := rig.StreamText(t, way, p.Post(way.Path, body).WantStatus(200).Events())
 	if !whole || len(want) < 30_000 {
 		t.Fatalf("the first stream has %d bytes, whole: %v", len(want), whole)
@@ -24,7 +24,7 @@ func TestSlowStream(t *testing.T) {
 		sent := p.Engines[0].Stats().Tokens
 		_ = c.Send(p.RequestBytes(way.Path, body))
 		rig.WaitFor(t, rig.WaitTimeout, "the stream runs", func() bool { return p.Engines[0].Stats().Tokens > sent+1000 })
-		got, whole := rig.StreamText(t, way, c.Reply("POST").WantStatus(200).Events())
+		got, whole := rig.StreamText(t, way, c.ReadReply("POST").WantStatus(200).Events())
 		if got != want || !whole {
 			t.Errorf("%d bytes, whole: %v; want %d bytes", len(got), whole, len(want))
 		}

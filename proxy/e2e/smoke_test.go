@@ -10,8 +10,8 @@ import (
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
-	p.Post("/v1/chat/completions", p.Chat("")).WantStatus(200)
-	text, done := rig.StreamText(t, rig.ChatStream, p.Post("/v1/chat/completions", p.Chat(`"stream":true`)).WantStatus(200).Events())
+	p.Post("/v1/chat/completions", p.ChatRequest("")).WantStatus(200)
+	text, done := rig.StreamText(t, rig.ChatStream, p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true`)).WantStatus(200).Events())
 	if text == "" || !done {
 		t.Errorf("streamed %q, done %v", text, done)
 	}

@@ -88,7 +88,8 @@ type speechEvent struct {
 // the requested format.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
-	for profile, formats := range map[string]map[string]bool{ // true if the engine can send events for the format
+	// True if the engine can send events for the format.
+	for profile, formats := range map[string]map[string]bool{
 		"openai": {"wav": false, "pcm": false, "mp3": false},
 		"kokoro": {"wav": false, "mp3": false},
 		"vllm":   {"": false, "wav": false, "pcm": true, "mp3": false},
@@ -151,7 +152,7 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask := func(body string) *rig.Reply {
 		c := p.Dial()
 		_ = c.Send(strings.Replace(p.RequestBytes(speech, body), "HTTP/1.1", "HTTP/1.0", 1))
-		return c.Reply("POST")
+		return c.ReadReply("POST")
 	}
 	const events, sound = `{"model":"voice","input":"one two three","stream_format":"sse"}`, `{"model":"voice","input":"one two three"}`
 	r := ask(events).WantStatus(200)
@@ -239,7 +240,7 @@ func TestSpeech_OldClient(t *testing.T) {
 	c := p.Dial()
 	body := `{"model":"voice","input":"one two"}`
 	_ = c.Send(strings.Replace(p.RequestHead("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
-	r := c.Reply("POST").WantStatus(200)
+	r := c.ReadReply("POST").WantStatus(200)
 	if r.Header.Get("Content-Length") != fmt.Sprint(len(r.Body)) || len(r.Body) < 100 {
 		t.Errorf("%d bytes, header %v", len(r.Body), r.Header)
 	}

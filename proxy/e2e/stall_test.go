@@ -33,7 +33,7 @@ func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	var warm sync.WaitGroup
 	for range 4 {
 		warm.Go(func() {
-			p.Post("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":120,"sim":{"tokens":100}`)).WantStatus(200)
+			p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true,"max_tokens":120,"sim":{"tokens":100}`)).WantStatus(200)
 		})
 	}
 	warm.Wait()
@@ -43,7 +43,7 @@ func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 // stallEngine makes the first engine stall.
 func stallEngine(p *penstock) {
 	stop, _ := sim.ParseAction("stall=1h")
-	p.Engines[0].Do(stop)
+	p.Engines[0].PerformAction(stop)
 }
 
 // resumeEngine makes the first engine continue.
@@ -56,10 +56,10 @@ func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
 	const tokens = `"max_tokens":64,"sim":{"tokens":40}`
-	begun := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
+	begun := p.OpenStream("/v1/chat/completions", p.ChatRequest(`"stream":true,`+tokens))
 	if p.Engines[1].Stats().Running > 0 { // the call went to the other engine
-		begun.Leave()
-		begun = p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
+		begun.Disconnect()
+		begun = p.OpenStream("/v1/chat/completions", p.ChatRequest(`"stream":true,`+tokens))
 	}
 	for range 3 {
 		if _, ok := begun.Next(); !ok {
@@ -68,15 +68,15 @@ func TestStalledEngine(t *testing.T) {
 	}
 	stallEngine(p)
 	at := rig.StartWatch()
-	for _, w := range rig.StreamWays {
+	for _, w := range rig.StreamRequestTypes {
 		calls.Go(func() {
-			if r := p.AskPrompt(w, "hi", `"tokens":40`); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+			if r := p.SendPrompt(w, "hi", `"tokens":40`); r.Status != 200 || rig.IsErrorEvent(r.Events()[len(r.Events())-1]) {
 				t.Errorf("%s: answer = %d %s, want 200 without an error", w, r.Status, r.Body)
 			}
 		})
 	}
-	for _, w := range rig.UnstreamedWays {
-		calls.Go(func() { p.AskPrompt(w, "hi", `"tokens":40`).WantStatus(200) })
+	for _, w := range rig.UnstreamedRequestTypes {
+		calls.Go(func() { p.SendPrompt(w, "hi", `"tokens":40`).WantStatus(200) })
 	}
 	took := rig.WaitFor(t, stallTime, "the engine is out", func() bool { return p.Upstream("up-0").State == "stalled" })
 	t.Logf("out after %v", took.Round(time.Second))
@@ -88,14 +88,14 @@ func TestStalledEngine(t *testing.T) {
 		t.Error("no call was moved")
 	}
 	for range 4 {
-		p.Post("/v1/chat/completions", p.Chat(tokens)).WantStatus(200).WantWithin(10 * time.Second)
+		p.Post("/v1/chat/completions", p.ChatRequest(tokens)).WantStatus(200).WantWithin(10 * time.Second)
 	}
 	if n := p.Metric("penstock_retries_total"); n != 0 {
 		t.Errorf("%v retries: moves are apart from them", n)
 	}
 	resumeEngine(p)
 	for ev, ok := begun.Next(); ok; ev, ok = begun.Next() {
-		if rig.IsError(ev) {
+		if rig.IsErrorEvent(ev) {
 			t.Errorf("the answer that had begun: %s", ev.Data)
 		}
 	}
@@ -110,7 +110,7 @@ func TestLastEngineStays(t *testing.T) {
 	rig.WaitFor(t, stallTime, "the other engine is down", func() bool { return p.Upstream("up-1").State == "down" })
 	stallEngine(p)
 	done := make(chan *rig.Reply, 1)
-	go func() { done <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
+	go func() { done <- p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true,"sim":{"tokens":5}`)) }()
 	for end := time.Now().Add(stallTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
 			t.Fatalf("up-0 = %+v, want up with a closed breaker", u)
@@ -139,7 +139,7 @@ func TestSilentAndWorking(t *testing.T) {
 			var calls sync.WaitGroup
 			for i := range 6 {
 				calls.Go(func() {
-					body := p.Chat(more + fmt.Sprintf(`"stream":%v,"sim":{"fault":%q}`, i%2 == 0, fault))
+					body := p.ChatRequest(more + fmt.Sprintf(`"stream":%v,"sim":{"fault":%q}`, i%2 == 0, fault))
 					body = strings.Replace(body, rig.Prompt, prompt, 1)
 					if i%2 != 0 && strings.HasPrefix(fault, "buffered") {
 						return // this fault affects only streams
@@ -175,14 +175,14 @@ func TestLostCall(t *testing.T) {
 	var busy sync.WaitGroup
 	for range 6 {
 		busy.Go(func() {
-			p.Post("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":900,"sim":{"tokens":800}`)).WantStatus(200)
+			p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true,"max_tokens":900,"sim":{"tokens":800}`)).WantStatus(200)
 		})
 	}
 	rig.WaitFor(t, stallTime, "the engines are busy", func() bool {
 		return p.Engines[0].Stats().Running == 3 && p.Engines[1].Stats().Running == 3
 	})
 	at := rig.StartWatch()
-	r := p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"fault":"lost-after=3"}`)).WantStatus(200)
+	r := p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true,"sim":{"fault":"lost-after=3"}`)).WantStatus(200)
 	if d := at.Elapsed(); !strings.Contains(r.Body, "generation_timeout") || d < 10*time.Second || d > stallTime+5*time.Second+at.MachineDelay() {
 		t.Errorf("after %v: %s", d, r.Body)
 	}
@@ -196,7 +196,7 @@ func TestSlowHealth(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 64 {
 		calls.Go(func() {
-			p.Post("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":400,"sim":{"tokens":300}`)).WantStatus(200)
+			p.Post("/v1/chat/completions", p.ChatRequest(`"stream":true,"max_tokens":400,"sim":{"tokens":300}`)).WantStatus(200)
 		})
 	}
 	answers := func() bool { return p.Engines[0].Stats().Running > 0 }

@@ -107,7 +107,7 @@ func TestStatePage(t *testing.T) {
 	var s state
 	var text string
 	rig.WaitFor(t, rig.WaitTimeout, "three targets are out", func() bool {
-		p.Post(chatPath, p.Chat(""))
+		p.Post(chatPath, p.ChatRequest(""))
 		p.Post(chatPath, rig.ChatBody("only", ""))
 		s, text = p.state() // the breaker may be half-open a second later
 		return s.Upstreams[3].ReportFresh && s.targetReason("up-0") != "" && s.targetReason("up-1") != "" && s.targetReason("up-2") != "" && s.targetReason("up-3") == ""
@@ -181,7 +181,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	calls := func(n int) (toFirst, toSecond int64) {
 		a, b := first.Stats().Requests, second.Stats().Requests
 		for range n {
-			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		}
 		return first.Stats().Requests - a, second.Stats().Requests - b
 	}
@@ -223,7 +223,7 @@ func TestGhosts(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.Chat(`"sim":{"tokens":120}`))
+			res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.ChatRequest(`"sim":{"tokens":120}`))
 			if err == nil {
 				res.Body.Close()
 			}
@@ -257,8 +257,8 @@ func TestGhosts(t *testing.T) {
 	if m[`penstock_upstream_ghosts{upstream="up-0"}`] != 3 || m[`penstock_upstream_limit{upstream="up-0",pool="text"}`] != 1 {
 		t.Errorf("ghosts %v, limit %v", m[`penstock_upstream_ghosts{upstream="up-0"}`], m[`penstock_upstream_limit{upstream="up-0",pool="text"}`])
 	}
-	release := p.hold(1, p.Chat(endlessStream))
-	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
+	release := p.hold(1, p.ChatRequest(endlessStream))
+	p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "capacity_full")
 	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
 	}
@@ -266,7 +266,7 @@ func TestGhosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Engines[0].Do(hurry)
+	p.Engines[0].PerformAction(hurry)
 	rig.WaitFor(t, rig.WaitTimeout, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
 	release()
 }

@@ -130,9 +130,9 @@ func TestModeNeedsAToken(t *testing.T) {
 // calls, and that an upstream in maintenance is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
+	p := start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
 	seen := func(i int) int64 { return p.Engines[i].Stats().Requests }
-	s := p.OpenStream(chatPath, p.Chat(endlessStream))
+	s := p.OpenStream(chatPath, p.ChatRequest(endlessStream))
 	s.Next()
 	held := 0
 	if p.Engines[1].Stats().Running == 1 {
@@ -144,7 +144,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	}
 	before := seen(held)
 	for range 6 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	}
 	if seen(held) != before {
 		t.Error("a drained upstream got a call")
@@ -152,7 +152,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if _, ok := s.Next(); !ok {
 		t.Error("the running stream was cut")
 	}
-	s.Leave()
+	s.Disconnect()
 	if p.mode(name, "maintenance", rig.AdminToken) != 303 {
 		t.Fatal("maintenance")
 	}
@@ -184,7 +184,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 		t.Fatalf("mode ready = %d, want 200", res.StatusCode)
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "it is used again", func() bool {
-		p.Post(chatPath, p.Chat("")).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 		return seen(held) > before
 	})
 }
@@ -230,7 +230,7 @@ func TestStatusEvents(t *testing.T) {
 	if first := next(); len(first) != len(status.Sections) || !strings.Contains(first["verdict"], "Healthy") {
 		t.Errorf("the first event has %d sections: %s", len(first), first["verdict"])
 	}
-	s := p.OpenStream(chatPath, p.Chat(endlessStream))
+	s := p.OpenStream(chatPath, p.ChatRequest(endlessStream))
 	s.Next()
 	full, streaming := false, false // each change is sent only once
 	rig.WaitFor(t, rig.WaitTimeout, "the model is shown as full and the call as streaming", func() bool {
@@ -238,7 +238,7 @@ func TestStatusEvents(t *testing.T) {
 		full, streaming = full || strings.Contains(e["models"], "full"), streaming || strings.Contains(e["calls"], "▸▸▸ streaming")
 		return full && streaming
 	})
-	s.Leave()
+	s.Disconnect()
 	rig.WaitFor(t, rig.WaitTimeout, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
 }
 

@@ -47,7 +47,7 @@ func TestKeysInTheStore(t *testing.T) {
 	b := start(t, setup)
 	key := "Authorization: Bearer " + keyCommand(t, store.Addr(), "new", "--name", "guest", "--limits", "concurrency=2", "--models", "sim")
 	for _, edge := range []*penstock{a, b} {
-		rig.WaitFor(t, rig.WaitTimeout, "the key is known", func() bool { return edge.Post(chatPath, edge.Chat(""), key).Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "the key is known", func() bool { return edge.Post(chatPath, edge.ChatRequest(""), key).Status == 200 })
 		if n := edge.Metric("penstock_fleet_keys"); n != 1 {
 			t.Errorf("%v keys are shown", n)
 		}
@@ -55,10 +55,10 @@ func TestKeysInTheStore(t *testing.T) {
 	if line := keyCommand(t, store.Addr(), "list"); line != "guest  in force  models sim" {
 		t.Errorf("the list: %q", line)
 	}
-	first, second := a.OpenStream(chatPath, a.Chat(endlessStream), key), b.OpenStream(chatPath, b.Chat(endlessStream), key)
+	first, second := a.OpenStream(chatPath, a.ChatRequest(endlessStream), key), b.OpenStream(chatPath, b.ChatRequest(endlessStream), key)
 	first.Next()
 	second.Next()
-	if r := a.Post(chatPath, a.Chat(""), key).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+	if r := a.Post(chatPath, a.ChatRequest(""), key).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
 		t.Errorf("a third call of the key: %s", r.Body)
 	}
 	keyCommand(t, store.Addr(), "revoke", "guest")
@@ -68,21 +68,21 @@ func TestKeysInTheStore(t *testing.T) {
 		}
 	}
 	for _, edge := range []*penstock{a, b} {
-		edge.Post(chatPath, edge.Chat(""), key).WantStatus(401)
-		edge.Post(chatPath, edge.Chat("")).WantStatus(200) // the key in the file still works
+		edge.Post(chatPath, edge.ChatRequest(""), key).WantStatus(401)
+		edge.Post(chatPath, edge.ChatRequest("")).WantStatus(200) // the key in the file still works
 	}
 	setup.Fakes = nil
 	setup.Top += "\nstrict: true"
 	a.Reload(setup)
-	a.Post(chatPath, a.Chat(""), key).WantStatus(401)
+	a.Post(chatPath, a.ChatRequest(""), key).WantStatus(401)
 	again := "Authorization: Bearer " + keyCommand(t, store.Addr(), "new", "--name", "guest")
-	rig.WaitFor(t, rig.WaitTimeout, "the new key of the id is known", func() bool { return a.Post(chatPath, a.Chat(""), again).Status == 200 })
-	a.Post(chatPath, a.Chat(""), key).WantStatus(401)
+	rig.WaitFor(t, rig.WaitTimeout, "the new key of the id is known", func() bool { return a.Post(chatPath, a.ChatRequest(""), again).Status == 200 })
+	a.Post(chatPath, a.ChatRequest(""), key).WantStatus(401)
 	a.Reload(rig.Setup{Top: strings.TrimSuffix(setup.Top, "\nstrict: true")})
-	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // keys in the store survive a reload
+	a.Post(chatPath, a.ChatRequest(""), again).WantStatus(200) // keys in the store survive a reload
 	store.Close()
 	rig.WaitFor(t, rig.WaitTimeout, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
-	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the last known keys stay valid
+	a.Post(chatPath, a.ChatRequest(""), again).WantStatus(200) // the last known keys stay valid
 	if text := a.Log.String() + b.Log.String(); strings.Contains(text, storeSecret) || strings.Contains(text, strings.TrimPrefix(key, "Authorization: Bearer ")) {
 		t.Error("the log has the secret or a key")
 	}
@@ -98,23 +98,23 @@ func TestStartWithoutTheStore(t *testing.T) {
 	key := "Authorization: Bearer " + keyCommand(t, address, "new", "--name", "guest")
 	cached := rig.Setup{Top: storeKeys(address, fmt.Sprintf(", store: cached, cache: %q", copyFile))}
 	first := start(t, cached)
-	rig.WaitFor(t, rig.WaitTimeout, "the key is known", func() bool { return first.Post(chatPath, first.Chat(""), key).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the key is known", func() bool { return first.Post(chatPath, first.ChatRequest(""), key).Status == 200 })
 	rig.WaitFor(t, rig.WaitTimeout, "the copy is written", func() bool { _, err := os.Stat(copyFile); return err == nil })
 	store.Close()
 	second := start(t, cached)
-	second.Post(chatPath, second.Chat(""), key).WantStatus(200)
+	second.Post(chatPath, second.ChatRequest(""), key).WantStatus(200)
 	waits := start(t, rig.Setup{Top: storeKeys(address, "")})
 	if r := waits.Fetch("GET", waits.Admin+"/-/ready").WantStatus(503); !strings.Contains(r.Body, `"starting"`) || !strings.Contains(r.Body, "have not been read") {
 		t.Errorf("answer = %s, want starting and unread keys", r.Body)
 	}
-	for _, w := range rig.TextWays {
-		waits.Post(w.Path, w.Body("sim", "hello", ""), key).WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "keys_unavailable", After: "1"})
+	for _, w := range rig.TextRequestTypes {
+		waits.Post(w.Path, w.RequestBody("sim", "hello", ""), key).WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "keys_unavailable", After: "1"})
 	}
 	waits.Get("/v1/models", key).WantError(503, "api_error", "keys_unavailable")
-	waits.Post(chatPath, waits.Chat("")).WantStatus(200) // the key in the file works
+	waits.Post(chatPath, waits.ChatRequest("")).WantStatus(200) // the key in the file works
 	if err := store.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "the edge is ready", func() bool { return waits.Fetch("GET", waits.Admin+"/-/ready").Status == 200 })
-	waits.Post(chatPath, waits.Chat(""), key).WantStatus(200)
+	waits.Post(chatPath, waits.ChatRequest(""), key).WantStatus(200)
 }

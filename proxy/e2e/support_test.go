@@ -72,7 +72,7 @@ func TestSupportBundle(t *testing.T) {
 			"ledger: { path: usage.ledger, export: [{ file: usage.jsonl }, { url: \"http://127.0.0.1:1/CANARY-hook\", token: CANARY-billing-token }] }",
 		Files: map[string]string{"seal.key": "Q0FOQVJZLXNlYWwtMDEyMzQ1Njc4OWFiY2RlZmdoaWo=\n"},
 	})
-	chat := p.Chat(`"user": "CANARY-user", "metadata": {"user_id": "CANARY-metadata"}, "tools": [{"type":"function","function":{"name":"CANARY-tool","parameters":{}}}]`)
+	chat := p.ChatRequest(`"user": "CANARY-user", "metadata": {"user_id": "CANARY-metadata"}, "tools": [{"type":"function","function":{"name":"CANARY-tool","parameters":{}}}]`)
 	p.Post(chatPath, chat, "X-Client-Request-Id: CANARY-request").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("CANARY-model", "")).WantStatus(404)
 	p.Post(chatPath, chat, "Authorization: Bearer CANARY-key").WantStatus(401)

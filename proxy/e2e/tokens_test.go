@@ -112,9 +112,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
 	idp.waitKeys(t, p, 1)
 	alice := idp.sign("alice", staffClaim)
-	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
-	p.Post("/v1/messages", p.Chat(`"max_tokens":5`), alice, strings.Replace(alice, "Authorization: Bearer ", "x-api-key: ", 1)).WantStatus(200)
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // keys must still work
+	p.Post(chatPath, p.ChatRequest(""), alice).WantStatus(200)
+	p.Post("/v1/messages", p.ChatRequest(`"max_tokens":5`), alice, strings.Replace(alice, "Authorization: Bearer ", "x-api-key: ", 1)).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200) // keys must still work
 	for name, c := range map[string]struct {
 		credential, says string
 		status           int
@@ -126,7 +126,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		"unsigned":        {alice[:strings.LastIndexByte(alice, '.')+1], "invalid API key", 401},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages"} {
-			a := p.Post(path, p.Chat(""), c.credential)
+			a := p.Post(path, p.ChatRequest(""), c.credential)
 			if a.WantStatus(c.status); !strings.Contains(a.Body, c.says) || strings.Contains(a.Body, "sentinel") {
 				t.Errorf("%s at %s is answered %s", name, path, a.Body)
 			}
@@ -136,11 +136,12 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		}
 	}
 	// The template's limits apply to each caller separately.
-	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is exhausted
+	// Until the minute's limit is exhausted.
+	for i := 0; p.Post(chatPath, p.ChatRequest(""), alice).Status == 200 && i < 1000; i++ {
 	}
-	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
-	p.Post(chatPath, p.Chat(""), idp.sign("alice", staffClaim+`,"jti":"2"`)).WantStatus(429)
-	p.Post(chatPath, p.Chat(""), idp.sign("bob", staffClaim)).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), alice).WantStatus(429)
+	p.Post(chatPath, p.ChatRequest(""), idp.sign("alice", staffClaim+`,"jti":"2"`)).WantStatus(429)
+	p.Post(chatPath, p.ChatRequest(""), idp.sign("bob", staffClaim)).WantStatus(200)
 	page := p.MetricsText()
 	wantShown(t, page, func(name string) bool { return strings.HasPrefix(name, issuerMetrics) })
 	for _, problem := range lint(page) {
@@ -184,26 +185,26 @@ func TestTokensShareLimits(t *testing.T) {
 			idp.waitKeys(t, a, 1)
 			idp.waitKeys(t, b, 1)
 			alice, bob := idp.sign("alice", staffClaim), idp.sign("bob", staffClaim)
-			one, two := a.OpenStream(chatPath, a.Chat(endlessStream), alice), b.OpenStream(chatPath, b.Chat(endlessStream), bob)
+			one, two := a.OpenStream(chatPath, a.ChatRequest(endlessStream), alice), b.OpenStream(chatPath, b.ChatRequest(endlessStream), bob)
 			one.Next()
 			two.Next()
-			if r := b.Post(chatPath, b.Chat(""), idp.sign("carol", staffClaim)).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+			if r := b.Post(chatPath, b.ChatRequest(""), idp.sign("carol", staffClaim)).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
 				t.Errorf("a third caller of the template: %s", r.Body)
 			}
-			one.Leave()
-			two.Leave()
+			one.Disconnect()
+			two.Disconnect()
 			a.WaitIdle()
 			b.WaitIdle()
-			a.Post(chatPath, a.Chat(""), alice).WantStatus(200) // the fourth of five requests
-			b.Post(chatPath, b.Chat(""), bob).WantStatus(200)
+			a.Post(chatPath, a.ChatRequest(""), alice).WantStatus(200) // the fourth of five requests
+			b.Post(chatPath, b.ChatRequest(""), bob).WantStatus(200)
 			for _, edge := range []*penstock{a, b} {
-				if r := edge.Post(chatPath, edge.Chat(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
+				if r := edge.Post(chatPath, edge.ChatRequest(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
 					t.Errorf("answer = %s, want 5 requests per minute", r.Body)
 				}
-				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // a call with another key
+				edge.Post(chatPath, edge.ChatRequest("")).WantStatus(200) // a call with another key
 			}
-			a.Post(chatPath, a.Chat(""), idp.sign("alice", `,"groups":["other"]`)).WantStatus(200)
-			a.Post(chatPath, a.Chat(""), idp.sign("dan", `,"groups":["other"]`)).WantStatus(429)
+			a.Post(chatPath, a.ChatRequest(""), idp.sign("alice", `,"groups":["other"]`)).WantStatus(200)
+			a.Post(chatPath, a.ChatRequest(""), idp.sign("dan", `,"groups":["other"]`)).WantStatus(429)
 		})
 	}
 }
@@ -217,10 +218,10 @@ func TestKeyMetrics(t *testing.T) {
 	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
 	idp.waitKeys(t, p, 1)
 	alice := idp.sign("alice", staffClaim)
-	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
-	p.Post(chatPath, strings.Replace(p.Chat(""), `"sim"`, `"unknown"`, 1), alice).WantStatus(404)
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer sk-nobody").WantStatus(401)
-	release := p.hold(1, p.Chat(endlessStream))
+	p.Post(chatPath, p.ChatRequest(""), alice).WantStatus(200)
+	p.Post(chatPath, strings.Replace(p.ChatRequest(""), `"sim"`, `"unknown"`, 1), alice).WantStatus(404)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer sk-nobody").WantStatus(401)
+	release := p.hold(1, p.ChatRequest(endlessStream))
 	if n := p.Metric("penstock_key_calls_inflight", `key="tester"`); n != 1 {
 		t.Errorf("%v calls of the key run, want 1", n)
 	}
@@ -263,25 +264,26 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	p := start(t, rig.Setup{Top: top, Keys: person, Forgets: true})
 	idp.waitKeys(t, p, 1)
 	old := idp.sign("alice", staffClaim)
-	s := p.OpenStream(chatPath, p.Chat(endlessStream), old)
+	s := p.OpenStream(chatPath, p.ChatRequest(endlessStream), old)
 	s.Next()
 	idp.add(t, "2")
 	next := idp.sign("alice", staffClaim)
-	p.Post(chatPath, p.Chat(""), next).WantStatus(200) // the first token signed with the new key waits for the fetch
-	p.Post(chatPath, p.Chat(""), old).WantStatus(200)
+	// The first token signed with the new key waits for the fetch.
+	p.Post(chatPath, p.ChatRequest(""), next).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), old).WantStatus(200)
 	idp.mu.Lock()
 	delete(idp.keys, "1")
 	idp.mu.Unlock()
 	idp.add(t, "3") // a token signed with this key makes the edge fetch the key set
 	newest := idp.sign("alice", staffClaim)
 	rig.WaitFor(t, rig.WaitTimeout, "the newest key is known", func() bool {
-		a := p.Post(chatPath, p.Chat(""), newest)
+		a := p.Post(chatPath, p.ChatRequest(""), newest)
 		if a.Status != 200 && a.Status != 429 {
 			a.WantStatus(503)
 		}
 		return a.Status == 200
 	})
-	p.Post(chatPath, p.Chat(""), old).WantStatus(401)
+	p.Post(chatPath, p.ChatRequest(""), old).WantStatus(401)
 	for ok := true; ok; {
 		_, ok = s.Next()
 	}
@@ -291,19 +293,19 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	idp.add(t, "4")
 	unknown := idp.sign("alice", staffClaim)
 	rig.WaitFor(t, rig.WaitTimeout, "the edge has noticed that the issuer is dead", func() bool {
-		if a := p.Post(chatPath, p.Chat(""), unknown); a.Status != 503 || a.Header.Get("Retry-After") == "" {
+		if a := p.Post(chatPath, p.ChatRequest(""), unknown); a.Status != 503 || a.Header.Get("Retry-After") == "" {
 			a.WantStatus(401) // until the fetch returns, the response is a 503 with a Retry-After
 		}
 		all := p.Status().Issuers
 		return len(all) == 1 && all[0].Trouble != ""
 	})
-	p.Post(chatPath, p.Chat(""), newest).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), newest).WantStatus(200)
 
 	// A reload that removes an issuer revokes all its tokens.
-	s = p.OpenStream(chatPath, p.Chat(endlessStream), newest)
+	s = p.OpenStream(chatPath, p.ChatRequest(endlessStream), newest)
 	s.Next()
 	p.Reload(rig.Setup{Top: "on_revoke: abort"})
-	p.Post(chatPath, p.Chat(""), newest).WantStatus(401)
+	p.Post(chatPath, p.ChatRequest(""), newest).WantStatus(401)
 	for ok := true; ok; {
 		_, ok = s.Next()
 	}
@@ -318,15 +320,15 @@ func TestIssuerNotReachable(t *testing.T) {
 	idp.offline = true
 	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
 	token := idp.sign("alice", staffClaim)
-	a := p.Post(chatPath, p.Chat(""), token)
+	a := p.Post(chatPath, p.ChatRequest(""), token)
 	a.WantStatus(503)
 	if a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	p.Post("/v1/messages", p.Chat(""), token).WantStatus(529)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post("/v1/messages", p.ChatRequest(""), token).WantStatus(529)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	idp.mu.Lock()
 	idp.offline = false
 	idp.mu.Unlock()
-	rig.WaitFor(t, rig.WaitTimeout, "the token is taken", func() bool { return p.Post(chatPath, p.Chat(""), token).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the token is taken", func() bool { return p.Post(chatPath, p.ChatRequest(""), token).Status == 200 })
 }

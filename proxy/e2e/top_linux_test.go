@@ -18,7 +18,7 @@ import (
 func TestTopOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	p.WaitIdle()
 	look := func(o admin.TopOptions) (string, error) {
 		var out bytes.Buffer
@@ -51,7 +51,7 @@ func (p *penstock) startTop(width, height int, env ...string) *topSession {
 	p.T.Helper()
 	d := &topSession{Terminal: tty.Open(p.T, width, height)}
 	d.before = d.Modes()
-	cmd := exec.Command(rig.Binary(p.T), "top", "--admin", p.Admin, "--interval", "100ms")
+	cmd := exec.Command(rig.ProgramPath(p.T), "top", "--admin", p.Admin, "--interval", "100ms")
 	cmd.Env = append(rig.CleanEnv(), append([]string{"PENSTOCK_ADMIN_TOKEN=" + rig.AdminToken, "TERM=xterm-256color", "NO_COLOR="}, env...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.Program, d.Program, d.Program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -77,7 +77,7 @@ func (p *penstock) waitShown(d *topSession, what ...string) (v tty.View) {
 // wantTopExit checks that the program exits with 0 and restores the terminal.
 func (p *penstock) wantTopExit(d *topSession) {
 	p.T.Helper()
-	d.Exits(rig.WaitTimeout, 0)
+	d.WantExit(rig.WaitTimeout, 0)
 	rig.WaitFor(p.T, rig.WaitTimeout, "the screen is given back", func() bool { v := d.View(); return !v.Alternate && v.Cursor })
 	if modes := d.Modes(); modes != d.before {
 		p.T.Errorf("the terminal's modes were %s and are %s", d.before, modes)
@@ -93,7 +93,7 @@ func TestTop(t *testing.T) {
 	if v := p.waitShown(d, "Healthy:", "[1 Models 1]", "0/1", "q quit"); !v.Alternate || v.Cursor || !v.Colours {
 		t.Errorf("view = %+v, want another screen in colours without a cursor", v)
 	}
-	held := p.OpenStream(chatPath, p.Chat(endlessStream))
+	held := p.OpenStream(chatPath, p.ChatRequest(endlessStream))
 	held.Next()
 	p.waitShown(d, "1/1", "1 in flight")
 	d.TypeKeys("3")
@@ -105,7 +105,7 @@ func TestTop(t *testing.T) {
 		return len(v.Lines) == 10 && !v.Wrapped && strings.Contains(text, "1 2 [3 Calls") &&
 			strings.Contains(text, "streaming") && strings.Contains(v.Lines[9], "q quit  1-6")
 	})
-	held.Leave()
+	held.Disconnect()
 	p.WaitIdle()
 	p.waitShown(d, "left")
 	d.TypeKeys("q")
@@ -119,11 +119,11 @@ func TestTop(t *testing.T) {
 	p.wantTopExit(d)
 
 	d = p.startTop(80, 24, "TERM=dumb")
-	d.Exits(rig.WaitTimeout, 0)
+	d.WantExit(rig.WaitTimeout, 0)
 	if v := p.waitShown(d, "UPSTREAM", "up-0"); v.Alternate || v.Colours {
 		t.Errorf("a dumb terminal is taken for a clever one: %+v", v)
 	}
-	out, err := exec.Command(rig.Binary(t), "top", "--admin", p.Admin, "--token", rig.AdminToken).Output()
+	out, err := exec.Command(rig.ProgramPath(t), "top", "--admin", p.Admin, "--token", rig.AdminToken).Output()
 	if err != nil || !strings.Contains(string(out), "up-0") || strings.Contains(string(out), "\x1b") {
 		t.Errorf("where the output is no terminal: %v\n%s", err, out)
 	}

@@ -28,7 +28,7 @@ type otlpReceiver struct {
 
 func startReceiver(t *testing.T) *otlpReceiver {
 	r := &otlpReceiver{}
-	ln := rig.Listen(t)
+	ln := rig.ListenLoopback(t)
 	r.url = "http://" + ln.Addr().String()
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
@@ -102,7 +102,7 @@ func TestTraces(t *testing.T) {
 		refused    = "3af7651916cd43dd8448eb211c80319c"
 		stranger   = "4af7651916cd43dd8448eb211c80319c"
 	)
-	p.Post(chatPath, p.Chat(`"stream":true`), "Traceparent: 00-"+id+"-"+parent+"-01").WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(`"stream":true`), "Traceparent: 00-"+id+"-"+parent+"-01").WantStatus(200)
 	seen := ""
 	for _, e := range p.Engines {
 		if last := e.Stats().LastRequest; last != nil && last.Get("Traceparent") != "" {
@@ -111,12 +111,12 @@ func TestTraces(t *testing.T) {
 	}
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
 	for i := range 2 { // one of the two calls is first sent to the failing engine
-		p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").WantStatus(200)
 	}
-	p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody(rig.Canary, ""), "Traceparent: 00-"+refused+"-"+parent+"-01").WantStatus(404)
-	p.Post(chatPath, p.Chat(""), "Authorization: Bearer wrong", "Traceparent: 00-"+stranger+"-"+parent+"-01").WantStatus(401)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer wrong", "Traceparent: 00-"+stranger+"-"+parent+"-01").WantStatus(401)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	p.End() // sends the queued spans
 
 	call, attempts := r.trace(id)
@@ -172,7 +172,7 @@ func TestTraces(t *testing.T) {
 // the exit.
 func TestTraceEndpointHangs(t *testing.T) {
 	t.Parallel()
-	ln := rig.Listen(t)
+	ln := rig.ListenLoopback(t)
 	go func() {
 		for {
 			c, err := ln.Accept()

@@ -134,7 +134,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	rig.WaitFor(t, rig.WaitTimeout, "the second edge serves", func() bool { return served("sim") })
 	finished("the first edge", running)
 	edge.Client.CloseIdleConnections()
-	first.Exits(2*rig.WaitTimeout, 0)
+	first.WantExit(2*rig.WaitTimeout, 0)
 	if !served("sim") {
 		t.Error("the first edge has removed the socket of the second")
 	}
@@ -144,7 +144,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	finished("the second edge", running)
 	edge.Client.CloseIdleConnections()
 	admin.Client.CloseIdleConnections()
-	second.Exits(2*rig.WaitTimeout, 0)
+	second.WantExit(2*rig.WaitTimeout, 0)
 	for _, name := range []string{"edge.sock", "admin.sock"} {
 		if _, err := os.Lstat(in(name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is left: %v", name, err)

@@ -30,7 +30,7 @@ func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	_ = c.Send(body[200<<10 : 300<<10])
 	rig.WaitFor(t, rig.WaitTimeout, "the slot is taken", func() bool { return inflight() == 1 })
 	_ = c.Send(body[300<<10:])
-	c.Reply("POST").WantStatus(200)
+	c.ReadReply("POST").WantStatus(200)
 }
 
 func TestTranscriptions_Memory(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTranscriptions_Memory(t *testing.T) {
 		piece := body[i:min(len(body), i+1<<20)]
 		_ = c.Sendf("%x\r\n%s\r\n", len(piece), piece)
 	}
-	c.Reply("POST").WantError(413, "request_too_large", "request_too_large")
+	c.ReadReply("POST").WantError(413, "request_too_large", "request_too_large")
 }
 
 func TestTranscriptions_SlowClient(t *testing.T) {
@@ -60,8 +60,8 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 		c := p.Dial()
 		body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
 		_ = c.Send(p.RequestHead("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
-		c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
-		if _, ok := c.Closed(rig.WaitTimeout); !ok {
+		c.ReadReply("POST").WantError(408, "invalid_request_error", "request_timeout")
+		if _, ok := c.WaitClosed(rig.WaitTimeout); !ok {
 			t.Error("the connection stays open")
 		}
 	}

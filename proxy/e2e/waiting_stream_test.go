@@ -30,7 +30,7 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			release := p.hold(1, p.Chat(endlessStream))
+			release := p.hold(1, p.ChatRequest(endlessStream))
 			var freed sync.WaitGroup
 			freed.Go(func() {
 				rig.WaitFor(t, rig.WaitTimeout, "the call waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
@@ -60,9 +60,9 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 2s }", Stream: soonAlive})
-	defer p.hold(1, p.Chat(endlessStream))()
-	for _, w := range rig.StreamWays {
-		r := p.Local.Edge.Ask(w, "").WantStatus(200)
+	defer p.hold(1, p.ChatRequest(endlessStream))()
+	for _, w := range rig.StreamRequestTypes {
+		r := p.LocalEdge.Edge.SendRequest(w, "").WantStatus(200)
 		events := r.Events()
 		if len(events) == 0 {
 			t.Fatalf("%v: no events, want some: %q", w, r.Body)
@@ -80,16 +80,17 @@ func TestWaitingStreamEnds(t *testing.T) {
 func TestWaitingStreamLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})
-	release := p.hold(1, p.Chat(endlessStream))
+	release := p.hold(1, p.ChatRequest(endlessStream))
 	ctx, leave := context.WithCancel(context.Background())
-	res := p.OpenResponse(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // the head has been sent, so the call waits with keep-alives
+	// The head has been sent, so the call waits with keep-alives.
+	res := p.OpenResponse(ctx, "POST", chatPath, p.ChatRequest(`"stream":true`))
 	if res.StatusCode != 200 || p.Metric("penstock_model_queue_waiting") != 1 {
 		t.Errorf("status %d, %v wait", res.StatusCode, p.Metric("penstock_model_queue_waiting"))
 	}
-	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
+	p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "capacity_full")
 	leave()
 	res.Body.Close()
 	rig.WaitFor(t, rig.WaitTimeout, "it has left the queue", func() bool { return p.Metric("penstock_model_queue_waiting") == 0 })
 	release()
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }

@@ -63,7 +63,7 @@ func TestWakeOneForMany(t *testing.T) {
 			if i%2 == 0 {
 				stream = `"stream":true`
 			}
-			p.Post(chatPath, p.Chat(stream)).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest(stream)).WantStatus(200)
 		})
 	}
 	calls.Wait()
@@ -84,12 +84,13 @@ func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})
 	p.wantDown()
-	r := p.Post(chatPath, p.Chat("")).WantStatus(503)
-	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, because no start has been observed yet
+	r := p.Post(chatPath, p.ChatRequest("")).WantStatus(503)
+	// 30 s plus jitter, because no start has been observed yet.
+	if after := r.Header.Get("Retry-After"); len(after) != 2 {
 		t.Errorf("Retry-After %s", after)
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	if n := s.requests.Load(); n != 1 {
 		t.Errorf("%d requests for the engine", n)
 	}
@@ -105,7 +106,7 @@ func TestWakeFails(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 5 {
 		calls.Go(func() {
-			if r := p.Post(chatPath, p.Chat("")).WantStatus(503); r.Header.Get("Retry-After") == "" {
+			if r := p.Post(chatPath, p.ChatRequest("")).WantStatus(503); r.Header.Get("Retry-After") == "" {
 				t.Error("no Retry-After")
 			}
 		})

@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// account implements limit.Account for one key in the fleet. Its methods may be called by multiple
+// keyAccount implements limit.Account for one key in the fleet. Its methods may be called by multiple
 // goroutines.
-type account struct {
+type keyAccount struct {
 	edgeState *edgeState
 	id        string
 	edgeID    string
@@ -20,41 +20,41 @@ type account struct {
 	lastAcquired time.Duration // when a call last acquired requests, tokens or a slot
 	reportQueued bool
 
-	turns *turns // if nil, a call is rejected immediately when no slot is free
+	turns *slotTurns // if nil, a call is rejected immediately when no slot is free
 
 	messageNumber        uint64
-	birth                string  // birth id of the account in the store, from the last answer
-	inFlight, nextFlight *flight // the message in flight, and the message to be sent after it
+	birth                string       // birth id of the account in the store, from the last answer
+	inFlight, nextFlight *sentMessage // the message in flight, and the message to be sent after it
 	lastSent             time.Duration
 	reservationsLost     bool // whether the store may have lost the reservations of running calls
 	lastAnswer           time.Duration
 	failedRequests       int // number of failed requests since the last answer
 }
 
-func newAccount(t *edgeState, id string) *account {
-	a := &account{edgeState: t, id: id, edgeID: t.edgeID, lastAcquired: -time.Hour}
-	a.keyCells.names = limitNames
+func newAccount(t *edgeState, id string) *keyAccount {
+	a := &keyAccount{edgeState: t, id: id, edgeID: t.edgeID, lastAcquired: -time.Hour}
+	a.keyCells.names = cellLimitNames
 	a.keyCells.cells[requestCell].kind, a.keyCells.cells[tokenCell].kind = kindRate, kindRate
 	return a
 }
 
-func (a *account) TakeRequest(l config.KeyLimits, now time.Time) limit.Decision {
+func (a *keyAccount) TakeRequest(l config.KeyLimits, now time.Time) limit.Decision {
 	if a.takeRefund(limitAmounts(l), now) {
 		return allowedDecision
 	}
-	return a.takeAmounts(limitAmounts(l), amounts{requestCell: 1}, now)
+	return a.takeAmounts(limitAmounts(l), cellAmounts{requestCell: 1}, now)
 }
 
 // RefundRequest reverts the last successful TakeRequest. The store may have counted that request
 // already, so RefundRequest makes the key's next request free instead.
-func (a *account) RefundRequest() {
+func (a *keyAccount) RefundRequest() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.keyCells.refundRequest()
 }
 
 // takeRefund reports whether a request is free because an earlier request was refunded.
-func (a *account) takeRefund(l amounts, at time.Time) bool {
+func (a *keyAccount) takeRefund(l cellAmounts, at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.keyCells.cells[requestCell].refunds == 0 {
@@ -69,21 +69,21 @@ func (a *account) takeRefund(l amounts, at time.Time) bool {
 	return true
 }
 
-func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
+func (a *keyAccount) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
-	return held, a.takeAmounts(limitAmounts(l), amounts{tokenCell: held, slotCell: 1}, now)
+	return held, a.takeAmounts(limitAmounts(l), cellAmounts{tokenCell: held, slotCell: 1}, now)
 }
 
-func (a *account) Settle(held, used int64) {
-	a.settle(amounts{tokenCell: held, slotCell: 1}, amounts{tokenCell: used})
+func (a *keyAccount) Settle(held, used int64) {
+	a.settle(cellAmounts{tokenCell: held, slotCell: 1}, cellAmounts{tokenCell: used})
 }
 
 // Charge charges tokens that a running call used in addition to those that it has reserved. Usage
 // at other edges is known from the store's last answer.
-func (a *account) Charge(used int64, _ time.Time) limit.Decision {
+func (a *keyAccount) Charge(used int64, _ time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.settleLocked(amounts{}, amounts{tokenCell: used})
+	a.settleLocked(cellAmounts{}, cellAmounts{tokenCell: used})
 	if a.isFailOpen() {
 		return allowedDecision
 	}
@@ -92,19 +92,19 @@ func (a *account) Charge(used int64, _ time.Time) limit.Decision {
 
 // isFailOpen reports whether no limit applies, because this edge works without the store and
 // fleet.lost is open. The caller must hold mu.
-func (a *account) isFailOpen() bool {
-	return a.edgeState.lostPolicy == config.LostOpen && (a.keyCells.isOffline || !a.edgeState.store.Available())
+func (a *keyAccount) isFailOpen() bool {
+	return a.edgeState.lostPolicy == config.StoreLostOpen && (a.keyCells.isOffline || !a.edgeState.store.Available())
 }
 
 // settle replaces the amounts reserved for a call by the amounts that the call has used.
-func (a *account) settle(held, used amounts) {
+func (a *keyAccount) settle(held, used cellAmounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.settleLocked(held, used)
 }
 
 // settleLocked does the work of settle. The caller must hold mu.
-func (a *account) settleLocked(held, used amounts) {
+func (a *keyAccount) settleLocked(held, used cellAmounts) {
 	now := a.edgeState.now()
 	a.keyCells.accrueOffline(now, a.edgeState)
 	a.keyCells.decayDebts(now) // the new charges do not decrease yet
@@ -114,7 +114,7 @@ func (a *account) settleLocked(held, used amounts) {
 
 // takeAmounts takes either all amounts that a call needs, or none. If this edge has too little,
 // takeAmounts waits for the store.
-func (a *account) takeAmounts(l amounts, n amounts, at time.Time) limit.Decision {
+func (a *keyAccount) takeAmounts(l cellAmounts, n cellAmounts, at time.Time) limit.Decision {
 	now := a.edgeState.sinceEpoch(at)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,7 +140,7 @@ const fenceMargin = 2 * time.Second
 
 // hasWaitedBefore reports whether the call has already waited for the store in TakeRequest, without
 // success. A call must not wait twice. The caller must hold mu.
-func (a *account) hasWaitedBefore(n amounts) bool {
+func (a *keyAccount) hasWaitedBefore(n cellAmounts) bool {
 	if !a.keyCells.isOffline || n[slotCell] == 0 || a.failedRequests == 0 {
 		return false
 	}
@@ -154,12 +154,12 @@ const exhaustedAnswerTTL = 25 * time.Millisecond
 // takeGranted takes the needed amounts from those granted to this edge. If the store has just
 // answered that nothing is free, takeGranted rejects the call. ok is false if only the store can
 // decide. The caller must hold mu.
-func (a *account) takeGranted(n amounts, now time.Duration) (d limit.Decision, ok bool) {
+func (a *keyAccount) takeGranted(n cellAmounts, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.keyCells
 	if u.isOffline || a.turns != nil && a.turns.hasWaiting() { // it may be another edge's turn
 		return d, false
 	}
-	lacking := u.firstLacking(n, false, now, a.edgeState.edges())
+	lacking := u.firstLackingCell(n, false, now, a.edgeState.edgeCount())
 	if lacking < 0 {
 		u.reserve(n)
 		return allowedDecision, true
@@ -176,16 +176,16 @@ func (a *account) takeGranted(n amounts, now time.Duration) (d limit.Decision, o
 }
 
 // takeWithoutStore decides without the store. The caller must hold mu.
-func (a *account) takeWithoutStore(n amounts, now time.Duration) limit.Decision {
-	u, edges := &a.keyCells, a.edgeState.edges()
+func (a *keyAccount) takeWithoutStore(n cellAmounts, now time.Duration) limit.Decision {
+	u, edges := &a.keyCells, a.edgeState.edgeCount()
 	if !u.isOffline {
 		u.goOffline(now, a.lastAnswer > 0 && now-a.lastAnswer < leaseTime, a.edgeState.sinceHeartbeat(now), edges)
 	}
 	a.keyCells.accrueOffline(now, a.edgeState)
 	a.edgeState.metrics.offlineDecisions.Inc()
 	switch a.edgeState.lostPolicy {
-	case config.LostOpen:
-	case config.LostClosed:
+	case config.StoreLostOpen:
+	case config.StoreLostClosed:
 		return limit.Decision{Unavailable: true, RetryAfter: time.Second}
 	default:
 		if d := u.offlineRefusal(n, edges); !d.OK {
@@ -198,10 +198,10 @@ func (a *account) takeWithoutStore(n amounts, now time.Duration) limit.Decision 
 
 // Levels returns the remaining requests and tokens. It adds the amounts granted to this edge and
 // the amounts that were free at the last answer.
-func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
+func (a *keyAccount) Levels(l config.KeyLimits, now time.Time) (r, t limit.LimitLevel) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.keyCells.applyLimits(limitAmounts(l))
 	at := a.edgeState.sinceEpoch(now)
-	return a.keyCells.level(requestCell, at), a.keyCells.level(tokenCell, at)
+	return a.keyCells.limitLevel(requestCell, at), a.keyCells.limitLevel(tokenCell, at)
 }

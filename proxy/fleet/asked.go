@@ -88,7 +88,7 @@ func (a *replyMatcher) countReply(f *replyParser) error {
 		return nil
 	case a.replyCount == a.commandCount, confirms && !subscribes, subscribes && word == "QUEUED":
 		return errUnsolicited
-	case isError(f) && f.spaceCount < 2 && (strings.HasPrefix(word, "MOVED") || strings.HasPrefix(word, "ASK")):
+	case isErrorReply(f) && f.spaceCount < 2 && (strings.HasPrefix(word, "MOVED") || strings.HasPrefix(word, "ASK")):
 		return errReplyForm // the client reads the third word of such an error
 	}
 	if len(a.arrays) > 0 && a.arrays[0].commandNumber == a.replyCount {
@@ -119,4 +119,4 @@ func minSpaces(channel string) int {
 	return 0
 }
 
-func isError(f *replyParser) bool { return f.topType == '-' || f.topType == '!' }
+func isErrorReply(f *replyParser) bool { return f.topType == '-' || f.topType == '!' }

@@ -64,9 +64,9 @@ var exchanges = map[string]exchange{
 	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
 }
 
-// TestAsked checks that boundedConn rejects unsolicited replies and accepts messages that the store
+// TestReplyMatcher checks that boundedConn rejects unsolicited replies and accepts messages that the store
 // may push.
-func TestAsked(t *testing.T) {
+func TestReplyMatcher(t *testing.T) {
 	all := maps.Clone(exchanges)
 	maps.Copy(all, sentinelExchanges)
 	for name, test := range all {
@@ -166,9 +166,9 @@ func FuzzHostileStore(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { connectToStore(first, second, third, fourth) })
 }
 
-// TestUnaskedReplies checks that an unsolicited message from the store causes at most an error. The
+// TestUnsolicitedReplies checks that an unsolicited message from the store causes at most an error. The
 // edge must use the store again once it answers correctly.
-func TestUnaskedReplies(t *testing.T) {
+func TestUnsolicitedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
 		for _, reply := range unsolicitedReplies {
@@ -189,13 +189,13 @@ func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 		c.WriteRaw(reply)
 		return !strings.Contains(reply, ">")
 	})
-	r := newRemote(StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"})
+	r := newRemoteStore(StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"})
 	defer r.Close()
 	for _, first := range []bool{true, false} {
 		sends.Store(true)
 		if !first {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _ = r.Exchange(ctx, "a", &message{edge: "one", number: 1})
+			_, _ = r.Exchange(ctx, "a", &accountMessage{edge: "one", number: 1})
 			cancel()
 		}
 		_ = beat(t, r)
@@ -213,9 +213,9 @@ func waitReconnect(t *testing.T, r *remoteStore, after string) {
 	}
 }
 
-// TestReplyLeftOut checks that the edge closes a connection after the store has skipped a reply on
+// TestSkippedReply checks that the edge closes a connection after the store has skipped a reply on
 // it. Otherwise, each later command would get the reply to the command before it.
-func TestReplyLeftOut(t *testing.T) {
+func TestSkippedReply(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
 	if err := beat(t, r); err != nil {

@@ -12,14 +12,14 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake measures the admission of a call in two cases: the edge already has the needed
+// BenchmarkTakeRequest measures the admission of a call in two cases: the edge already has the needed
 // amounts ("held"), or it must ask the store ("drawn"). The store is a scriptModel, which answers
 // immediately.
-func BenchmarkTake(b *testing.B) {
+func BenchmarkTakeRequest(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
 			limits := config.KeyLimits{RequestsPerMinute: perMinute, TokensPerMinute: 1 << 30, Concurrency: 1 << 20}
-			w := newWorld(4, limits, config.LostDivide)
+			w := newWorld(4, limits, config.StoreLostDivide)
 			key := w.keys[0]
 			b.ReportAllocs()
 			for b.Loop() {
@@ -37,7 +37,7 @@ func BenchmarkTake(b *testing.B) {
 // are cold and any script takes several times as long.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
-	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})
+	r := newRemoteStore(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})
 	defer r.Close()
 	for deadline := time.Now().Add(20 * time.Second); beat(b, r) != nil; {
 		if time.Now().After(deadline) {
@@ -45,7 +45,7 @@ func BenchmarkScript(b *testing.B) {
 		}
 	}
 	store.command("CONFIG", "RESETSTAT")
-	edges := [4]message{}
+	edges := [4]accountMessage{}
 	for i := range edges {
 		m := &edges[i]
 		m.edge = strconv.Itoa(i)

@@ -11,12 +11,12 @@ import (
 // These constants limit the size of a reply. The largest replies contain all keys in the store, or
 // the usage rows of one day. The limits allow 130,000 keys with entries of 500 bytes.
 const (
-	maxBulk = 8 << 20  // bytes of one string
-	maxLine = 64 << 10 // bytes of one line
+	maxStringBytes = 8 << 20  // bytes of one string
+	maxLineBytes   = 64 << 10 // bytes of one line
 	// Maximum total number of elements in a reply's arrays; a map entry counts as two elements.
-	maxElements = 1 << 18
-	maxReply    = 64 << 20 // bytes of one reply
-	maxNesting  = 16
+	maxElements   = 1 << 18
+	maxReplyBytes = 64 << 20 // bytes of one reply
+	maxNesting    = 16
 )
 
 var (
@@ -96,7 +96,7 @@ type replyParser struct {
 	isStreamed      bool // whether the line announces '?', which means that elements follow until an end marker
 	sawCR           bool
 	bytesLeft       int
-	parents         [maxNesting]aggregate
+	parents         [maxNesting]aggregateReply
 	nestingDepth    int
 	elementCount    int
 	byteCount       int
@@ -130,7 +130,7 @@ func (f *replyParser) memberPrefix(n int) string {
 type replyPart uint8
 
 const (
-	partKind replyPart = iota
+	partTypeByte replyPart = iota
 	partText
 	partNumber
 	partLineEnd
@@ -140,7 +140,7 @@ const (
 	partChunk // the type byte of a chunk of a streamed string
 )
 
-type aggregate struct {
+type aggregateReply struct {
 	elementsLeft int  // number of elements still to come, or streaming
 	hasPairs     bool // whether the aggregate is a map or an attribute
 	// Whether the aggregate is an attribute: it describes the value after it and is not a value
@@ -155,7 +155,7 @@ const streamedLength = -1
 // invalid byte.
 func (f *replyParser) parse(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.nextPart == partString { // the string's length has already been checked against maxReply
+		if f.nextPart == partString { // the string's length has already been checked against maxReplyBytes
 			n := min(f.bytesLeft, len(p)-i)
 			f.storePrefix(p[i : i+n])
 			f.bytesLeft -= n
@@ -167,7 +167,7 @@ func (f *replyParser) parse(p []byte) (int, error) {
 			continue
 		}
 		f.byteCount++
-		if f.byteCount > maxReply {
+		if f.byteCount > maxReplyBytes {
 			return i, errReplySize
 		}
 		if err := f.parseByte(p[i]); err != nil {
@@ -252,7 +252,7 @@ func (f *replyParser) parseText(b byte) error {
 	if f.sawCR = b == '\r'; !f.sawCR {
 		f.storePrefix([]byte{b})
 	}
-	if f.lineBytes++; f.lineBytes > maxLine {
+	if f.lineBytes++; f.lineBytes > maxLineBytes {
 		return errReplyLine
 	}
 	return nil
@@ -290,7 +290,7 @@ func (f *replyParser) parseDigit(b byte) error {
 func (f *replyParser) checkLength() error {
 	switch f.typeByte {
 	case '$', '!', '=', ';':
-		if f.announcedNumber > maxBulk {
+		if f.announcedNumber > maxStringBytes {
 			return errReplyBulk
 		}
 	default:
@@ -335,7 +335,7 @@ func (f *replyParser) finishLength() error {
 }
 
 func (f *replyParser) beginString() error {
-	if f.byteCount+f.announcedNumber > maxReply {
+	if f.byteCount+f.announcedNumber > maxReplyBytes {
 		return errReplySize
 	}
 	if f.bytesLeft, f.nextPart = f.announcedNumber, partString; f.bytesLeft == 0 {
@@ -361,7 +361,7 @@ func (f *replyParser) endString() error {
 }
 
 func (f *replyParser) openAggregate() error {
-	p := aggregate{elementsLeft: f.announcedNumber, isAttribute: f.typeByte == '|'}
+	p := aggregateReply{elementsLeft: f.announcedNumber, isAttribute: f.typeByte == '|'}
 	if p.hasPairs = f.typeByte == '%' || p.isAttribute; p.hasPairs {
 		p.elementsLeft *= 2
 	}
@@ -379,12 +379,12 @@ func (f *replyParser) openAggregate() error {
 	}
 	f.parents[f.nestingDepth] = p
 	f.nestingDepth++
-	f.nextPart = partKind
+	f.nextPart = partTypeByte
 	return nil
 }
 
 func (f *replyParser) endValue(attribute bool) error {
-	f.nextPart = partKind
+	f.nextPart = partTypeByte
 	for !attribute {
 		if f.nestingDepth == 0 {
 			f.elementCount, f.byteCount = 0, 0

@@ -44,8 +44,8 @@ var goodReplies = []string{
 }
 
 var largestReplies = []string{
-	"+" + strings.Repeat("a", maxLine-1) + "\r\n",
-	"$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n",
+	"+" + strings.Repeat("a", maxLineBytes-1) + "\r\n",
+	"$8388608\r\n" + strings.Repeat("a", maxStringBytes) + "\r\n",
 	"*262144\r\n" + strings.Repeat(":1\r\n", maxElements),
 	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
 }
@@ -75,7 +75,7 @@ var badReplies = []struct {
 	{"!838860", "9\r\n", errReplyBulk},
 	{"$?\r\n;838860", "9\r\n", errReplyBulk},
 	{strings.Repeat("*1\r\n", maxNesting) + "*1\r", "\n", errReplyNesting},
-	{"+" + strings.Repeat("a", maxLine), "a\r\n", errReplyLine},
+	{"+" + strings.Repeat("a", maxLineBytes), "a\r\n", errReplyLine},
 	{"$-2\r", "\n", errReplyForm},
 	{"%-1\r", "\n", errReplyForm},
 	{"|-1\r", "\n", errReplyForm},
@@ -113,8 +113,8 @@ func TestBadReplies(t *testing.T) {
 
 // TestLongReply checks that the total length of the strings in a reply is limited.
 func TestLongReply(t *testing.T) {
-	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
-	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)
+	one := "$8388608\r\n" + strings.Repeat("a", maxStringBytes) + "\r\n"
+	sent := "*?\r\n" + strings.Repeat(one, maxReplyBytes/maxStringBytes)
 	passed, err := bounded(strings.NewReader(sent))
 	if want := len(sent) - len(one) + len("$8388608\r"); !errors.Is(err, errReplySize) || len(passed) != want {
 		t.Errorf("%d bytes, %v; want %d", len(passed), err, want)
@@ -198,7 +198,7 @@ func TestHugeReplies(t *testing.T) {
 			if err := beat(t, r); err == nil {
 				t.Fatalf("%q, %s: no error", reply, stage)
 			}
-			if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1}); err == nil {
+			if _, err := r.Exchange(t.Context(), "a", &accountMessage{edge: "one", number: 1}); err == nil {
 				t.Fatalf("%q, %s: a message has an answer", reply, stage)
 			}
 			sends.Store(nil)

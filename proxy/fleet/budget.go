@@ -23,9 +23,9 @@ var budgetKinds = [cellCount]cellKind{kindSlot, kindBudget, kindBudget}
 
 const spendCell = slotCell // index of the cell for spend
 
-var budgetNames = [limit.Periods][cellCount]string{
-	limit.Day:   {tokenCell: limit.TokensPerDay, spendCell: limit.SpendPerDay},
-	limit.Month: {tokenCell: limit.TokensPerMonth, spendCell: limit.SpendPerMonth},
+var budgetNames = [limit.PeriodCount][cellCount]string{
+	limit.PeriodDay:   {tokenCell: limit.TokensPerDay, spendCell: limit.SpendPerDay},
+	limit.PeriodMonth: {tokenCell: limit.TokensPerMonth, spendCell: limit.SpendPerMonth},
 }
 
 type keyBudget struct {
@@ -34,14 +34,14 @@ type keyBudget struct {
 	used       limit.UsageFunc
 
 	mu      sync.Mutex
-	current [limit.Periods]*periodBudget
+	current [limit.PeriodCount]*periodBudget
 	// Budgets for the periods before the current ones, for calls that started in those periods.
-	previous [limit.Periods]*periodBudget
+	previous [limit.PeriodCount]*periodBudget
 }
 
 type periodBudget struct {
 	periodNumber int64
-	account      *account
+	account      *keyAccount
 
 	mu    sync.Mutex
 	spent money.Amount // exact spend at this edge; the account only counts whole millionths
@@ -50,7 +50,7 @@ type periodBudget struct {
 // NewBudget returns the fleet-wide budget of a key. used returns the usage at this edge. edge is
 // the name under which this edge has reported usage before; if it is empty, NewBudget creates a new
 // name.
-func NewBudget(f *Fleet, id, edge string, used limit.UsageFunc) limit.Budget {
+func NewBudget(f *Fleet, id, edge string, used limit.UsageFunc) limit.UsageBudget {
 	return newKeyBudget(&f.edgeState, id, edge, used)
 }
 
@@ -68,7 +68,7 @@ func (b *keyBudget) currentPeriod(period int, now time.Time) *periodBudget {
 	if p != nil && p.periodNumber >= number { // if the clock was set back, the later period stays current
 		return p
 	}
-	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
+	name := now.UTC().Format([limit.PeriodCount]string{limit.PeriodDay: "2006-01-02", limit.PeriodMonth: "2006-01"}[period])
 	next := &periodBudget{periodNumber: number, account: newAccount(b.edgeState, "k:"+b.id+" "+name)}
 	a := next.account
 	a.keyCells.names = budgetNames[period]
@@ -107,8 +107,8 @@ func toMillionths(a money.Amount) int64 {
 	return a.Micros
 }
 
-func costAmounts(c limit.Cost) amounts {
-	return amounts{tokenCell: c.Tokens, spendCell: toMillionths(c.Spend)}
+func costAmounts(c limit.Cost) cellAmounts {
+	return cellAmounts{tokenCell: c.Tokens, spendCell: toMillionths(c.Spend)}
 }
 
 func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now time.Time) (held limit.BudgetReservation, d limit.Decision) {
@@ -138,7 +138,7 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now t
 // accounts for all longer periods. A rejected call has not used these accounts, but a new process
 // may still have to report the usage of the previous process.
 func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time) {
-	for period := from; period < limit.Periods; period++ {
+	for period := from; period < limit.PeriodCount; period++ {
 		if of := limit.PeriodBudget(l, period); of.Tokens > 0 || !of.Spend.Zero() {
 			a := b.currentPeriod(period, now).account
 			a.mu.Lock()
@@ -167,11 +167,11 @@ func cappedCost(c, budget limit.Cost) limit.Cost {
 //   - whether the call would be admitted if all running calls ended without using anything (Freed);
 //   - if this edge may grant only a share of the remaining budget, the share (Part), and how long
 //     this restriction lasts (Wait).
-func (a *account) budgetRefusal(limits, n amounts) limit.BudgetRefusal {
+func (a *keyAccount) budgetRefusal(limits, n cellAmounts) limit.BudgetRefusal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, used, now := limit.BudgetRefusal{Freed: true}, amounts{}, a.edgeState.now()
-	var parts amounts
+	r, used, now := limit.BudgetRefusal{Freed: true}, cellAmounts{}, a.edgeState.now()
+	var parts cellAmounts
 	for i := range a.keyCells.cells {
 		c := &a.keyCells.cells[i]
 		used[i] = c.fleetUsage()
@@ -182,7 +182,7 @@ func (a *account) budgetRefusal(limits, n amounts) limit.BudgetRefusal {
 		case limits[i] == 0 || n[i] == 0:
 		case a.keyCells.isOffline:
 			parts[i], r.Parted = max(int64(c.offlineAmount), 0), true
-		case c.isWithheld(n[i], now, a.edgeState.edges()):
+		case c.isWithheld(n[i], now, a.edgeState.edgeCount()):
 			parts[i], r.Parted, r.Wait = max(int64(c.doubtShare), 0), true, max(r.Wait, c.doubtEnd-now)
 		default:
 			parts[i] = max(limits[i]-used[i], 0)
@@ -192,7 +192,7 @@ func (a *account) budgetRefusal(limits, n amounts) limit.BudgetRefusal {
 	return r
 }
 
-func amountsCost(n amounts) limit.Cost {
+func amountsCost(n cellAmounts) limit.Cost {
 	return limit.Cost{Tokens: n[tokenCell], Spend: money.Amount{Micros: n[spendCell]}}
 }
 
@@ -202,15 +202,15 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	a := b.currentPeriod(period, now).account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var used amounts
+	var used cellAmounts
 	for i := range a.keyCells.cells {
 		used[i] = a.keyCells.cells[i].fleetUsage()
 	}
 	return amountsCost(used)
 }
 
-// Open implements limit.Budget.
-func (b *keyBudget) Open(period int, now time.Time) bool {
+// AllowsOverrun implements limit.Budget.
+func (b *keyBudget) AllowsOverrun(period int, now time.Time) bool {
 	a := b.currentPeriod(period, now).account
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,7 +218,7 @@ func (b *keyBudget) Open(period int, now time.Time) bool {
 }
 
 // fleetUsage returns how much of the budget all edges have used, as far as this edge knows.
-func (c *cell) fleetUsage() int64 { return max(int64(c.fleetDebt), c.charged) }
+func (c *limitCell) fleetUsage() int64 { return max(int64(c.fleetDebt), c.charged) }
 
 // Settle implements limit.Budget. A call's usage counts in the period in which the call ends.
 func (b *keyBudget) Settle(held limit.BudgetReservation, used limit.Cost, now time.Time) {
@@ -227,7 +227,7 @@ func (b *keyBudget) Settle(held limit.BudgetReservation, used limit.Cost, now ti
 			continue
 		}
 		if from := b.periodByNumber(period, number); from != nil {
-			from.account.settle(costAmounts(held.In[period]), amounts{})
+			from.account.settle(costAmounts(held.In[period]), cellAmounts{})
 		}
 		if used != (limit.Cost{}) {
 			b.currentPeriod(period, now).charge(used)
@@ -240,5 +240,5 @@ func (p *periodBudget) charge(used limit.Cost) {
 	defer p.mu.Unlock()
 	before := toMillionths(p.spent)
 	p.spent = p.spent.Plus(used.Spend)
-	p.account.settle(amounts{}, amounts{tokenCell: used.Tokens, spendCell: toMillionths(p.spent) - before})
+	p.account.settle(cellAmounts{}, cellAmounts{tokenCell: used.Tokens, spendCell: toMillionths(p.spent) - before})
 }

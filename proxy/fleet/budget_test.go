@@ -25,8 +25,8 @@ func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	w.start(i)
 	f := w.edges[i]
 	e.fleet, e.held, e.line.began = f, nil, uint64(w.twin.now)*1000
-	e.budget = newKeyBudget(&f.edgeState, "a", name, func(string, time.Time) [limit.Periods]limit.Cost {
-		return [limit.Periods]limit.Cost{e.used, e.used}
+	e.budget = newKeyBudget(&f.edgeState, "a", name, func(string, time.Time) [limit.PeriodCount]limit.Cost {
+		return [limit.PeriodCount]limit.Cost{e.used, e.used}
 	})
 }
 
@@ -43,7 +43,7 @@ func (w *world) settleAll() {
 func (e *budgetEdge) unreportedUsage(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
-		c = c.Plus(limit.Cost{Tokens: h.In[limit.Day].Tokens, Spend: h.In[limit.Month].Spend})
+		c = c.Plus(limit.Cost{Tokens: h.In[limit.PeriodDay].Tokens, Spend: h.In[limit.PeriodMonth].Spend})
 	}
 	c.Tokens = max(0, c.Tokens-told.charged[tokenCell])
 	if c.Spend.Micros -= told.charged[spendCell]; c.Spend.Micros < 0 {
@@ -63,7 +63,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			TokensPerDay: rapid.SampledFrom([]int{0, 500, 20_000}).Draw(t, "tokens"), SpendPerMonth: money.Amount{Micros: rapid.SampledFrom([]int64{0, 3000}).Draw(t, "spend")},
 		}
 		edges := rapid.IntRange(1, 4).Draw(t, "edges")
-		w := newWorld(edges, config.KeyLimits{}, config.LostClosed)
+		w := newWorld(edges, config.KeyLimits{}, config.StoreLostClosed)
 		w.now, w.began = budgetDay, budgetDay
 		all := make([]*budgetEdge, edges)
 		chance := rapid.IntRange(0, 30).Draw(t, "faults in a hundred")
@@ -100,10 +100,10 @@ func TestBudgetOfAFleet(t *testing.T) {
 				if len(e.held) > 0 {
 					h := e.held[0]
 					e.held = e.held[1:]
-					used := limit.Cost{Tokens: rapid.Int64Range(0, max(h.In[limit.Day].Tokens, h.In[limit.Month].Tokens)).Draw(t, "used")}
+					used := limit.Cost{Tokens: rapid.Int64Range(0, max(h.In[limit.PeriodDay].Tokens, h.In[limit.PeriodMonth].Tokens)).Draw(t, "used")}
 					used.Spend = money.Amount{Micros: used.Tokens / 2, Picos: int32(used.Tokens%2) * 500_000}
 					e.budget.Settle(h, used, w.now)
-					if h.At != [limit.Periods]int64{} {
+					if h.At != [limit.PeriodCount]int64{} {
 						e.used = e.used.Plus(used)
 					}
 				}
@@ -119,7 +119,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 				for _, e := range all {
 					sum = sum.Plus(e.used)
 					for _, h := range e.held {
-						sum = sum.Plus(limit.Cost{Tokens: h.In[limit.Day].Tokens, Spend: h.In[limit.Month].Spend})
+						sum = sum.Plus(limit.Cost{Tokens: h.In[limit.PeriodDay].Tokens, Spend: h.In[limit.PeriodMonth].Spend})
 					}
 				}
 				most := limit.Cost{Tokens: int64(limits.TokensPerDay), Spend: limits.SpendPerMonth}
@@ -153,11 +153,11 @@ func TestBudgetOfAFleet(t *testing.T) {
 			for _, p := range e.budget.current {
 				if p != nil {
 					p.account.mu.Lock()
-					p.account.exchangeMessage(t.Context(), newFlight())
+					p.account.exchangeMessage(t.Context(), newSentMessage())
 					p.account.mu.Unlock()
 				}
 			}
-			for period, of := range [limit.Periods]limit.Cost{{Tokens: int64(limits.TokensPerDay)}, {Spend: limits.SpendPerMonth}} {
+			for period, of := range [limit.PeriodCount]limit.Cost{{Tokens: int64(limits.TokensPerDay)}, {Spend: limits.SpendPerMonth}} {
 				if used := e.budget.Used(period, w.now); of != (limit.Cost{}) && used.Tokens < e.used.Tokens {
 					t.Fatalf("%+v is shown as used, and this edge alone has used %+v", used, e.used)
 				}
@@ -175,7 +175,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 // reports its usage for the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
-	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
+	w := newWorld(1, config.KeyLimits{}, config.StoreLostClosed)
 	w.now, w.began = budgetDay, budgetDay
 	e := &budgetEdge{line: w.lines[0], used: limit.Cost{Tokens: 500, Spend: money.Amount{Micros: 250}}}
 	w.startBudget("a", e, 0)
@@ -191,15 +191,15 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 // TestOpenBudget checks that a budget ends no running call while the store is lost and fleet.lost
 // is open.
 func TestOpenBudget(t *testing.T) {
-	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false, config.LostClosed: false} {
+	for lost, want := range map[string]bool{config.StoreLostOpen: true, config.StoreLostDivide: false, config.StoreLostClosed: false} {
 		w := newWorld(1, config.KeyLimits{}, lost)
 		e := &budgetEdge{line: w.lines[0]}
 		w.startBudget("a", e, 0)
-		if e.budget.Open(limit.Day, w.now) {
+		if e.budget.AllowsOverrun(limit.PeriodDay, w.now) {
 			t.Errorf("%s: open with the store", lost)
 		}
 		w.lines[0].cut = true
-		if got := e.budget.Open(limit.Day, w.now); got != want {
+		if got := e.budget.AllowsOverrun(limit.PeriodDay, w.now); got != want {
 			t.Errorf("%s: open without the store: %v, want %v", lost, got, want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestOpenBudget(t *testing.T) {
 // granted.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
-	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
+	w := newWorld(3, config.KeyLimits{}, config.StoreLostDivide)
 	w.now, w.began = budgetDay, budgetDay
 	edges := make([]*budgetEdge, 3)
 	used := int64(0)
@@ -258,7 +258,7 @@ func TestForgottenBudget(t *testing.T) {
 // edge's share of the remaining budget and the time until the call can be admitted.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
-	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
+	w := newWorld(2, config.KeyLimits{}, config.StoreLostDivide)
 	w.now, w.began = budgetDay, budgetDay
 	edges := make([]*budgetEdge, 2)
 	for i := range edges {

@@ -26,7 +26,7 @@ type slowLine struct {
 	began time.Time
 }
 
-func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+func (s *slowLine) Exchange(ctx context.Context, id string, m *accountMessage) (accountReply, error) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,8 @@ func TestBurst(t *testing.T) {
 		limits   config.KeyLimits
 		estimate int64
 		most     int
-		idle     time.Duration // idle time before the burst, after which the key's limits are fully available again
+		// idle time before the burst, after which the key's limits are fully available again.
+		idle time.Duration
 	}{
 		"requests": {config.KeyLimits{RequestsPerMinute: 600}, 0, 600, time.Minute},
 		"tokens":   {config.KeyLimits{TokensPerMinute: 20_000}, 500, 40, 30 * time.Second},
@@ -56,7 +57,7 @@ func TestBurst(t *testing.T) {
 
 func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle time.Duration) {
 	plain := &simulatedStore{twin: &scriptModel{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
-	o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+	o := Options{Edges: 4, WhenLost: config.StoreLostDivide, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 	f := newFleet(&o, &slowLine{simulatedStore: plain, began: time.Now()})
 	key := newAccount(&f.edgeState, "a")
 	ctx, stop := context.WithCancel(t.Context())
@@ -95,30 +96,30 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 // waitingCall is a call that is waiting for a message, or that has not continued yet after the
 // answer.
 type waitingCall struct {
-	flight *flight
-	needs  amounts
-	own    amounts
+	flight *sentMessage
+	needs  cellAmounts
+	own    cellAmounts
 }
 
 // interleaved runs an edge's calls, messages and reports in any order that the locks permit.
 type interleaved struct {
 	*rapid.T
-	*account
+	*keyAccount
 	twin *scriptModel
 
 	waiting []waitingCall
-	message *message
-	reply   reply
+	message *accountMessage
+	reply   accountReply
 
-	limits amounts
-	used   amounts // usage per limit
-	held   []amounts
+	limits cellAmounts
+	used   cellAmounts // usage per limit
+	held   []cellAmounts
 }
 
 func (w *interleaved) begin() {
-	n := amounts{requestCell: 1}
+	n := cellAmounts{requestCell: 1}
 	if rapid.Bool().Draw(w.T, "tokens and a slot") {
-		n = amounts{tokenCell: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slotCell: 1}
+		n = cellAmounts{tokenCell: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slotCell: 1}
 	}
 	for i := range n {
 		if w.limits[i] > 0 && w.used[i]+n[i] > w.limits[i] {
@@ -133,11 +134,11 @@ func (w *interleaved) begin() {
 		return
 	}
 	own := w.keyCells.cappedNeeds(n)
-	f, _ := w.joinNextFlight(own)
+	f, _ := w.joinNextMessage(own)
 	w.waiting = append(w.waiting, waitingCall{f, n, own})
 }
 
-func (w *interleaved) allow(d limit.Decision, n amounts) {
+func (w *interleaved) allow(d limit.Decision, n cellAmounts) {
 	if !d.OK {
 		w.Fatalf("%+v is refused by %s, of %+v are used %+v", n, d.LimitName, w.limits, w.used)
 	}
@@ -146,9 +147,9 @@ func (w *interleaved) allow(d limit.Decision, n amounts) {
 	}
 }
 
-func (w *interleaved) send(f *flight) {
+func (w *interleaved) send(f *sentMessage) {
 	w.inFlight = f
-	m := w.account.buildMessage(w.edgeState.now())
+	m := w.keyAccount.buildMessage(w.edgeState.now())
 	w.message = &m
 	w.reply, _ = w.twin.answer("a", &m)
 }
@@ -170,7 +171,7 @@ func (w *interleaved) step() {
 		}
 	case what == 3 && w.inFlight == nil && w.nextFlight == nil:
 		if _, due := w.nextReportTime(); due {
-			w.send(newFlight())
+			w.send(newSentMessage())
 		}
 	case what == 4 && len(w.held) > 0:
 		n := random(len(w.held))
@@ -179,7 +180,7 @@ func (w *interleaved) step() {
 		used := rapid.Int64Range(0, held[tokenCell]).Draw(w.T, "used")
 		w.used[tokenCell] -= held[tokenCell] - used
 		w.used[slotCell]--
-		w.keyCells.settle(held, amounts{tokenCell: used})
+		w.keyCells.settle(held, cellAmounts{tokenCell: used})
 	default:
 		w.begin()
 	}
@@ -194,11 +195,11 @@ func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 			TokensPerMinute:   rapid.SampledFrom([]int{0, 500, 36_000}).Draw(t, "tokens"),
 			Concurrency:       rapid.SampledFrom([]int{0, 1, 4, 20, 200}).Draw(t, "concurrency"),
 		}
-		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.LostDivide)
+		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.StoreLostDivide)
 		key := w.keys[0]
 		key.lastAcquired = 0
 		key.keyCells.applyLimits(limitAmounts(limits))
-		calls := &interleaved{T: t, account: key, twin: w.twin, limits: limitAmounts(limits)}
+		calls := &interleaved{T: t, keyAccount: key, twin: w.twin, limits: limitAmounts(limits)}
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			calls.step()
 		}

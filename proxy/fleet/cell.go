@@ -15,11 +15,11 @@ const (
 	cellCount
 )
 
-type amounts [cellCount]int64
+type cellAmounts [cellCount]int64
 
-// cell is this edge's view of one limit of a key, in the units of that limit. The store grants
+// limitCell is this edge's view of one limit of a key, in the units of that limit. The store grants
 // amounts in advance, and learns from a later message how much of them was used.
-type cell struct {
+type limitCell struct {
 	kind  cellKind
 	limit int64 // limit for the entire fleet; 0 if there is none
 
@@ -85,8 +85,8 @@ type cellReport struct {
 	wanted      int64
 }
 
-// grant is what an answer says about one cell.
-type grant struct {
+// cellGrant is what an answer says about one cell.
+type cellGrant struct {
 	held int64
 	debt float64
 	free float64
@@ -96,37 +96,37 @@ type grant struct {
 // the limit is free, all edges together prefetch a tenth of the free amount. Otherwise, each edge
 // prefetches a hundredth of the limit.
 const (
-	farDivisor  = 10
-	nearDivisor = 100
+	farPrefetchDivisor  = 10
+	nearPrefetchDivisor = 100
 )
 
-func (c *cell) prefetchTarget(edges int) int64 {
+func (c *limitCell) prefetchTarget(edges int) int64 {
 	if c.isFarFromLimit() {
-		return int64(c.fleetFree) / int64(farDivisor*edges)
+		return int64(c.fleetFree) / int64(farPrefetchDivisor*edges)
 	}
-	return c.limit / nearDivisor
+	return c.limit / nearPrefetchDivisor
 }
 
-func (c *cell) isFarFromLimit() bool { return c.hasAnswer && c.fleetFree > float64(c.limit)/2 }
+func (c *limitCell) isFarFromLimit() bool { return c.hasAnswer && c.fleetFree > float64(c.limit)/2 }
 
 // spareKeepTime returns how long after the last call an edge keeps its spare amount. The time is
 // shorter if less than half of the limit is free, because other edges may be waiting for the
 // amount.
-func (c *cell) spareKeepTime() time.Duration {
+func (c *limitCell) spareKeepTime() time.Duration {
 	if c.isFarFromLimit() {
-		return farKeepTime
+		return farSpareKeepTime
 	}
-	return nearKeepTime
+	return nearSpareKeepTime
 }
 
 const (
-	farKeepTime  = 20 * time.Second
-	nearKeepTime = 4 * time.Second
+	farSpareKeepTime  = 20 * time.Second
+	nearSpareKeepTime = 4 * time.Second
 )
 
 // decayDebt reduces the debt by the amount that has become free since its last call. Before the
 // first answer, fleetFree is unknown.
-func (c *cell) decayDebt(now time.Duration) {
+func (c *limitCell) decayDebt(now time.Duration) {
 	passed := (now - c.answeredAt).Seconds()
 	if c.answeredAt = now; c.kind != kindRate || passed <= 0 {
 		return
@@ -142,17 +142,17 @@ func (c *cell) decayDebt(now time.Duration) {
 
 // cappedNeed returns the amount that a call takes. A call that needs more than the limit takes the
 // entire limit.
-func (c *cell) cappedNeed(n int64) int64 { return min(n, c.limit) }
+func (c *limitCell) cappedNeed(n int64) int64 { return min(n, c.limit) }
 
 // reserve reserves n for a call. The amount comes from c.offlineAmount while the store is lost, and
 // from c.spare otherwise.
-func (c *cell) reserve(n int64, lost bool) {
+func (c *limitCell) reserve(n int64, lost bool) {
 	c.reservedAmount += n
 	c.graceCall = c.graceCall && n == 0
 	c.returnAmount(-n, lost)
 }
 
-func (c *cell) settle(held, used int64, lost bool) {
+func (c *limitCell) settle(held, used int64, lost bool) {
 	c.reservedAmount -= held
 	if c.kind == kindSlot || c.limit == 0 && c.kind == kindRate {
 		used = 0
@@ -165,7 +165,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 
 // returnAmount makes n available again. If c.fleetFree is negative, the edges exceed the limit, and
 // n first reduces the excess.
-func (c *cell) returnAmount(n int64, lost bool) {
+func (c *limitCell) returnAmount(n int64, lost bool) {
 	c.doubtShare += float64(n)
 	switch {
 	case c.limit == 0:
@@ -180,18 +180,18 @@ func (c *cell) returnAmount(n int64, lost bool) {
 }
 
 // unreportedCharge returns how much of the charged amount the store must still count.
-func (c *cell) unreportedCharge() int64 { return c.charged - c.knownCharge() }
+func (c *limitCell) unreportedCharge() int64 { return c.charged - c.knownCharge() }
 
 // knownCharge returns the part of charged that the store does not have to count.
-func (c *cell) knownCharge() int64 { return c.acked + int64(c.expiredUnreported) }
+func (c *limitCell) knownCharge() int64 { return c.acked + int64(c.expiredUnreported) }
 
 // unreservedSpare returns the spare amount that is not reserved for waiting calls.
-func (c *cell) unreservedSpare() int64 { return c.spare - c.setAside }
+func (c *limitCell) unreservedSpare() int64 { return c.spare - c.setAside }
 
 // buildReport returns what a message says about the cell. If spare exceeds target, it returns the
 // excess. Until the answer arrives, the edge uses only minHeld, because the store may receive the
 // message even if the answer is lost.
-func (c *cell) buildReport(target, wanted int64) cellReport {
+func (c *limitCell) buildReport(target, wanted int64) cellReport {
 	c.spare = min(c.spare, c.setAside+max(target, 0))
 	least, own := c.reservedAmount+max(c.spare, 0), c.ownDebt
 	if c.kind == kindBudget {
@@ -203,7 +203,7 @@ func (c *cell) buildReport(target, wanted int64) cellReport {
 	}
 }
 
-func (c *cell) applyGrant(said cellReport, g grant, now time.Duration) {
+func (c *limitCell) applyGrant(said cellReport, g cellGrant, now time.Duration) {
 	if c.limit == said.limit && c.limit > 0 {
 		c.spare += g.held - said.minHeld
 	}
@@ -213,11 +213,11 @@ func (c *cell) applyGrant(said cellReport, g grant, now time.Duration) {
 	c.ownDebt = min(c.ownDebt, c.fleetDebt)
 }
 
-// beginDoubt starts the period after a loss of data in which the store may not know what other
+// beginLossDoubt starts the period after a loss of data in which the store may not know what other
 // edges have reserved. During this period, this edge may use its spare amount, and its share of the
 // amount that was free at the last answer. If it was working without the store, it may instead use
 // the remainder of c.offlineAmount.
-func (c *cell) beginDoubt(alone bool, now time.Duration, edges int) {
+func (c *limitCell) beginLossDoubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.fleetFree, 0)/float64(edges)
 	if alone {
 		part = max(c.offlineAmount, 0)
@@ -232,7 +232,7 @@ func (c *cell) beginDoubt(alone bool, now time.Duration, edges int) {
 // to report their usage. If alone is true, this edge was working without the store, and continues
 // with the remainder of c.offlineAmount. Otherwise, it gets its share of the amount that is free
 // according to the answer.
-func (c *cell) beginReturnDoubt(alone bool, now time.Duration, edges int) {
+func (c *limitCell) beginReturnDoubt(alone bool, now time.Duration, edges int) {
 	part := max(c.fleetFree+float64(c.spare), 0) / float64(edges)
 	if alone {
 		part = max(c.offlineAmount, 0)
@@ -246,7 +246,7 @@ const returnDoubtTime = 2 * heartbeatInterval
 
 // isWithheld reports whether this edge must not take n even though the store would grant it. Other
 // edges may have reserved or used that amount.
-func (c *cell) isWithheld(n int64, now time.Duration, edges int) bool {
+func (c *limitCell) isWithheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtEnd:
 		return false
@@ -261,12 +261,12 @@ func (c *cell) isWithheld(n int64, now time.Duration, edges int) bool {
 
 // storeKnownDebt returns the debt known to the store at the last answer, minus the decrease since
 // then.
-func (c *cell) storeKnownDebt() float64 { return max(0, c.fleetDebt-float64(c.charged-c.acked)) }
+func (c *limitCell) storeKnownDebt() float64 { return max(0, c.fleetDebt-float64(c.charged-c.acked)) }
 
 // goOffline starts a period without the store. The edge continues with its spare amount and with
 // its share of the free amount. If the last answer is not fresh, the edge may admit one call of any
 // size. It also gets its share of the rate for the time since the last answer, up to a minute.
-func (c *cell) goOffline(now time.Duration, fresh bool, silence time.Duration, edges int) {
+func (c *limitCell) goOffline(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.offlineAmount, c.offlineAt, c.graceCall, c.storeDebt = float64(c.spare), now, !fresh, c.storeKnownDebt()
 	switch {
 	case c.hasAnswer && (fresh || c.kind == kindBudget):
@@ -287,7 +287,7 @@ func (c *cell) goOffline(now time.Duration, fresh bool, silence time.Duration, e
 // its share of the rate, up to its share of the limit. Usage that expires in this way must not
 // expire a second time in the store, so the edge subtracts it from its next reports
 // (expiredUnreported).
-func (c *cell) accrueOffline(now time.Duration, edges int) {
+func (c *limitCell) accrueOffline(now time.Duration, edges int) {
 	passed := (now - c.offlineAt).Seconds()
 	c.offlineAt = now
 	if c.kind != kindRate || passed <= 0 {
@@ -301,7 +301,7 @@ func (c *cell) accrueOffline(now time.Duration, edges int) {
 	c.expiredUnreported = min(c.expiredUnreported+(paid-first)/float64(edges), float64(c.charged-c.acked))
 }
 
-func (c *cell) hasOffline(n int64, edges int) bool {
+func (c *limitCell) hasOffline(n int64, edges int) bool {
 	switch {
 	case c.limit == 0 || n == 0 || c.graceCall:
 		return true

@@ -19,7 +19,7 @@ func (w *world) setClock(by time.Duration) {
 // before, and the slots of a dead edge must become free after the usual time.
 func TestClockSetBack(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, Concurrency: 4}
-	w := newWorld(2, limits, config.LostDivide)
+	w := newWorld(2, limits, config.StoreLostDivide)
 	for range 4 {
 		if _, d := w.keys[0].Reserve(limits, 0, w.now); !d.OK {
 			t.Fatalf("Reserve = %+v, want OK", d)
@@ -54,7 +54,7 @@ func TestClockSetBack(t *testing.T) {
 func TestClockSetForward(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 20}
 	for held, free := range map[int]int{20: 0, 10: 10} {
-		w := newWorld(2, limits, config.LostDivide)
+		w := newWorld(2, limits, config.StoreLostDivide)
 		w.end(0, w.fill(0, limits, 1, 1))
 		w.end(1, w.fill(1, limits, 1, held)) // both edges have used the account
 		w.fill(1, limits, 1, held)

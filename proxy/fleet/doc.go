@@ -83,7 +83,7 @@
 // its charges that still count. For a budget, it also reports the last known sum over all edges,
 // which counts until they report again. The store no longer knows the amounts granted to the edges.
 // For the duration of a lease, an edge therefore takes no more than its share of the slots and of
-// the remaining budget (cell.beginDoubt).
+// the remaining budget (cell.beginLossDoubt).
 //
 // Accounts use only the store's clock, never that of an edge. If the store's clock is set forward,
 // the leases of live edges expire early. For the duration of a lease, each edge therefore takes no

@@ -21,7 +21,7 @@ type Options struct {
 	Timeout time.Duration // how long a call waits for the store
 	// Expected number of edges; 0 if unknown. More edges may join.
 	Edges    int
-	WhenLost string // one of config.LostDivide, LostOpen and LostClosed
+	WhenLost string // one of config.StoreLostDivide, StoreLostOpen and StoreLostClosed
 
 	Signer  *sign.Signer // signs entries written by this edge; nil if entries are not signed
 	Metrics *metrics.Set
@@ -37,7 +37,7 @@ type Fleet struct {
 	log        *zap.Logger
 
 	signer         *sign.Signer
-	storeTime      storeReading
+	storeTime      storeClockReading
 	birth          string      // birth of the store's data, from the last heartbeat
 	heartbeatLost  bool        // whether the last heartbeat was not answered, or the breaker is still open
 	ignoredMembers atomic.Bool // whether the last heartbeat returned members that this edge ignored
@@ -60,14 +60,14 @@ type Fleet struct {
 	edgesBeforeLossUntil time.Duration
 
 	mu            sync.Mutex
-	queuedReports map[*account]struct{}
+	queuedReports map[*keyAccount]struct{}
 	wake          chan struct{} // receives a value when a report may be due
 	heartbeatNow  chan struct{} // requests a heartbeat
 }
 
 // New returns a Fleet. The store counts as lost until RunHeartbeats has reached it.
 func New(o Options) *Fleet {
-	r := newRemote(o.Store)
+	r := newRemoteStore(o.Store)
 	r.refusalLog.log = o.Log
 	f := newFleet(&o, r)
 	r.onBreakerOpen, r.lateAfter = func() { requestHeartbeat(f) }, o.Timeout
@@ -75,15 +75,15 @@ func New(o Options) *Fleet {
 	return f
 }
 
-func newFleet(o *Options, s store) *Fleet {
+func newFleet(o *Options, s storeClient) *Fleet {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
 	f := &Fleet{
 		edgeState: edgeState{
 			edgeID: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
-			timeout: o.Timeout, lostPolicy: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
+			timeout: o.Timeout, lostPolicy: o.WhenLost, store: s, metrics: newFleetMetrics(o.Metrics),
 		},
-		selfMember: o.Self, log: o.Log, signer: o.Signer, prefix: o.Store.Prefix, queuedReports: map[*account]struct{}{}, wake: make(chan struct{}, 1),
+		selfMember: o.Self, log: o.Log, signer: o.Signer, prefix: o.Store.Prefix, queuedReports: map[*keyAccount]struct{}{}, wake: make(chan struct{}, 1),
 		heartbeatNow: make(chan struct{}, 1),
 	}
 	f.edgeState.reportAccount = f.queueAccount
@@ -94,7 +94,7 @@ func newFleet(o *Options, s store) *Fleet {
 
 // NewAccount returns the account of a key. It must be called only once per key, because two
 // accounts for the same key would compete for its limits.
-func (f *Fleet) NewAccount(id string) limit.Account { return newAccount(&f.edgeState, "k:"+id) }
+func (f *Fleet) NewAccount(id string) limit.KeyAccount { return newAccount(&f.edgeState, "k:"+id) }
 
 // SetExpectedEdges sets the expected number of edges. 0 means unknown.
 func (f *Fleet) SetExpectedEdges(n int) { f.edgeState.expectedEdges.Store(int64(n)) }

@@ -8,22 +8,22 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message together with the calls that wait for its answer. The granted amount is set
+// sentMessage is a message together with the calls that wait for its answer. The granted amount is set
 // aside for these calls until each of them has taken its share or given it up. Until then, no
 // report returns the amount to the store, and no later call takes it.
-type flight struct {
+type sentMessage struct {
 	done   chan struct{}
-	err    error   // set before done is closed
-	wanted amounts // sum of what the waiting calls need
+	err    error       // set before done is closed
+	wanted cellAmounts // sum of what the waiting calls need
 }
 
-func newFlight() *flight { return &flight{done: make(chan struct{})} }
+func newSentMessage() *sentMessage { return &sentMessage{done: make(chan struct{})} }
 
 // askStore sends a message to the store, and decides based on the answer. All waiting calls of the
 // key share one message. The caller must hold mu, which is released while the message is in flight.
-func (a *account) askStore(n amounts, now time.Duration) limit.Decision {
+func (a *keyAccount) askStore(n cellAmounts, now time.Duration) limit.Decision {
 	own := a.keyCells.cappedNeeds(n)
-	f, leads := a.joinNextFlight(own)
+	f, leads := a.joinNextMessage(own)
 	// The context's timeout is shorter than the configured one, because timers fire late.
 	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout-a.edgeState.timeout/10)
 	defer cancel()
@@ -32,7 +32,7 @@ func (a *account) askStore(n amounts, now time.Duration) limit.Decision {
 	defer a.edgeState.waitingCalls.Add(-1)
 	sent := leads && a.sendWhenIdle(ctx, f)
 	if !leads {
-		a.waitFlight(ctx, f)
+		a.waitForAnswer(ctx, f)
 	}
 	if !sent && !f.hasAnswer() {
 		a.edgeState.store.CountMissed()
@@ -42,11 +42,11 @@ func (a *account) askStore(n amounts, now time.Duration) limit.Decision {
 	return a.finishWait(f, n, own, now+waited)
 }
 
-// joinNextFlight adds a call to those waiting for the next message. The first of these calls sends
+// joinNextMessage adds a call to those waiting for the next message. The first of these calls sends
 // the message.
-func (a *account) joinNextFlight(own amounts) (f *flight, leads bool) {
+func (a *keyAccount) joinNextMessage(own cellAmounts) (f *sentMessage, leads bool) {
 	if leads = a.nextFlight == nil; leads {
-		a.nextFlight = newFlight()
+		a.nextFlight = newSentMessage()
 	}
 	for i := range own {
 		a.nextFlight.wanted[i] += own[i]
@@ -56,7 +56,7 @@ func (a *account) joinNextFlight(own amounts) (f *flight, leads bool) {
 
 // finishWait ends the wait of a call. The call either takes its share of the grant or gives it up.
 // The caller must hold mu.
-func (a *account) finishWait(f *flight, n, own amounts, now time.Duration) limit.Decision {
+func (a *keyAccount) finishWait(f *sentMessage, n, own cellAmounts, now time.Duration) limit.Decision {
 	answered := f.hasAnswer()
 	if answered {
 		a.keyCells.releaseSetAside(own)
@@ -68,7 +68,7 @@ func (a *account) finishWait(f *flight, n, own amounts, now time.Duration) limit
 		a.failedRequests += int(n[requestCell])
 		return a.takeWithoutStore(n, now)
 	}
-	lacking := a.keyCells.firstLacking(n, true, now, a.edgeState.edges())
+	lacking := a.keyCells.firstLackingCell(n, true, now, a.edgeState.edgeCount())
 	if lacking < 0 {
 		a.keyCells.reserve(n)
 		return allowedDecision
@@ -76,7 +76,7 @@ func (a *account) finishWait(f *flight, n, own amounts, now time.Duration) limit
 	return a.keyCells.refusal(lacking, n, now)
 }
 
-func (f *flight) hasAnswer() bool {
+func (f *sentMessage) hasAnswer() bool {
 	select {
 	case <-f.done:
 		return f.err == nil
@@ -85,8 +85,8 @@ func (f *flight) hasAnswer() bool {
 	}
 }
 
-// waitFlight waits until a flight ends. The caller must hold mu, which is released during the wait.
-func (a *account) waitFlight(ctx context.Context, f *flight) {
+// waitForAnswer waits until a flight ends. The caller must hold mu, which is released during the wait.
+func (a *keyAccount) waitForAnswer(ctx context.Context, f *sentMessage) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	select {
@@ -98,9 +98,9 @@ func (a *account) waitFlight(ctx context.Context, f *flight) {
 // sendWhenIdle sends the message of a flight once the previous message has been answered or has
 // failed. If it could not send the message, it returns false. The caller must hold mu, which is
 // released during the wait.
-func (a *account) sendWhenIdle(ctx context.Context, f *flight) bool {
+func (a *keyAccount) sendWhenIdle(ctx context.Context, f *sentMessage) bool {
 	for a.inFlight != nil && ctx.Err() == nil {
-		a.waitFlight(ctx, a.inFlight)
+		a.waitForAnswer(ctx, a.inFlight)
 	}
 	a.nextFlight = nil
 	if a.inFlight != nil || !a.edgeState.store.Available() { // the previous message took too long
@@ -114,11 +114,11 @@ func (a *account) sendWhenIdle(ctx context.Context, f *flight) bool {
 
 // exchangeMessage exchanges a message with the store. The caller must hold mu, which is released
 // while the message is in flight.
-func (a *account) exchangeMessage(ctx context.Context, f *flight) {
+func (a *keyAccount) exchangeMessage(ctx context.Context, f *sentMessage) {
 	a.inFlight = f
 	a.lastSent = a.edgeState.now()
 	m := a.buildMessage(a.lastSent)
-	r, err := reply{}, errNotSent
+	r, err := accountReply{}, errNotSent
 	defer func() { a.handleAnswer(&m, r, err) }()
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -130,9 +130,9 @@ var errNotSent = errors.New("the message was not sent")
 
 // buildMessage builds the next message. Until the answer arrives, the edge uses only the amounts
 // that the message does not return. The caller must hold mu and must have set inFlight.
-func (a *account) buildMessage(now time.Duration) message {
+func (a *keyAccount) buildMessage(now time.Duration) accountMessage {
 	a.messageNumber++
-	m := message{edge: a.edgeID, number: a.messageNumber, birth: a.birth}
+	m := accountMessage{edge: a.edgeID, number: a.messageNumber, birth: a.birth}
 	a.keyCells.accrueOffline(now, a.edgeState)
 	a.keyCells.fenceUnused(now - a.lastAnswer)
 	for i := range a.keyCells.cells {
@@ -156,13 +156,13 @@ const idleAccountTTL = 10 * time.Minute
 // storeLostAccount reports whether the birth id in an answer shows that the store has lost the
 // account. If the account had no messages for idleAccountTTL, it has only expired, and no call has
 // reserved amounts from it. The caller must hold mu.
-func (a *account) storeLostAccount(now time.Duration, birth string) bool {
+func (a *keyAccount) storeLostAccount(now time.Duration, birth string) bool {
 	kept := now-a.lastAnswer < idleAccountTTL || a.keyCells.cells[tokenCell].kind == kindBudget
 	return kept && a.birth != "" && a.birth != birth
 }
 
 // handleAnswer ends the flight of a message with its answer or error. The caller must hold mu.
-func (a *account) handleAnswer(m *message, r reply, err error) {
+func (a *keyAccount) handleAnswer(m *accountMessage, r accountReply, err error) {
 	f := a.inFlight
 	if err != nil {
 		a.edgeState.metrics.failed.Inc()
@@ -172,7 +172,7 @@ func (a *account) handleAnswer(m *message, r reply, err error) {
 		jumped := a.edgeState.storeClock.wasSetForward(r.clock, a.lastSent, now, a.lastAnswer)
 		if jumped || a.storeLostAccount(now, r.birth) {
 			for i := range a.keyCells.cells {
-				a.keyCells.cells[i].beginDoubt(a.keyCells.isOffline, now, a.edgeState.edges())
+				a.keyCells.cells[i].beginLossDoubt(a.keyCells.isOffline, now, a.edgeState.edgeCount())
 				a.keyCells.cells[i].doubtLimitsSlots = jumped
 			}
 		}
@@ -183,7 +183,7 @@ func (a *account) handleAnswer(m *message, r reply, err error) {
 			c := &a.keyCells.cells[i]
 			c.applyGrant(m.parts[i], r.grants[i], now)
 			if returns && now >= c.doubtEnd {
-				c.beginReturnDoubt(alone, now, a.edgeState.edges())
+				c.beginReturnDoubt(alone, now, a.edgeState.edgeCount())
 			}
 		}
 		a.keyCells.setAside(f.wanted)

@@ -27,8 +27,8 @@ func NewLink(f *Fleet) *Link {
 // Available reports whether the breaker is closed.
 func (l *Link) Available() bool { return l.remote.Available() }
 
-// Edges returns how many edges share the limits while the store is lost.
-func (l *Link) Edges() int { return l.edgeState.edges() }
+// EdgeCount returns how many edges share the limits while the store is lost.
+func (l *Link) EdgeCount() int { return l.edgeState.edgeCount() }
 
 // Run runs a script on one key. Run adds the fleet's prefix to the key.
 func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
@@ -79,7 +79,7 @@ func (l *Link) prefixedKey(key string) string { return l.remote.options.Prefix +
 
 // Slots counts an upstream's slots across the fleet. Its account has a single limit, the
 // concurrency.
-type Slots struct{ account *account }
+type Slots struct{ account *keyAccount }
 
 // NewSlots returns the Slots for an upstream. It must be called only once per upstream, because two
 // accounts for the same upstream would compete for its slots. waited reports whether calls at this
@@ -88,7 +88,7 @@ type Slots struct{ account *account }
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.hasSlotAccounts.Store(true)
 	a := newAccount(&f.edgeState, "u:"+upstream)
-	a.turns = &turns{hasWaiting: waited, wake: wake}
+	a.turns = &slotTurns{hasWaiting: waited, wake: wake}
 	return &Slots{a}
 }
 

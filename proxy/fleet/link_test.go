@@ -62,7 +62,7 @@ func TestStream(t *testing.T) {
 // edge must become free once its lease has expired. While the store is lost, each edge must use
 // only its share.
 func TestSlots(t *testing.T) {
-	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
+	w := newWorld(2, config.KeyLimits{}, config.StoreLostDivide)
 	waited, wake := func() bool { return false }, func() {}
 	slots := []*Slots{NewSlots(w.edges[0], "e", waited, wake), NewSlots(w.edges[1], "e", waited, wake)}
 	all := func(i int) (n int) {

@@ -36,14 +36,14 @@ type Member struct {
 // maxMembers is the maximum number of members. An edge ignores all other entries in the store.
 const maxMembers = 256
 
-// storeReading is the time on the store's clock at the last heartbeat. Only the goroutine that runs
+// storeClockReading is the time on the store's clock at the last heartbeat. Only the goroutine that runs
 // RunHeartbeats uses it.
-type storeReading struct {
+type storeClockReading struct {
 	storeMillis int64 // in milliseconds; 0 if no heartbeat has been answered yet
 	takenAt     time.Duration
 }
 
-func (t *storeReading) millisAt(own time.Duration) int64 {
+func (t *storeClockReading) storeMillisAt(own time.Duration) int64 {
 	return t.storeMillis + (own - t.takenAt).Milliseconds()
 }
 
@@ -80,17 +80,17 @@ func (f *Fleet) sendHeartbeat(ctx context.Context) {
 	// The store's clock is unknown at the first heartbeat, so other edges list this edge only after
 	// its second heartbeat.
 	if f.storeTime.storeMillis > 0 {
-		m.Expires = f.storeTime.millisAt(f.edgeState.now()) + 2*leaseTime.Milliseconds()
+		m.Expires = f.storeTime.storeMillisAt(f.edgeState.now()) + 2*leaseTime.Milliseconds()
 	}
 	unheard := f.heartbeatLost || !f.edgeState.store.Available()
-	a, err := f.edgeState.store.Heartbeat(ctx, f.edgeState.edgeID, f.signer.Sign(sign.Member, m.ID, m))
+	a, err := f.edgeState.store.Heartbeat(ctx, f.edgeState.edgeID, f.signer.Sign(sign.KindMember, m.ID, m))
 	f.storeRefuses.Store(heartbeatRefusalCode(err) != "")
-	f.storeLate.Store(errors.Is(err, errLate))
+	f.storeLate.Store(errors.Is(err, errLateAnswer))
 	answered := err == nil || f.storeLate.Load()
 	if answered {
 		before := f.edgeState.seenEdges.Load()
 		now := f.edgeState.now()
-		f.storeTime = storeReading{int64(a.storeMicros / 1000), now}
+		f.storeTime = storeClockReading{int64(a.storeMicros / 1000), now}
 		f.edgeState.lastHeartbeat.Store(int64(now))
 		f.setMembers(a.entries)
 		// The store has also lost the entries of the other edges. The other edges will announce
@@ -139,7 +139,7 @@ func (f *Fleet) logStoreState(up bool, err error) {
 		f.log.Info("the fleet's store answers: limits are shared", zap.Int("members", len(f.Members())))
 		return
 	}
-	if f.edgeState.edgesUnknown() {
+	if f.edgeState.isEdgeCountUnknown() {
 		f.log.Warn("this edge knows no other edge of its fleet: it takes half of each limit and of each engine's slots until the store answers",
 			zap.String("remedy", "write fleet.edges: N, the number of edges"))
 	}
@@ -149,7 +149,7 @@ func (f *Fleet) logStoreState(up bool, err error) {
 	case code != "":
 		f.log.Warn("the fleet's store refuses this edge: limits are held without it", lost, zap.Error(err), zap.String("remedy", rejectionRemedy(code, f.prefix)))
 		return
-	case errors.Is(err, errLate):
+	case errors.Is(err, errLateAnswer):
 		f.log.Warn("the fleet's store answers too late: limits are held without it", lost, zap.Stringer("fleet.store.timeout", f.edgeState.timeout),
 			zap.String("remedy", "move the store closer to the edges, reduce its load, or raise fleet.store.timeout"))
 		return
@@ -190,10 +190,10 @@ func (f *Fleet) setMembers(all []string) {
 // isValidMember reports whether a member's entry is valid, which means that an edge of the fleet
 // has signed it and it has not expired.
 func (f *Fleet) isValidMember(m *Member, said string) bool {
-	if f.signer.IsSigned(sign.Member, m.ID, said) {
+	if f.signer.IsSigned(sign.KindMember, m.ID, said) {
 		return m.Expires >= f.storeTime.storeMillis
 	}
-	return f.signer.IsAccepted(sign.Member, m.ID, said, f.edgeState.clock())
+	return f.signer.IsAccepted(sign.KindMember, m.ID, said, f.edgeState.clock())
 }
 
 // Members returns the edges that were alive at the last heartbeat, sorted by name.
@@ -235,8 +235,8 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// Trouble describes the problem with the store. If the store answers, Trouble returns "".
-func (s *State) Trouble() string {
+// StoreProblem describes the problem with the store. If the store answers, Trouble returns "".
+func (s *State) StoreProblem() string {
 	if s == nil || s.StoreAnswers {
 		return ""
 	}
@@ -248,7 +248,7 @@ func (s *State) Trouble() string {
 		does = "answers too late (the log names the remedy)"
 	}
 	return "the fleet's store " + does + ", so " + map[string]string{
-		config.LostDivide: "each edge allows its part of the limits", config.LostOpen: "no limits of keys are held",
-		config.LostClosed: "calls of all keys are refused",
+		config.StoreLostDivide: "each edge allows its part of the limits", config.StoreLostOpen: "no limits of keys are held",
+		config.StoreLostClosed: "calls of all keys are refused",
 	}[s.WhenLost]
 }

@@ -26,7 +26,7 @@ func TestForgedMembers(t *testing.T) {
 	now := time.Now()
 	ms := func(d time.Duration) int64 { return now.Add(d).UnixMilli() }
 	said := func(prefix, secret string, m Member) string {
-		return sign.New(prefix, []string{secret}).Sign(sign.Member, m.ID, m)
+		return sign.New(prefix, []string{secret}).Sign(sign.KindMember, m.ID, m)
 	}
 	good := Member{ID: "two", Name: "b", Expires: ms(time.Minute)}
 	for what, c := range map[string]struct {
@@ -46,9 +46,9 @@ func TestForgedMembers(t *testing.T) {
 		store.SetTime(now)
 		log, lines := observer.New(zap.WarnLevel)
 		s := sign.New("ps", secrets)
-		s.AdoptAppeared("", now.Add(-2*sign.UnsignedGrace))
+		s.AdoptSecretSince("", now.Add(-2*sign.UnsignedGrace))
 		f := New(Options{
-			Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide, Signer: s,
+			Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.StoreLostDivide, Signer: s,
 			Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{Name: "a"} },
 		})
 		for i, text := range c.written {
@@ -56,8 +56,8 @@ func TestForgedMembers(t *testing.T) {
 		}
 		f.sendHeartbeat(t.Context())
 		f.sendHeartbeat(t.Context())
-		if got := len(f.Members()); got != c.want || f.edgeState.edges() != c.want {
-			t.Errorf("%s: %d members, limits are divided by %d; want %d", what, got, f.edgeState.edges(), c.want)
+		if got := len(f.Members()); got != c.want || f.edgeState.edgeCount() != c.want {
+			t.Errorf("%s: %d members, limits are divided by %d; want %d", what, got, f.edgeState.edgeCount(), c.want)
 		}
 		if refused := c.want < 1+len(c.written) && what != "twice"; (lines.Len() > 0) != refused {
 			t.Errorf("%s: log lines %+v, want some: %v", what, lines.All(), refused)
@@ -66,10 +66,10 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
-// TestBirth checks that the store's birth id stays the same until the store loses its data. This
+// TestBirthID checks that the store's birth id stays the same until the store loses its data. This
 // must also be true while edges with older versions are running, whose script treats the birth id
 // as a member. The birth id must not count as a member.
-func TestBirth(t *testing.T) {
+func TestBirthID(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
 	waitUntil(t, "the store is reached", func() bool { return beat(t, r) == nil })
@@ -105,7 +105,7 @@ func TestBirth(t *testing.T) {
 // TestMembersAreBounded checks that forged entries in the store cannot make the status page huge,
 // and that this edge always counts as a member.
 func TestMembersAreBounded(t *testing.T) {
-	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+	w := newWorld(1, config.KeyLimits{}, config.StoreLostDivide)
 	f := w.edges[0]
 	var all []string
 	for i := range 20_000 {
@@ -141,7 +141,7 @@ func (b *births) Heartbeat(context.Context, string, string) (heartbeatReply, err
 // not after every lost answer. The usage of the last two days is sent again after each period
 // without answers, even if only one heartbeat or only calls were not answered.
 func TestForgotten(t *testing.T) {
-	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+	w := newWorld(1, config.KeyLimits{}, config.StoreLostDivide)
 	f, s := w.edges[0], &births{simulatedStore: w.lines[0]}
 	f.edgeState.store, f.selfMember, f.log = s, func() Member { return Member{} }, zap.NewNop()
 	for i, step := range []struct {

@@ -61,7 +61,7 @@ func (e *admissionModel) admit(i int) {
 
 func (e *admissionModel) check(cell int, used float64, most int) {
 	if most > 0 && used > float64(most)+e.beyond[cell]+1e-3 {
-		e.Fatalf("%v of %d %s are used or held", used, most, limitNames[cell])
+		e.Fatalf("%v of %d %s are used or held", used, most, cellLimitNames[cell])
 	}
 }
 
@@ -118,7 +118,7 @@ func (e *admissionModel) checkStoreKnows() {
 			known += c.held + max(0, c.debt-float64(e.twin.now-a.at)/60000*c.limit)
 		}
 		if limitAmounts(e.limits)[i] > 0 && used > known+1e-3 {
-			e.Fatalf("%v %s are used or held, and the store knows of %v", used, limitNames[i], known)
+			e.Fatalf("%v %s are used or held, and the store knows of %v", used, cellLimitNames[i], known)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestNeverMoreThanOneEdge(t *testing.T) {
 			TokensPerMinute:   rapid.SampledFrom([]int{0, 500, 36_000}).Draw(t, "tokens"),
 			Concurrency:       rapid.SampledFrom([]int{0, 1, 4, 200}).Draw(t, "concurrency"),
 		}
-		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.LostClosed)
+		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.StoreLostClosed)
 		chance := rapid.IntRange(0, 30).Draw(t, "faults in a hundred")
 		kinds := 9 + rapid.IntRange(0, 2).Draw(t, "kinds of events")
 		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }

@@ -16,7 +16,7 @@ func TestOutage(t *testing.T) {
 	for _, share := range []float64{0.3, 1.5} {
 		for _, skew := range []bool{false, true} {
 			limits := config.KeyLimits{RequestsPerMinute: perMinute}
-			w := newWorld(edges, limits, config.LostDivide)
+			w := newWorld(edges, limits, config.StoreLostDivide)
 			random := rand.New(rand.NewPCG(3, 4))
 			owed, worst := 0.0, 0.0
 			admitted := [3]int{} // before, during and after the loss of the store
@@ -70,7 +70,7 @@ func TestReturnOneByOne(t *testing.T) {
 		// data.
 		all, forgets := n&1 == 0, n&2 == 2
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
-		w := newWorld(edges, limits, config.LostDivide)
+		w := newWorld(edges, limits, config.StoreLostDivide)
 		owed, admitted := 0.0, 0
 		quarter := func(from, to int) (n int) { // a sends a quarter of a second's calls to these edges
 			for range 12 {
@@ -125,14 +125,14 @@ func TestReturnOneByOne(t *testing.T) {
 // TestLost checks how many calls each setting of fleet.lost admits if the store was never reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
-	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
+	for lost, want := range map[string]int{config.StoreLostDivide: 1, config.StoreLostOpen: 20, config.StoreLostClosed: 0} {
 		w := newWorld(4, limits, lost)
 		w.lines[0].cut = true
 		key, admitted := w.keys[0], 0
 		for range 20 {
 			d := key.TakeRequest(limits, w.now)
 			if !d.OK {
-				if d.Unavailable != (lost == config.LostClosed) || d.RetryAfter <= 0 {
+				if d.Unavailable != (lost == config.StoreLostClosed) || d.RetryAfter <= 0 {
 					t.Errorf("%s: Take = %+v, want a refusal with a wait, unavailable only if closed", lost, d)
 				}
 				break
@@ -153,7 +153,7 @@ func TestLost(t *testing.T) {
 // was lost.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
-	w := newWorld(2, limits, config.LostDivide)
+	w := newWorld(2, limits, config.StoreLostDivide)
 	key := w.keys[0]
 	var helds []int64
 	reserve := func() {
@@ -174,7 +174,7 @@ func TestReturn(t *testing.T) {
 	reserve()
 	key.Settle(helds[1], 100)
 	key.Settle(helds[2], 100)
-	for at := time.Duration(0); at < farKeepTime+leaseTime; at += 100 * time.Millisecond {
+	for at := time.Duration(0); at < farSpareKeepTime+leaseTime; at += 100 * time.Millisecond {
 		w.advance(100 * time.Millisecond)
 	}
 	if a := w.twin.accounts["a"]; a.cells[slotCell].held != 0 || a.cells[tokenCell].held != 0 || a.cells[requestCell].held != 0 {
@@ -192,7 +192,7 @@ func TestReturn(t *testing.T) {
 // must not let the same usage expire a second time.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
-	w := newWorld(1, limits, config.LostDivide)
+	w := newWorld(1, limits, config.StoreLostDivide)
 	key, l := w.keys[0], w.lines[0]
 	for range 3 {
 		if _, d := key.Reserve(limits, 100, w.now); !d.OK {
@@ -236,14 +236,14 @@ func (w *world) end(edge, calls int) {
 // granted to it count as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
-	w := newWorld(2, limits, config.LostDivide)
+	w := newWorld(2, limits, config.StoreLostDivide)
 	for range 4 {
 		if _, d := w.keys[0].Reserve(limits, 500, w.now); !d.OK {
 			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 	}
 	w.lines[0].cut = true
-	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != limitNames[slotCell] {
+	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != cellLimitNames[slotCell] {
 		t.Fatalf("a fifth call: %+v", d)
 	}
 	const asksEvery = 100 * time.Millisecond
@@ -268,7 +268,7 @@ func TestDeadEdge(t *testing.T) {
 // and the fleet does not exceed its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
-	w := newWorld(3, limits, config.LostDivide)
+	w := newWorld(3, limits, config.StoreLostDivide)
 	admitted := 0
 	for i := range 3000 {
 		if i == 300 {
@@ -289,7 +289,7 @@ func TestForgetfulStore(t *testing.T) {
 // the store is lost, no edge may use more than its share.
 func TestSlotsMove(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 6}
-	w := newWorld(3, limits, config.LostDivide)
+	w := newWorld(3, limits, config.StoreLostDivide)
 	all := func(i int) int { return w.fill(i, limits, 1, 99) }
 	for round := range 6 {
 		n := all(round % 3)
@@ -311,11 +311,11 @@ func TestSlotsMove(t *testing.T) {
 	}
 }
 
-// TestRemind checks that after the store was emptied, the running calls are reported again once a
+// TestResendReservations checks that after the store was emptied, the running calls are reported again once a
 // heartbeat reveals the loss.
-func TestRemind(t *testing.T) {
+func TestResendReservations(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
-	w := newWorld(2, limits, config.LostDivide)
+	w := newWorld(2, limits, config.StoreLostDivide)
 	for range 4 {
 		if _, d := w.keys[0].Reserve(limits, 1, w.now); !d.OK {
 			t.Fatalf("Reserve = %+v, want OK", d)
@@ -335,7 +335,7 @@ func TestRemind(t *testing.T) {
 // slots must not be divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
-	w := newWorld(2, limits, config.LostDivide)
+	w := newWorld(2, limits, config.StoreLostDivide)
 	fill := func(i int) int { return w.fill(i, limits, 1, 99) }
 	w.end(0, fill(0)) // both edges have used the account
 	for range 2 {
@@ -366,7 +366,7 @@ func TestForgottenSlots(t *testing.T) {
 // lost all data. The store must count the reported usage only once.
 func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
-	w := newWorld(1, limits, config.LostDivide)
+	w := newWorld(1, limits, config.StoreLostDivide)
 	for range 300 {
 		w.keys[0].TakeRequest(limits, w.now)
 	}
@@ -386,7 +386,7 @@ func TestForgottenOnce(t *testing.T) {
 // in Reserve. The next call must wait.
 func TestWaitsOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
-	w := newWorld(2, limits, config.LostOpen)
+	w := newWorld(2, limits, config.StoreLostOpen)
 	w.lines[0].lose = func() bool { return true }
 	asked := func() uint64 {
 		m := w.edges[0].edgeState.metrics
@@ -414,7 +414,7 @@ func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
 	for after, want := range map[time.Duration]int{0: 4, 30 * time.Second: 28, time.Minute: 60, time.Hour: 60} {
-		w := newWorld(edges, limits, config.LostDivide)
+		w := newWorld(edges, limits, config.StoreLostDivide)
 		for _, l := range w.lines {
 			l.cut = true
 		}
@@ -439,11 +439,11 @@ func TestLostFromTheStart(t *testing.T) {
 // the only one.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
-		w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+		w := newWorld(1, config.KeyLimits{}, config.StoreLostDivide)
 		f := w.edges[0]
 		f.SetExpectedEdges(c.expected)
 		f.edgeState.seenEdges.Store(int64(c.seen))
-		if got := f.edgeState.edges(); got != c.want {
+		if got := f.edgeState.edgeCount(); got != c.want {
 			t.Errorf("%d expected, %d seen: divided by %d, want %d", c.expected, c.seen, got, c.want)
 		}
 	}

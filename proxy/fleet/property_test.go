@@ -17,7 +17,7 @@ type world struct {
 	twin        *scriptModel
 	edges       []*Fleet
 	lines       []*simulatedStore
-	keys        []*account
+	keys        []*keyAccount
 	limits      config.KeyLimits
 	lost        string
 	clockOffset time.Duration // how far the store's clock has been set forward
@@ -26,7 +26,7 @@ type world struct {
 func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	now := time.Now()
 	w := &world{now: now, began: now, twin: &scriptModel{now: 1e9}, limits: limits, lost: lost}
-	w.edges, w.keys = make([]*Fleet, edges), make([]*account, edges)
+	w.edges, w.keys = make([]*Fleet, edges), make([]*keyAccount, edges)
 	for i := range edges {
 		w.lines = append(w.lines, &simulatedStore{twin: w.twin, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}})
 		w.start(i)
@@ -64,9 +64,9 @@ func (w *world) messages() (n uint64) {
 	return n
 }
 
-// TestUse checks that the fleet admits as much of a load as a single edge would, no matter how the
+// TestShareOfLimitUsed checks that the fleet admits as much of a load as a single edge would, no matter how the
 // load is distributed.
-func TestUse(t *testing.T) {
+func TestShareOfLimitUsed(t *testing.T) {
 	for _, edges := range []int{4, 16} {
 		for _, perMinute := range []int{60, 600, 6000} {
 			for _, share := range []float64{0.3, 1.5} {
@@ -79,7 +79,7 @@ func TestUse(t *testing.T) {
 					"moving": func(n int, _ float64, at time.Duration) int { return int(at/(5*time.Second)) % n },
 				} {
 					limits := config.KeyLimits{RequestsPerMinute: perMinute}
-					w := newWorld(edges, limits, config.LostClosed)
+					w := newWorld(edges, limits, config.StoreLostClosed)
 					random := rand.New(rand.NewPCG(1, 2))
 					owed, admitted, alone, calls, waited := 0.0, 0, 0, 0, 0
 					for at := time.Duration(0); at < 3*time.Minute; {

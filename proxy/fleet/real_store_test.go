@@ -141,7 +141,7 @@ func (s *realStore) command(words ...string) string {
 // realEdges are the edges of a fleet with one key, under load.
 type realEdges struct {
 	edges    []*Fleet
-	keys     []*account
+	keys     []*keyAccount
 	admitted atomic.Int64
 	refused  atomic.Int64
 	longest  atomic.Int64 // nanoseconds; the longest time that a call has waited for a decision
@@ -159,7 +159,7 @@ func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
 	s.Prefix = "ps"
 	for i := range n {
 		o := Options{Store: s}
-		o.Edges, o.WhenLost, o.Timeout = n, config.LostDivide, generousTimeout
+		o.Edges, o.WhenLost, o.Timeout = n, config.StoreLostDivide, generousTimeout
 		o.Log, o.Metrics, o.Self = zap.NewNop(), metrics.NewSet(), func() Member { return Member{Name: fmt.Sprint("edge-", i)} }
 		f := New(o)
 		running.Go(func() { f.RunHeartbeats(ctx) })
@@ -209,7 +209,7 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 func TestRealStore(t *testing.T) {
 	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
-	rights := "user default on nopass ~* +@all\nuser penstock on >secret ~ps:* &ps:* " + storeRights + "\n"
+	rights := "user default on nopass ~* +@all\nuser penstock on >secret ~ps:* &ps:* " + storePermissions + "\n"
 	if err := os.WriteFile(acl, []byte(rights), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestRealStore(t *testing.T) {
 func TestRealStoreRefuses(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
-	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})
+	r := newRemoteStore(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})
 	defer r.Close()
 	for deadline := time.Now().Add(20 * time.Second); beat(t, r) != nil; {
 		if time.Now().After(deadline) {
@@ -277,7 +277,7 @@ func TestRealStoreRefuses(t *testing.T) {
 		{"ACL SETUSER default +evalsha +eval resetkeys ~other:*", "NOPERM"},
 	} {
 		store.command(test.before)
-		_, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1})
+		_, err := r.Exchange(t.Context(), "a", &accountMessage{edge: "one", number: 1})
 		if got := refusalCode(err); got != test.want || !r.Available() {
 			t.Errorf("%s: %q, want %q; available: %v; %v", test.before, got, test.want, r.Available(), err)
 		}
@@ -294,11 +294,11 @@ func TestRealStoreTakesNothing(t *testing.T) {
 	store := newRealStore(t)
 	core, logs := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: generousTimeout, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: generousTimeout, WhenLost: config.StoreLostDivide,
 		Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	answers := func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().Trouble() == "" }
+	answers := func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().StoreProblem() == "" }
 	waitUntil(t, "the store is reached", answers)
 	for _, test := range []struct{ before, after, remedy string }{
 		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "raise its maxmemory"},
@@ -379,11 +379,11 @@ func TestRealStoreFailsOver(t *testing.T) {
 	address := newMovingAddress(t, old.address())
 	core, logs := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{address.listener.Addr().String()}, Prefix: "ps"}, Timeout: generousTimeout, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{address.listener.Addr().String()}, Prefix: "ps"}, Timeout: generousTimeout, WhenLost: config.StoreLostDivide,
 		Edges: 1, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	answers := func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().Trouble() == "" }
+	answers := func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().StoreProblem() == "" }
 	waitUntil(t, "the store is reached", answers)
 	limits := config.KeyLimits{RequestsPerMinute: 60}
 	key := newAccount(&f.edgeState, "k:a")

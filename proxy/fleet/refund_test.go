@@ -15,9 +15,9 @@ func (w *world) takeAll(edge int) (n int) {
 	return n
 }
 
-// TestGiveBack checks that a refunded request does not count at the edge that admitted it, both
+// TestRefundRequest checks that a refunded request does not count at the edge that admitted it, both
 // with and without the store. A request that no longer counts must not be refunded.
-func TestGiveBack(t *testing.T) {
+func TestRefundRequest(t *testing.T) {
 	const perMinute = 20
 	limits := config.KeyLimits{RequestsPerMinute: perMinute}
 	giveBack := func(w *world, n int) {
@@ -28,7 +28,7 @@ func TestGiveBack(t *testing.T) {
 			w.keys[0].RefundRequest()
 		}
 	}
-	w := newWorld(2, limits, config.LostClosed)
+	w := newWorld(2, limits, config.StoreLostClosed)
 	giveBack(w, perMinute+5) // every request uses the refund of the previous request
 	if n := w.takeAll(0); n != perMinute {
 		t.Errorf("%d of %d are left", n, perMinute)
@@ -37,7 +37,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("another edge admits %d more", n)
 	}
 
-	w = newWorld(2, limits, config.LostClosed)
+	w = newWorld(2, limits, config.StoreLostClosed)
 	giveBack(w, 5)
 	w.advance(100 * time.Millisecond) // the store has received the report
 	other := w.takeAll(1)
@@ -45,7 +45,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("the fleet admits %d of %d", n, perMinute)
 	}
 
-	w = newWorld(2, limits, config.LostClosed)
+	w = newWorld(2, limits, config.StoreLostClosed)
 	giveBack(w, 1)
 	for range 10 * 60 {
 		w.advance(200 * time.Millisecond)
@@ -73,7 +73,7 @@ func TestGiveBack(t *testing.T) {
 // if fleet.lost is open.
 func TestChargeWithoutStore(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 100}
-	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false} {
+	for lost, want := range map[string]bool{config.StoreLostOpen: true, config.StoreLostDivide: false} {
 		w := newWorld(2, limits, lost)
 		w.lines[0].cut = true
 		w.advance(time.Minute)
@@ -94,10 +94,10 @@ func TestChargeWithoutStore(t *testing.T) {
 	}
 }
 
-// TestGiveBack_NoLimit checks that no request is refunded if there is no limit, and that a limit
+// TestRefundRequest_NoLimit checks that no request is refunded if there is no limit, and that a limit
 // added later is enforced exactly.
-func TestGiveBack_NoLimit(t *testing.T) {
-	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
+func TestRefundRequest_NoLimit(t *testing.T) {
+	w := newWorld(1, config.KeyLimits{}, config.StoreLostClosed)
 	for range 5 {
 		w.keys[0].TakeRequest(w.limits, w.now)
 		w.keys[0].RefundRequest()
@@ -112,7 +112,7 @@ func TestGiveBack_NoLimit(t *testing.T) {
 // fleet has exceeded the limit.
 func TestCharge(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 100}
-	w := newWorld(2, limits, config.LostClosed)
+	w := newWorld(2, limits, config.StoreLostClosed)
 	held, d := w.keys[0].Reserve(limits, 0, w.now)
 	if !d.OK || held != 0 {
 		t.Fatalf("Reserve = %d, %+v, want 0, OK", held, d)
@@ -141,7 +141,8 @@ func TestCharge(t *testing.T) {
 	charge(0, 1, true)
 	charge(1, 150, false)
 	limits.TokensPerMinute = 0
-	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK { // simulates a call after a reload changed the limits
+	// Simulates a call after a reload changed the limits.
+	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK {
 		t.Fatalf("Reserve without a limit = %+v, want OK", d)
 	}
 	charge(1, 1, true)

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// storeRights lists the permissions that the store's user needs in addition to access to its keys
+// storePermissions lists the permissions that the store's user needs in addition to access to its keys
 // and channels.
-const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
+const storePermissions = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
 // refusalCode returns the code of an error with which the store rejects a single request. After
 // such an error, the store is still usable. For any other error, refusalCode returns "".
@@ -86,7 +86,7 @@ func rejectionRemedy(code, prefix string) string {
 	}
 	switch code {
 	case "NOPERM":
-		return "grant the store's user ~" + prefix + ":* &" + prefix + ":* " + storeRights
+		return "grant the store's user ~" + prefix + ":* &" + prefix + ":* " + storePermissions
 	case "WRONGTYPE":
 		return "something other than a fleet writes this key: delete it, or change fleet.store.prefix"
 	}

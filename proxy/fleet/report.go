@@ -19,7 +19,7 @@ const (
 
 // queueReport queues the account if it has something to report. The caller must hold the account's
 // mu.
-func (a *account) queueReport() {
+func (a *keyAccount) queueReport() {
 	at, something := a.nextReportTime()
 	if something && (!a.reportQueued || at <= a.edgeState.now()) {
 		a.reportQueued = true
@@ -27,7 +27,7 @@ func (a *account) queueReport() {
 	}
 }
 
-func (f *Fleet) queueAccount(a *account) {
+func (f *Fleet) queueAccount(a *keyAccount) {
 	f.mu.Lock()
 	f.queuedReports[a] = struct{}{}
 	f.mu.Unlock()
@@ -39,7 +39,7 @@ func (f *Fleet) queueAccount(a *account) {
 
 // nextReportTime returns when the account must report its usage, return amounts, or renew its
 // lease. If the account has nothing to report, something is false. The caller must hold mu.
-func (a *account) nextReportTime() (at time.Duration, something bool) {
+func (a *keyAccount) nextReportTime() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
 			at, something = t, true
@@ -117,17 +117,17 @@ func (f *Fleet) RunReports(ctx context.Context) {
 	}
 }
 
-func (f *Fleet) queuedAccounts() []*account {
+func (f *Fleet) queuedAccounts() []*keyAccount {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*account, 0, len(f.queuedReports))
+	all := make([]*keyAccount, 0, len(f.queuedReports))
 	for a := range f.queuedReports {
 		all = append(all, a)
 	}
 	return all
 }
 
-func (f *Fleet) dequeueAccount(a *account) {
+func (f *Fleet) dequeueAccount(a *keyAccount) {
 	a.mu.Lock() // locked before f.mu, as in account.queueReport
 	defer a.mu.Unlock()
 	if !a.reportQueued {
@@ -158,7 +158,7 @@ func (f *Fleet) sendDueReports(now time.Duration, left *int) int {
 
 // reportIfDue sends the account's report if it is due. queued is false if the account has nothing
 // to report.
-func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
+func (a *keyAccount) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, something := a.nextReportTime()
@@ -171,7 +171,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout)
 	defer cancel()
-	a.exchangeMessage(ctx, newFlight())
+	a.exchangeMessage(ctx, newSentMessage())
 	if a.turns != nil && a.turns.reportedWaiting && a.keyCells.cells[slotCell].fleetFree >= 1 {
 		a.turns.wake()
 	}
@@ -189,7 +189,7 @@ func (f *Fleet) returnUnused() {
 		a.mu.Lock()
 		if a.inFlight == nil {
 			a.lastAcquired = -time.Hour
-			a.exchangeMessage(ctx, newFlight())
+			a.exchangeMessage(ctx, newSentMessage())
 		}
 		a.mu.Unlock()
 	}

@@ -113,7 +113,7 @@ func TestReset(t *testing.T) {
 			between := newResetting(t, miniredis.RunT(t).Addr(), after)
 			f := New(Options{
 				Store:   StoreOptions{Addresses: []string{between.Addr().String()}, Prefix: "ps"},
-				Timeout: 20 * time.Second, Edges: 1, WhenLost: config.LostClosed,
+				Timeout: 20 * time.Second, Edges: 1, WhenLost: config.StoreLostClosed,
 				Log: zap.NewNop(), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 			})
 			defer f.Close()

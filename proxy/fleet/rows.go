@@ -35,8 +35,8 @@ type UsageExchange struct {
 
 	mu           sync.Mutex
 	edgeName     string
-	resentLosses lossCounts                            // loss counts when rows were last sent again
-	pending      map[rowsKey]map[string]observe.Amount // keyed by hash and field
+	resentLosses lossCounts                                 // loss counts when rows were last sent again
+	pending      map[rowsKey]map[string]observe.UsageAmount // keyed by hash and field
 }
 
 // lossCounts counts the events after which the store may lack rows that it has accepted.
@@ -56,7 +56,7 @@ type rowsKey struct {
 func NewUsageExchange(f *Fleet, usage *observe.Usage) *UsageExchange {
 	r, _ := f.edgeState.store.(*remoteStore)
 	return &UsageExchange{
-		remote: r, usage: usage, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.Amount{},
+		remote: r, usage: usage, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.UsageAmount{},
 		countLosses: func() lossCounts { return lossCounts{f.dataLosses.Load(), f.storeReturns.Load()} },
 	}
 }
@@ -83,9 +83,9 @@ func (r *UsageExchange) addPending(row *observe.UsageRow) {
 	}
 	of, name := rowsKey{row.Day, row.User != ""}, cmp.Or(row.User, row.Model)
 	if r.pending[of] == nil {
-		r.pending[of] = map[string]observe.Amount{}
+		r.pending[of] = map[string]observe.UsageAmount{}
 	}
-	r.pending[of][fieldName(row.Key, name, r.edgeName)] = row.Amount
+	r.pending[of][usageFieldName(row.Key, name, r.edgeName)] = row.UsageAmount
 }
 
 // resendAll makes all rows that the store may have lost pending again.
@@ -108,7 +108,7 @@ func (r *UsageExchange) resendAll(today int64) {
 	})
 }
 
-func fieldName(words ...string) string {
+func usageFieldName(words ...string) string {
 	text, err := json.Marshal(words)
 	if err != nil {
 		panic("BUG: names cannot be written: " + err.Error())
@@ -152,11 +152,11 @@ func (r *UsageExchange) sendPending(ctx context.Context) {
 	}
 }
 
-func (r *UsageExchange) takeBatch() (of rowsKey, rows map[string]observe.Amount) {
+func (r *UsageExchange) takeBatch() (of rowsKey, rows map[string]observe.UsageAmount) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for of, all := range r.pending {
-		rows = map[string]observe.Amount{}
+		rows = map[string]observe.UsageAmount{}
 		for field, a := range all {
 			if len(rows) == maxBatchRows {
 				break
@@ -174,14 +174,14 @@ func (r *UsageExchange) takeBatch() (of rowsKey, rows map[string]observe.Amount)
 
 // restorePending makes rows pending again, except those for which a newer version is already
 // pending.
-func (r *UsageExchange) restorePending(of rowsKey, rows map[string]observe.Amount) {
+func (r *UsageExchange) restorePending(of rowsKey, rows map[string]observe.UsageAmount) {
 	if len(rows) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pending[of] == nil {
-		r.pending[of] = map[string]observe.Amount{}
+		r.pending[of] = map[string]observe.UsageAmount{}
 	}
 	for field, a := range rows {
 		if _, newer := r.pending[of][field]; !newer {
@@ -190,12 +190,12 @@ func (r *UsageExchange) restorePending(of rowsKey, rows map[string]observe.Amoun
 	}
 }
 
-func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[string]observe.Amount) error {
+func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[string]observe.UsageAmount) error {
 	c := r.remote.client.Load()
 	if c == nil {
 		return errUnreached
 	}
-	key := r.hashKey(of)
+	key := r.usageHashKey(of)
 	set := (*c).B().Hset().Key(key).FieldValue()
 	for field, a := range rows {
 		text, err := json.Marshal(a)
@@ -219,7 +219,7 @@ func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[stri
 // rowsTimeout is the timeout for one command with rows. Calls do not wait for these commands.
 const rowsTimeout = time.Second
 
-func (r *UsageExchange) hashKey(of rowsKey) string {
+func (r *UsageExchange) usageHashKey(of rowsKey) string {
 	key := r.remote.options.Prefix + ":{usage:" + observe.FormatDay(of.day) + "}"
 	if of.perUser {
 		key += ":users"
@@ -244,7 +244,7 @@ func (r *UsageExchange) Read(ctx context.Context, now time.Time, users bool) ([]
 		from = append(from, rowsKey{from[i].day, true})
 	}
 	for _, of := range from {
-		asked = append(asked, (*c).B().Hgetall().Key(r.hashKey(of)).Build())
+		asked = append(asked, (*c).B().Hgetall().Key(r.usageHashKey(of)).Build())
 	}
 	for i, answer := range (*c).DoMulti(ctx, asked...) {
 		fields, err := answer.AsStrMap()
@@ -255,7 +255,7 @@ func (r *UsageExchange) Read(ctx context.Context, now time.Time, users bool) ([]
 			row := observe.UsageRow{Day: from[i].day}
 			var names []string
 			if json.Unmarshal([]byte(field), &names) != nil || len(names) != 3 ||
-				json.Unmarshal([]byte(text), &row.Amount) != nil {
+				json.Unmarshal([]byte(text), &row.UsageAmount) != nil {
 				return nil, errors.New("the store holds something other than usage on " + observe.FormatDay(row.Day))
 			}
 			row.Key, row.Model = names[0], names[1]

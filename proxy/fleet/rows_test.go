@@ -18,7 +18,7 @@ func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())
 	waitUntil(t, "the store is reached", func() bool { return beat(t, remote) == nil })
-	rows := &UsageExchange{remote: remote, countLosses: func() lossCounts { return lossCounts{} }, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.Amount{}}
+	rows := &UsageExchange{remote: remote, countLosses: func() lossCounts { return lossCounts{} }, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.UsageAmount{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -58,7 +58,7 @@ func TestRowsAgain(t *testing.T) {
 	}
 	usage.Restore(time.Unix(0, 0), rows)
 	var n lossCounts
-	r := UsageExchange{usage: &usage, countLosses: func() lossCounts { return n }, edgeName: "one", pending: map[rowsKey]map[string]observe.Amount{}}
+	r := UsageExchange{usage: &usage, countLosses: func() lossCounts { return n }, edgeName: "one", pending: map[rowsKey]map[string]observe.UsageAmount{}}
 	for i, c := range []struct {
 		lossCounts
 		want []int64

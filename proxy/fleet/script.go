@@ -24,17 +24,17 @@ var accountScript = valkey.NewLuaScript(accountSource)
 // need one second to request these slots.
 const leaseTime = 9 * time.Second
 
-type message struct {
+type accountMessage struct {
 	edge   string
 	number uint64 // 1 for the first message of a process
 	birth  string
 	parts  [cellCount]cellReport
 }
 
-// args returns the arguments for the script. Message numbers start at began. If the message is
+// scriptArgs returns the arguments for the script. Message numbers start at began. If the message is
 // repeated (repetition is 1), it has a higher number than the first attempt, so the store accepts
 // it.
-func (m *message) args(began, repetition uint64) []string {
+func (m *accountMessage) scriptArgs(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cellCount), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(leaseTime.Milliseconds(), 10), m.birth)
 	for i := range m.parts {
@@ -46,9 +46,9 @@ func (m *message) args(began, repetition uint64) []string {
 	return out
 }
 
-type reply struct {
+type accountReply struct {
 	birth  string
-	grants [cellCount]grant
+	grants [cellCount]cellGrant
 	// If the store has already received a later message, the number of that message; otherwise 0.
 	laterNumber uint64
 	clock       time.Duration
@@ -56,7 +56,7 @@ type reply struct {
 
 var errOvertaken = errors.New("a later message was there first")
 
-func parseReply(result valkey.ValkeyResult) (r reply, err error) {
+func parseReply(result valkey.ValkeyResult) (r accountReply, err error) {
 	list, err := result.ToArray()
 	if err != nil {
 		return r, err

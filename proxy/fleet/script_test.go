@@ -15,7 +15,7 @@ import (
 // TestScript checks that the script and scriptModel give the same answers to arbitrary messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
-	r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
+	r := newRemoteStore(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
 	if err := r.connect(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestScript(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "messages") {
 			edge := rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "edge")
-			m := message{edge: edge, number: uint64(rapid.IntRange(1, 20).Draw(t, "number"))}
+			m := accountMessage{edge: edge, number: uint64(rapid.IntRange(1, 20).Draw(t, "number"))}
 			m.birth = rapid.SampledFrom([]string{"", "known", "another"}).Draw(t, "born")
 			for i := range m.parts {
 				n := func(most int64, what string) int64 { return rapid.Int64Range(0, most).Draw(t, what) }
@@ -75,7 +75,8 @@ func TestScript(t *testing.T) {
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
-			if err != nil && got.laterNumber != 2*want.laterNumber+1 { // each message has two numbers, the second one for its repetition
+			// Each message has two numbers, the second one for its repetition.
+			if err != nil && got.laterNumber != 2*want.laterNumber+1 {
 				t.Fatalf("message %d is later, the twin: %d", (got.laterNumber-1)/2, want.laterNumber)
 			}
 			if err == nil {
@@ -109,13 +110,13 @@ func TestForgedNumbers(t *testing.T) {
 		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {
 			t.Run(field+" "+number, func(t *testing.T) {
 				server := miniredis.RunT(t)
-				r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
+				r := newRemoteStore(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
 				if err := r.connect(); err != nil {
 					t.Fatal(err)
 				}
 				defer r.Close()
 				r.firstNumber.Store(1)
-				ask := func(m message) reply {
+				ask := func(m accountMessage) accountReply {
 					for i, kind := range budgetKinds {
 						m.parts[i] = cellReport{kind: kind, limit: 62, wanted: 83}
 					}
@@ -125,10 +126,10 @@ func TestForgedNumbers(t *testing.T) {
 					}
 					return got
 				}
-				first := ask(message{edge: "one", number: 1})
+				first := ask(accountMessage{edge: "one", number: 1})
 				server.HSet(server.Keys()[0], field, strings.TrimSpace(strings.Repeat(number+" ", 2+3*cellCount)))
 				for n := uint64(2); n < 4; n++ {
-					got := ask(message{edge: "one", number: n, birth: first.birth})
+					got := ask(accountMessage{edge: "one", number: n, birth: first.birth})
 					if got.birth == first.birth {
 						t.Errorf("message %d: the account goes on", n)
 					}

@@ -26,7 +26,7 @@ var soakFor = flag.Duration("soak", 3*time.Minute, "how long TestSoakFleet runs"
 // amounts.
 type soakEdge struct {
 	fleet *Fleet
-	key   *account
+	key   *keyAccount
 	kill  context.CancelFunc
 	dead  atomic.Bool
 	ended sync.WaitGroup
@@ -34,7 +34,7 @@ type soakEdge struct {
 
 func newSoakEdge(s StoreOptions) *soakEdge {
 	e := &soakEdge{fleet: New(Options{
-		Store: s, Timeout: generousTimeout, Edges: 4, WhenLost: config.LostClosed, Log: zap.NewNop(), Metrics: metrics.NewSet(),
+		Store: s, Timeout: generousTimeout, Edges: 4, WhenLost: config.StoreLostClosed, Log: zap.NewNop(), Metrics: metrics.NewSet(),
 		Self: func() Member { return Member{} },
 	})}
 	e.key = newAccount(&e.fleet.edgeState, "k:a")

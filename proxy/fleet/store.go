@@ -16,10 +16,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// store manages accounts and members. Its methods may be called by multiple goroutines.
-type store interface {
+// storeClient manages accounts and members. Its methods may be called by multiple goroutines.
+type storeClient interface {
 	// Exchange sends a message about an account, and returns the answer.
-	Exchange(ctx context.Context, id string, m *message) (reply, error)
+	Exchange(ctx context.Context, id string, m *accountMessage) (accountReply, error)
 	// Available reports whether the breaker is closed.
 	Available() bool
 	// CountMissed counts a call that waited for another call's message without success.
@@ -27,7 +27,7 @@ type store interface {
 	// ConsecutiveFailures returns the number of consecutive failures, A failure is an unanswered
 	// message, or a call that waited without success.
 	ConsecutiveFailures() int
-	// Heartbeat announces this edge. If the error is errLate, it still returns the answer.
+	// Heartbeat announces this edge. If the error is errLateAnswer, it still returns the answer.
 	Heartbeat(ctx context.Context, edge, said string) (heartbeatReply, error)
 	// EvictionPolicy returns the store's maxmemory-policy. If the user may not read it,
 	// EvictionPolicy returns "".
@@ -59,7 +59,7 @@ type StoreOptions struct {
 // because the edge decides which messages to repeat. They also set small buffers, let the client
 // detect a silent peer within a second, and limit the size of replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
+	dialer := net.Dialer{Timeout: storeDialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
 		InitAddress: o.Addresses, Username: o.User, Password: o.Password, TLSConfig: o.TLS,
 		Sentinel: valkey.SentinelOption{
@@ -71,14 +71,14 @@ func clientOptions(o *StoreOptions) valkey.ClientOption {
 		ReadBufferEachConn: 16 << 10, WriteBufferEachConn: 16 << 10,
 		Dialer:           dialer,
 		DialCtxFn:        dialBounded,
-		ConnWriteTimeout: dialTimeout,
+		ConnWriteTimeout: storeDialTimeout,
 		ClientName:       "penstock",
 	}
 }
 
 const (
-	dialTimeout    = 500 * time.Millisecond
-	commandTimeout = 10 * time.Second // see Dial
+	storeDialTimeout = 500 * time.Millisecond
+	commandTimeout   = 10 * time.Second // see Dial
 )
 
 //go:embed members.lua
@@ -111,7 +111,7 @@ type remoteStore struct {
 
 var errUnreached = errors.New("the store has not been reached yet")
 
-func newRemote(o StoreOptions) *remoteStore {
+func newRemoteStore(o StoreOptions) *remoteStore {
 	r := &remoteStore{options: o, onBreakerOpen: func() {}, refusalLog: refusalLog{log: zap.NewNop(), prefix: o.Prefix}, redialAfter: initialRedialAfter}
 	r.failures.Store(failuresToOpen)
 	return r
@@ -123,7 +123,7 @@ func (r *remoteStore) connect() error {
 	if r.client.Load() != nil {
 		return nil
 	}
-	c, err := Dial(r.options)
+	c, err := DialStore(r.options)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func (r *remoteStore) connect() error {
 	return nil
 }
 
-// Dial returns a client for a store. It is meant for commands, which wait longer than an edge, for
+// DialStore returns a client for a store. It is meant for commands, which wait longer than an edge, for
 // example for a store that is far away or busy.
-func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(commandOptions(&o)) }
+func DialStore(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(commandOptions(&o)) }
 
 func commandOptions(o *StoreOptions) valkey.ClientOption {
 	c := clientOptions(o)
@@ -147,17 +147,17 @@ func commandOptions(o *StoreOptions) valkey.ClientOption {
 // Message numbers start at the store's time in microseconds when this process sent its first
 // heartbeat. An earlier process with the same name had already exited by then, so all its numbers
 // are lower.
-func (r *remoteStore) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+func (r *remoteStore) Exchange(ctx context.Context, id string, m *accountMessage) (accountReply, error) {
 	c, first, began := r.client.Load(), r.firstNumber.Load(), time.Now()
 	if c == nil || first == 0 {
-		return reply{}, errUnreached
+		return accountReply{}, errUnreached
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
-	answer, err := parseReply(accountScript.Exec(ctx, *c, key, m.args(first, 0)))
+	answer, err := parseReply(accountScript.Exec(ctx, *c, key, m.scriptArgs(first, 0)))
 	// The store may be healthy: a node may have reset the connection, or the connection may have
 	// been closed because it was idle.
-	if isReset(err) && ctx.Err() == nil {
-		answer, err = parseReply(accountScript.Exec(ctx, *c, key, m.args(first, 1)))
+	if isConnectionReset(err) && ctx.Err() == nil {
+		answer, err = parseReply(accountScript.Exec(ctx, *c, key, m.scriptArgs(first, 1)))
 	}
 	r.countOutcome(id, began, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
@@ -166,9 +166,9 @@ func (r *remoteStore) Exchange(ctx context.Context, id string, m *message) (repl
 	return answer, err
 }
 
-// isReset reports whether the connection closed while a message was in flight. The client opens
+// isConnectionReset reports whether the connection closed while a message was in flight. The client opens
 // another connection for the next message.
-func isReset(err error) bool {
+func isConnectionReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -213,7 +213,7 @@ func (r *remoteStore) CountMissed() { r.recordOutcome(context.DeadlineExceeded) 
 func (r *remoteStore) ConsecutiveFailures() int { return int(r.failures.Load()) }
 
 // Heartbeat announces this edge. If the answer arrives in time, Heartbeat closes the breaker. If
-// the answer is late, Heartbeat returns errLate.
+// the answer is late, Heartbeat returns errLateAnswer.
 func (r *remoteStore) Heartbeat(ctx context.Context, edge, said string) (a heartbeatReply, err error) {
 	if err := r.connect(); err != nil {
 		return heartbeatReply{}, err
@@ -226,19 +226,19 @@ func (r *remoteStore) Heartbeat(ctx context.Context, edge, said string) (a heart
 	if err == nil && r.isLate(began) {
 		began = time.Now()
 		if _, again := r.announce(ctx, edge, said); again != nil || r.isLate(began) {
-			err = errLate
+			err = errLateAnswer
 		}
 	}
 	if err == nil {
 		r.failures.Store(0)
 	}
 	r.recordOutcome(err)
-	r.redial(err)
+	r.redialAfterFailures(err)
 	return a, err
 }
 
-// errLate is the error for a heartbeat whose answer took longer than the timeout for calls.
-var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
+// errLateAnswer is the error for a heartbeat whose answer took longer than the timeout for calls.
+var errLateAnswer = errors.New("it takes longer to answer than fleet.store.timeout")
 
 func (r *remoteStore) announce(ctx context.Context, edge, said string) (heartbeatReply, error) {
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
@@ -301,12 +301,12 @@ const (
 	maxRedialAfter     = 30
 )
 
-// redial replaces the client after redialAfter consecutive failed heartbeats. The old connection
+// redialAfterFailures replaces the client after redialAfter consecutive failed heartbeats. The old connection
 // may lead to a store that has become a replica or has lost its primary, while the address already
 // leads to another store. Replacing the client also helps if a store has skipped a reply: each
 // later command on that connection would get the reply to the command before it.
-func (r *remoteStore) redial(err error) {
-	if err == nil || errors.Is(err, errLate) {
+func (r *remoteStore) redialAfterFailures(err error) {
+	if err == nil || errors.Is(err, errLateAnswer) {
 		r.failedHeartbeats, r.redialAfter = 0, initialRedialAfter
 		return
 	}

@@ -172,15 +172,15 @@ func TestRealStoreTLS(t *testing.T) {
 	}
 	roots.AddCert(leaf)
 	o := StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret", Prefix: "ps"}
-	bare := newRemote(o)
+	bare := newRemoteStore(o)
 	o.TLS = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
-	anonymous := newRemote(o)
+	anonymous := newRemoteStore(o)
 	o.TLS = o.TLS.Clone()
 	o.TLS.Certificates = []tls.Certificate{pair}
 	stranger := o
 	stranger.Password = "wrong"
 	for what, r := range map[string]*remoteStore{
-		"without TLS": bare, "without a certificate": anonymous, "of a wrong password": newRemote(stranger),
+		"without TLS": bare, "without a certificate": anonymous, "of a wrong password": newRemoteStore(stranger),
 	} {
 		if err := beat(t, r); err == nil {
 			t.Errorf("a connection %s is taken", what)
@@ -206,7 +206,7 @@ func TestRealStoreTLS(t *testing.T) {
 func aclFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "acl")
-	text := "user default off\nuser penstock on >secret resetkeys ~ps:* resetchannels &ps:* " + storeRights + "\n"
+	text := "user default off\nuser penstock on >secret resetkeys ~ps:* resetchannels &ps:* " + storePermissions + "\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestRealStoreEviction(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		f := New(Options{
 			Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: 25 * time.Millisecond,
-			WhenLost: config.LostDivide, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
+			WhenLost: config.StoreLostDivide, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 		})
 		waitUntil(t, "the store is reached", func() bool { f.sendHeartbeat(t.Context()); return f.Available() })
 		f.Close()

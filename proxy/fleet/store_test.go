@@ -33,7 +33,7 @@ func waitUntil(t *testing.T, what string, holds func() bool) {
 func TestCommandsWaitLonger(t *testing.T) {
 	o := &StoreOptions{Addresses: []string{"store:6379"}}
 	edge, command := clientOptions(o), commandOptions(o)
-	if edge.Dialer.Timeout != dialTimeout || edge.ConnWriteTimeout != dialTimeout {
+	if edge.Dialer.Timeout != storeDialTimeout || edge.ConnWriteTimeout != storeDialTimeout {
 		t.Errorf("an edge waits %v and %v", edge.Dialer.Timeout, edge.ConnWriteTimeout)
 	}
 	for _, d := range []time.Duration{command.Dialer.Timeout, command.Sentinel.Dialer.Timeout, command.ConnWriteTimeout} {
@@ -46,7 +46,7 @@ func TestCommandsWaitLonger(t *testing.T) {
 // startRemote returns a client for the store at the given address.
 func startRemote(t *testing.T, address string) *remoteStore {
 	t.Helper()
-	r := newRemote(StoreOptions{Addresses: []string{address}, Prefix: "ps"})
+	r := newRemoteStore(StoreOptions{Addresses: []string{address}, Prefix: "ps"})
 	t.Cleanup(r.Close)
 	return r
 }
@@ -67,13 +67,13 @@ func TestBreaker(t *testing.T) {
 	if r.Available() {
 		t.Error("a store that was never reached is available")
 	}
-	if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1}); err == nil {
+	if _, err := r.Exchange(t.Context(), "a", &accountMessage{edge: "one", number: 1}); err == nil {
 		t.Error("a message went out before the first heartbeat")
 	}
 	if err := beat(t, r); err != nil || !r.Available() {
 		t.Fatal(err)
 	}
-	if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1}); err != nil {
+	if _, err := r.Exchange(t.Context(), "a", &accountMessage{edge: "one", number: 1}); err != nil {
 		t.Fatal(err)
 	}
 	store.SetError("LOADING the data set")
@@ -81,7 +81,7 @@ func TestBreaker(t *testing.T) {
 		if !r.Available() {
 			t.Fatalf("open after %d failures", i)
 		}
-		if _, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: uint64(i + 2)}); err == nil {
+		if _, err := r.Exchange(t.Context(), "a", &accountMessage{edge: "one", number: uint64(i + 2)}); err == nil {
 			t.Fatal("no error")
 		}
 	}
@@ -101,7 +101,7 @@ func TestRefusedKey(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.StoreLostDivide,
 		Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
@@ -140,7 +140,7 @@ func TestRefusedEdge(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "mine"}, Edges: 1, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "mine"}, Edges: 1, WhenLost: config.StoreLostDivide,
 		Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
@@ -153,12 +153,12 @@ func TestRefusedEdge(t *testing.T) {
 	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "~mine:* &mine:* +evalsha") || strings.Contains(told[0].Message, "not answer") {
 		t.Errorf("log lines %+v, want one whose remedy has the ACL rules", told)
 	}
-	if trouble := f.State().Trouble(); !strings.Contains(trouble, "refuses") {
+	if trouble := f.State().StoreProblem(); !strings.Contains(trouble, "refuses") {
 		t.Error(trouble)
 	}
 	store.SetError("")
-	if f.sendHeartbeat(t.Context()); f.State().Trouble() != "" {
-		t.Error(f.State().Trouble())
+	if f.sendHeartbeat(t.Context()); f.State().StoreProblem() != "" {
+		t.Error(f.State().StoreProblem())
 	}
 }
 
@@ -169,7 +169,7 @@ func TestLateStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.StoreLostDivide,
 		Timeout: 100 * time.Millisecond, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
@@ -184,8 +184,8 @@ func TestLateStore(t *testing.T) {
 	for range failuresToOpen {
 		f.sendHeartbeat(t.Context())
 	}
-	if f.Available() || len(f.Members()) != 1 || !strings.Contains(f.State().Trouble(), "too late") {
-		t.Errorf("available: %v, %d members, %q", f.Available(), len(f.Members()), f.State().Trouble())
+	if f.Available() || len(f.Members()) != 1 || !strings.Contains(f.State().StoreProblem(), "too late") {
+		t.Errorf("available: %v, %d members, %q", f.Available(), len(f.Members()), f.State().StoreProblem())
 	}
 	if _, err := NewLink(f).Run(t.Context(), membersScript, "others", []string{"one", "9000", "{}"}); err != nil || f.Available() {
 		t.Errorf("after a late answer calls wait again: %v, %v", f.Available(), err)
@@ -196,7 +196,7 @@ func TestLateStore(t *testing.T) {
 		t.Errorf("log lines %+v, want one whose remedy names fleet.store.timeout", told)
 	}
 	store.Server().SetPreHook(nil)
-	waitUntil(t, "the store answers in time", func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().Trouble() == "" })
+	waitUntil(t, "the store answers in time", func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().StoreProblem() == "" })
 }
 
 // TestSilentStore checks that if the store accepts connections but never answers, a call is delayed
@@ -213,7 +213,7 @@ func TestSilentStore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := r.Exchange(ctx, "a", &message{edge: "one", number: 1}); err == nil {
+	if _, err := r.Exchange(ctx, "a", &accountMessage{edge: "one", number: 1}); err == nil {
 		t.Error("no error")
 	}
 	if waited := time.Since(began); waited > 10*time.Second {
@@ -231,7 +231,7 @@ func TestMembers(t *testing.T) {
 	if err := beat(t, one); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+	w := newWorld(1, config.KeyLimits{}, config.StoreLostDivide)
 	f := w.edges[0]
 	f.edgeState.edgeID = "two"
 	if err := two.connect(); err != nil {
@@ -251,7 +251,7 @@ func TestMembers(t *testing.T) {
 	}
 	f.setMembers(a.entries)
 	m := f.Members()
-	if len(m) != 3 || f.edgeState.edges() != 3 || f.State().Configurations() != 2 {
+	if len(m) != 3 || f.edgeState.edgeCount() != 3 || f.State().Configurations() != 2 {
 		t.Fatalf("members %+v, want 3 edges with 2 configurations", m)
 	}
 	store.SetTime(began.Add(leaseTime + time.Second))

@@ -14,14 +14,14 @@ type edgeState struct {
 	clock         func() time.Time
 	timeout       time.Duration // maximum time that a call waits for the store
 	lostPolicy    string
-	store         store
+	store         storeClient
 	metrics       fleetMetrics
 	expectedEdges atomic.Int64 // expected number of edges; 0 if unknown
 	seenEdges     atomic.Int64
 	waitingCalls  atomic.Int64 // number of calls that are waiting for the store
 	storeReturned atomic.Int64 // when the store last answered again; 0 if it was never lost
 	lastHeartbeat atomic.Int64 // when a heartbeat was last answered
-	reportAccount func(*account)
+	reportAccount func(*keyAccount)
 
 	storeClock storeClock
 }
@@ -42,16 +42,16 @@ func (t *edgeState) sinceHeartbeat(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
-// edges returns how many edges share the limits while the store is lost. It returns the expected
+// edgeCount returns how many edges share the limits while the store is lost. It returns the expected
 // number or the last seen number, whichever is larger. If both are unknown, it returns
 // config.AssumedEdges.
-func (t *edgeState) edges() int {
-	if t.edgesUnknown() {
+func (t *edgeState) edgeCount() int {
+	if t.isEdgeCountUnknown() {
 		return config.AssumedEdges
 	}
 	return int(max(t.expectedEdges.Load(), t.seenEdges.Load()))
 }
 
-func (t *edgeState) edgesUnknown() bool {
+func (t *edgeState) isEdgeCountUnknown() bool {
 	return t.expectedEdges.Load() == 0 && t.seenEdges.Load() == 0
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns lets edges take turns if their calls are waiting for slots of the same account. The store
+// slotTurns lets edges take turns if their calls are waiting for slots of the same account. The store
 // reserves a free slot for the first edge in the order, and notifies that edge. An edge that has
 // received a slot and is waiting for another moves to the end of the order. An edge that frees many
 // slots therefore cannot keep all of them for its queue.
-type turns struct {
+type slotTurns struct {
 	hasWaiting      func() bool
 	wake            func() // makes one of this edge's waiting calls try again
 	reportedWaiting bool   // whether the last message reported waiting calls
@@ -23,7 +23,7 @@ type turns struct {
 // turn, which would end after a second without a message.
 const askInterval = 50 * time.Millisecond
 
-func (t *turns) setReportKind(p *cellReport) {
+func (t *slotTurns) setReportKind(p *cellReport) {
 	if t.reportedWaiting = t.hasWaiting(); t.reportedWaiting {
 		p.kind = kindTurn
 	}
@@ -32,11 +32,11 @@ func (t *turns) setReportKind(p *cellReport) {
 // spareTarget returns the spare amount that an account prefetches for a cell. It is zero for an
 // account with turns, because other edges may be waiting for the slots. The caller must hold mu of
 // the account.
-func spareTarget(a *account, c *cell) int64 {
+func spareTarget(a *keyAccount, c *limitCell) int64 {
 	if a.turns != nil {
 		return 0
 	}
-	return c.prefetchTarget(a.edgeState.edges())
+	return c.prefetchTarget(a.edgeState.edgeCount())
 }
 
 // ReceiveTurns receives notifications from the store until ctx is done. When it is this edge's
@@ -50,7 +50,7 @@ func ReceiveTurns(ctx context.Context, f *Fleet) {
 			own, _ := c.Dedicate()
 			channel := own.B().Subscribe().Channel(f.prefix + ":turns").Build()
 			// Receive blocks until the connection is lost.
-			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { handleTurn(f, m.Message) })
+			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { handleTurnNotice(f, m.Message) })
 			own.Close()
 		}
 		select {
@@ -60,16 +60,16 @@ func ReceiveTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// handleTurn handles a notification, which names an account and the edge whose turn it is. If no
+// handleTurnNotice handles a notification, which names an account and the edge whose turn it is. If no
 // call at this edge is waiting any more, the edge's next report passes the turn to the next edge.
-func handleTurn(f *Fleet, said string) {
+func handleTurnNotice(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.edgeState.edgeID {
 		return
 	}
 	for _, a := range f.queuedAccounts() {
 		if a.id == id {
-			takeTurn(a)
+			useTurn(a)
 		}
 	}
 	select {
@@ -78,7 +78,7 @@ func handleTurn(f *Fleet, said string) {
 	}
 }
 
-func takeTurn(a *account) {
+func useTurn(a *keyAccount) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.turns == nil {

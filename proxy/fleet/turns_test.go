@@ -36,7 +36,7 @@ type fataler interface {
 }
 
 func newHall(t fataler, edges, limit int) *turnSimulation {
-	h := &turnSimulation{world: newWorld(edges, config.KeyLimits{}, config.LostDivide), t: t, limit: limit, deaf: never}
+	h := &turnSimulation{world: newWorld(edges, config.KeyLimits{}, config.StoreLostDivide), t: t, limit: limit, deaf: never}
 	for _, f := range h.edges {
 		q := &queue{}
 		q.slots = NewSlots(f, "e", func() bool { return q.waiting > 0 }, func() { q.awake = true })
@@ -97,7 +97,7 @@ func (h *turnSimulation) settle() {
 			}
 			for i, f := range h.edges {
 				if !h.queues[i].dead {
-					handleTurn(f, one)
+					handleTurnNotice(f, one)
 				}
 			}
 		}

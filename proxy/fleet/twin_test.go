@@ -45,9 +45,9 @@ type twinEdge struct {
 
 func (t *scriptModel) forget() { t.accounts = nil }
 
-func (m *message) budget() bool { return m.parts[tokenCell].kind == kindBudget }
+func (m *accountMessage) budget() bool { return m.parts[tokenCell].kind == kindBudget }
 
-func (t *scriptModel) answer(id string, m *message) (r reply, err error) {
+func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err error) {
 	ms := leaseTime.Milliseconds()
 	a := t.accounts[id]
 	if a == nil {
@@ -60,7 +60,7 @@ func (t *scriptModel) answer(id string, m *message) (r reply, err error) {
 	}
 	now, me := max(t.now+a.ahead, a.at), a.edges[m.edge]
 	if me != nil && m.number <= me.number {
-		return reply{laterNumber: me.number}, errOvertaken
+		return accountReply{laterNumber: me.number}, errOvertaken
 	}
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
@@ -154,7 +154,7 @@ func (t *scriptModel) answer(id string, m *message) (r reply, err error) {
 				}
 			}
 		}
-		r.grants[i] = grant{held: granted, debt: used, free: float64(p.limit) - used - c.held}
+		r.grants[i] = cellGrant{held: granted, debt: used, free: float64(p.limit) - used - c.held}
 	}
 	a.at, a.ends = now, min(a.ends, now+ms)
 	return r, nil
@@ -175,7 +175,7 @@ type simulatedStore struct {
 
 func never() bool { return false }
 
-func (l *simulatedStore) Exchange(_ context.Context, id string, m *message) (reply, error) {
+func (l *simulatedStore) Exchange(_ context.Context, id string, m *accountMessage) (accountReply, error) {
 	sent := *m
 	sent.number += l.began
 	again := sent
@@ -184,7 +184,7 @@ func (l *simulatedStore) Exchange(_ context.Context, id string, m *message) (rep
 		if l.delay() { // the store receives the message long after the edge has given up
 			l.late = append(l.late, hear)
 		}
-		return reply{}, context.DeadlineExceeded
+		return accountReply{}, context.DeadlineExceeded
 	}
 	if l.repeat() {
 		l.late = append(l.late, hear)
@@ -192,7 +192,7 @@ func (l *simulatedStore) Exchange(_ context.Context, id string, m *message) (rep
 	r, err := l.twin.answer(id, &sent)
 	l.meanwhile()
 	if l.mute() {
-		return reply{}, context.DeadlineExceeded
+		return accountReply{}, context.DeadlineExceeded
 	}
 	return r, err
 }

@@ -9,19 +9,19 @@ import (
 
 // keyCells is this edge's view of all limits of a key. The account's mutex guards it.
 type keyCells struct {
-	cells     [cellCount]cell
+	cells     [cellCount]limitCell
 	names     [cellCount]string
-	limits    amounts
+	limits    cellAmounts
 	isOffline bool // whether this edge is working without the store
 }
 
-var limitNames = [cellCount]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
+var cellLimitNames = [cellCount]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
 
 var allowedDecision = limit.Decision{OK: true}
 
 // applyLimits applies limits changed by a reload. It returns amounts that were granted under the
 // old limits.
-func (u *keyCells) applyLimits(l amounts) {
+func (u *keyCells) applyLimits(l cellAmounts) {
 	if l == u.limits {
 		return
 	}
@@ -33,8 +33,8 @@ func (u *keyCells) applyLimits(l amounts) {
 	}
 }
 
-func limitAmounts(l config.KeyLimits) amounts {
-	return amounts{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
+func limitAmounts(l config.KeyLimits) cellAmounts {
+	return cellAmounts{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
 // fenceUnused gives up this edge's unused amounts shortly before its lease expires, because the
@@ -49,9 +49,9 @@ func (u *keyCells) fenceUnused(silence time.Duration) {
 	}
 }
 
-// firstLacking returns the first cell that has too little for a call at this edge, or -1. The call
+// firstLackingCell returns the first cell that has too little for a call at this edge, or -1. The call
 // may use amounts set aside for waiting calls only if drawn is true. The caller must hold mu.
-func (u *keyCells) firstLacking(n amounts, drawn bool, now time.Duration, edges int) int {
+func (u *keyCells) firstLackingCell(n cellAmounts, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
 		if c.limit == 0 || n[i] == 0 {
@@ -70,28 +70,28 @@ func (u *keyCells) firstLacking(n amounts, drawn bool, now time.Duration, edges 
 
 // cappedNeeds returns the amounts that a call takes from each cell. A call that needs more than a
 // limit takes the entire limit.
-func (u *keyCells) cappedNeeds(n amounts) amounts {
+func (u *keyCells) cappedNeeds(n cellAmounts) cellAmounts {
 	for i := range n {
 		n[i] = u.cells[i].cappedNeed(n[i])
 	}
 	return n
 }
 
-func (u *keyCells) setAside(n amounts) {
+func (u *keyCells) setAside(n cellAmounts) {
 	for i := range u.cells {
 		u.cells[i].setAside += n[i]
 	}
 }
 
 // releaseSetAside reverts setAside for one call, which takes its share or gives it up.
-func (u *keyCells) releaseSetAside(n amounts) {
+func (u *keyCells) releaseSetAside(n cellAmounts) {
 	for i := range u.cells {
 		u.cells[i].setAside -= n[i]
 	}
 }
 
 // reserve reserves n for a call. Every cell must have enough.
-func (u *keyCells) reserve(n amounts) {
+func (u *keyCells) reserve(n cellAmounts) {
 	for i := range u.cells {
 		c := &u.cells[i]
 		taken := n[i]
@@ -134,13 +134,13 @@ func (u *keyCells) useRefund(now time.Duration) bool {
 }
 
 // missingAmount returns how much a call needs from a cell beyond what is free.
-func (u *keyCells) missingAmount(i int, n amounts, now time.Duration) float64 {
+func (u *keyCells) missingAmount(i int, n cellAmounts, now time.Duration) float64 {
 	c := &u.cells[i]
 	c.decayDebt(now)
 	return float64(c.cappedNeed(n[i])) - float64(c.unreservedSpare()) - c.fleetFree
 }
 
-func (u *keyCells) refusal(i int, n amounts, now time.Duration) limit.Decision {
+func (u *keyCells) refusal(i int, n cellAmounts, now time.Duration) limit.Decision {
 	c := &u.cells[i]
 	d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
 	if c.kind == kindRate {
@@ -162,7 +162,7 @@ func (u *keyCells) overLimitRefusal(i int) limit.Decision {
 }
 
 // settle releases what a call has reserved, and charges what it has used.
-func (u *keyCells) settle(held, used amounts) {
+func (u *keyCells) settle(held, used cellAmounts) {
 	for i := range u.cells {
 		u.cells[i].settle(held[i], used[i], u.isOffline)
 	}
@@ -177,7 +177,7 @@ func (u *keyCells) goOffline(now time.Duration, fresh bool, silence time.Duratio
 	}
 }
 
-func (u *keyCells) offlineRefusal(n amounts, edges int) limit.Decision {
+func (u *keyCells) offlineRefusal(n cellAmounts, edges int) limit.Decision {
 	for i := range u.cells {
 		c := &u.cells[i]
 		if c.hasOffline(c.cappedNeed(n[i]), edges) {
@@ -194,18 +194,18 @@ func (u *keyCells) offlineRefusal(n amounts, edges int) limit.Decision {
 }
 
 // accrueOffline adds the amount that becomes free over time to every cell while the store is lost.
-// With LostClosed, this edge gets no share, because it admits no calls and other edges may have
+// With StoreLostClosed, this edge gets no share, because it admits no calls and other edges may have
 // used everything.
 func (u *keyCells) accrueOffline(now time.Duration, t *edgeState) {
-	if !u.isOffline || t.lostPolicy == config.LostClosed {
+	if !u.isOffline || t.lostPolicy == config.StoreLostClosed {
 		return
 	}
 	for i := range u.cells {
-		u.cells[i].accrueOffline(now, t.edges())
+		u.cells[i].accrueOffline(now, t.edgeCount())
 	}
 }
 
-func (u *keyCells) level(i int, now time.Duration) limit.Level {
+func (u *keyCells) limitLevel(i int, now time.Duration) limit.LimitLevel {
 	c := &u.cells[i]
 	c.decayDebt(now)
 	left := float64(c.spare) + c.fleetFree
@@ -214,5 +214,5 @@ func (u *keyCells) level(i int, now time.Duration) limit.Level {
 	}
 	left = min(max(left, 0), float64(c.limit))
 	used := time.Duration((float64(c.limit) - left) / max(float64(c.limit), 1) * float64(time.Minute))
-	return limit.Level{Limit: c.limit, Remaining: int64(left), Reset: used}
+	return limit.LimitLevel{Limit: c.limit, Remaining: int64(left), Reset: used}
 }

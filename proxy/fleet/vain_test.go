@@ -16,27 +16,27 @@ import (
 
 type hungStore struct{ *remoteStore }
 
-func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, error) {
+func (s hungStore) Exchange(ctx context.Context, _ string, _ *accountMessage) (accountReply, error) {
 	<-ctx.Done()
 	s.recordOutcome(ctx.Err())
-	return reply{}, ctx.Err()
+	return accountReply{}, ctx.Err()
 }
 
-// TestWaitsInVain checks a store that hangs. Three calls at an edge, with the same key or different
+// TestMissedWaitsOpenBreaker checks a store that hangs. Three calls at an edge, with the same key or different
 // keys, must wait until their timeout. After that, the breaker must be open, and the edge must send
 // its next request to the store immediately.
-func TestWaitsInVain(t *testing.T) {
+func TestMissedWaitsOpenBreaker(t *testing.T) {
 	for _, keys := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			const timeout, gap = 25 * time.Millisecond, 8 * time.Millisecond
-			store := hungStore{newRemote(StoreOptions{})}
+			store := hungStore{newRemoteStore(StoreOptions{})}
 			store.failures.Store(0)
 			asked := 0
 			store.onBreakerOpen = func() { asked++ }
-			o := Options{Edges: 2, WhenLost: config.LostDivide, Timeout: timeout, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+			o := Options{Edges: 2, WhenLost: config.StoreLostDivide, Timeout: timeout, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 			f := newFleet(&o, store)
 			limits := config.KeyLimits{RequestsPerMinute: 6000}
-			var accounts []*account
+			var accounts []*keyAccount
 			for i := range keys {
 				accounts = append(accounts, newAccount(&f.edgeState, fmt.Sprint(i)))
 			}
@@ -71,8 +71,8 @@ func TestWaitsInVain(t *testing.T) {
 	}
 }
 
-// TestEnoughWait checks when a call is decided without waiting for the store.
-func TestEnoughWait(t *testing.T) {
+// TestShouldOpenBreaker checks when a call is decided without waiting for the store.
+func TestShouldOpenBreaker(t *testing.T) {
 	for _, c := range []struct {
 		misses, waiting int
 		want            bool
@@ -97,7 +97,7 @@ type lateLine struct {
 	after time.Duration
 }
 
-func (s *lateLine) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+func (s *lateLine) Exchange(ctx context.Context, id string, m *accountMessage) (accountReply, error) {
 	time.Sleep(s.after)
 	return s.slowLine.Exchange(ctx, id, m)
 }
@@ -110,7 +110,7 @@ func TestBurstAtSlowStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			limits := config.KeyLimits{RequestsPerMinute: 100, Concurrency: 60}
 			plain := &simulatedStore{twin: &scriptModel{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
-			o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+			o := Options{Edges: 4, WhenLost: config.StoreLostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 			f := newFleet(&o, &lateLine{&slowLine{simulatedStore: plain, began: time.Now()}, 20 * time.Millisecond})
 			key := newAccount(&f.edgeState, "a")
 			take := func() {
@@ -146,15 +146,15 @@ func TestLateAnswer(t *testing.T) {
 		calls int
 		free  bool
 	}{
-		{config.LostClosed, 60, 6, true},
-		{config.LostDivide, 60, 10, true}, // acquires more slots than this edge's share
-		{config.LostOpen, 100, 6, false},
+		{config.StoreLostClosed, 60, 6, true},
+		{config.StoreLostDivide, 60, 10, true}, // acquires more slots than this edge's share
+		{config.StoreLostOpen, 100, 6, false},
 	} {
 		t.Run(c.lost, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				plain := &simulatedStore{twin: &scriptModel{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
 				store := &lateLine{slowLine: &slowLine{simulatedStore: plain, began: time.Now()}}
-				edge := func() *account {
+				edge := func() *keyAccount {
 					o := Options{Edges: 4, WhenLost: c.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 					f := newFleet(&o, store)
 					return newAccount(&f.edgeState, "a")

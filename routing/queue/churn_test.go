@@ -67,7 +67,7 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	for i, q := range queues {
 		uses[i] = QueueConfig{Model: fmt.Sprint(i), Queue: q, Depth: 400, Route: p}
 	}
-	set.Apply(uses)
+	set.ApplyConfigs(uses)
 	var freed, woken atomic.Int64
 	var wg sync.WaitGroup
 	for c := range 60 {
@@ -117,14 +117,14 @@ func (p *fakeUpstream) promised() int {
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkFreed measures the release of a slot for different numbers of waiting calls. The calls
+// BenchmarkOnSlotFreed measures the release of a slot for different numbers of waiting calls. The calls
 // wait either for a different model, which does not use the upstream, or for the same model. In the
 // second case, each slot wakes a waiter, which then waits again.
-func BenchmarkFreed(b *testing.B) {
+func BenchmarkOnSlotFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newFakeUpstream(n), newFakeUpstream(0)
 		idle.set, idle.q = p.set, p.set.ForModel("idle")
-		p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: n, Route: p}, {Model: "idle", Queue: idle.q, Depth: 10, Route: idle}})
+		p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: n, Route: p}, {Model: "idle", Queue: idle.q, Depth: 10, Route: idle}})
 		done := make(chan struct{})
 		turn := make(chan struct{})
 		var wg sync.WaitGroup
@@ -158,8 +158,8 @@ func BenchmarkFreed(b *testing.B) {
 	}
 }
 
-// TestQueuesOfKeepsNothing checks that inspecting a configuration leaves no queue behind.
-func TestQueuesOfKeepsNothing(t *testing.T) {
+// TestQueueConfigsLeaveNoQueue checks that inspecting a configuration leaves no queue behind.
+func TestQueueConfigsLeaveNoQueue(t *testing.T) {
 	s := New()
 	q := s.ForModel("m")
 	if len(s.byModel) != 0 || len(s.retired) != 0 || s.ForModel("m") == q {
@@ -167,15 +167,15 @@ func TestQueuesOfKeepsNothing(t *testing.T) {
 	}
 	p := newFakeUpstream(0)
 	p.set = s
-	s.Apply([]QueueConfig{{Model: "m", Queue: q, Depth: 1, Route: p}})
+	s.ApplyConfigs([]QueueConfig{{Model: "m", Queue: q, Depth: 1, Route: p}})
 	if s.ForModel("m") != q {
 		t.Error("the queue in use is not found")
 	}
-	s.Apply(nil)
+	s.ApplyConfigs(nil)
 	if s.ForModel("m") != q {
 		t.Error("a call on the configuration before may be about to wait, in another queue than those after it")
 	}
-	s.Apply(nil)
+	s.ApplyConfigs(nil)
 	if s.ForModel("m") == q || len(*s.byUpstream.Load()) != 0 {
 		t.Error("a queue that nobody waits in is kept for ever")
 	}

@@ -104,7 +104,8 @@ func TestReserveKeepsWaits(t *testing.T) {
 			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *WaitRequest) bool {
-				take := func() bool { // check and acquire in one step, because two concurrent calls would use the reserve
+				// Check and acquire in one step, because two concurrent calls would use the reserve.
+				take := func() bool {
 					taking.Lock()
 					defer taking.Unlock()
 					return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take()
@@ -188,7 +189,7 @@ func TestQueueFloors(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeUpstream(400)
-			p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 400, Route: p, Floors: c.floors}})
+			p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 400, Route: p, Floors: c.floors}})
 			var mu sync.Mutex
 			var served [3]int
 			left := make(chan struct{})

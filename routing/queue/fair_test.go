@@ -14,7 +14,7 @@ import (
 // newFairUpstream returns an upstream with one slot, and the scheduler of its queue.
 func newFairUpstream() (*fakeUpstream, *turns.Scheduler) {
 	p, line := newFakeUpstream(100), new(turns.Scheduler)
-	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
+	p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
 	return p, line
 }
 
@@ -104,9 +104,9 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 	})
 }
 
-// TestQueueMovesToAnotherLine checks that waiting calls move to the new scheduler if a reload
+// TestQueueMovesToAnotherScheduler checks that waiting calls move to the new scheduler if a reload
 // assigns a different scheduler to their queue.
-func TestQueueMovesToAnotherLine(t *testing.T) {
+func TestQueueMovesToAnotherScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, line := newFairUpstream()
 		for i := range 3 {
@@ -118,15 +118,15 @@ func TestQueueMovesToAnotherLine(t *testing.T) {
 		}
 		synctest.Wait()
 		next := new(turns.Scheduler)
-		p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: next}})
-		if line.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !line.Quiet() || next.Quiet() {
+		p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: next}})
+		if line.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !line.IsQuiet() || next.IsQuiet() {
 			t.Error("calls wait in the line that was left")
 		}
 		for range 3 {
 			p.release()
 			synctest.Wait()
 		}
-		if next.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !next.Quiet() {
+		if next.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !next.IsQuiet() {
 			t.Error("keys wait that have left")
 		}
 	})

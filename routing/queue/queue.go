@@ -20,8 +20,8 @@ var (
 	ErrFull = errors.New("queue is full")
 	// ErrDeadline means that the deadline has passed.
 	ErrDeadline = errors.New("waited too long in the queue")
-	// ErrNotYet means that the call is still waiting.
-	ErrNotYet = errors.New("no slot yet")
+	// ErrNoSlotYet means that the call is still waiting.
+	ErrNoSlotYet = errors.New("no slot yet")
 	// ErrCanceled means that the caller's done channel was closed.
 	ErrCanceled = errors.New("left the queue")
 )
@@ -42,7 +42,7 @@ type WaitRequest struct {
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not use
 	Tiers uint8              // see routing.Query.Tiers
-	Arms  routing.Arms       // see routing.Query.Arms
+	Arms  routing.ArmSet     // see routing.Query.Arms
 	Needs upstreams.Features // features that the call requires
 
 	Rank    int             // rank of the call's class; a class with a lower rank goes first
@@ -87,23 +87,23 @@ type waitingKey struct {
 	account         *turns.Account
 	promisedService int64 // expected service of the woken calls that have not tried yet
 	round           uint64
-	sessions        map[uint64]session // sessions that have waiters
+	sessions        map[uint64]keySession // sessions that have waiters
 }
 
-// session tracks the waiters of one session of a key. A session has one waiter in each round.
-type session struct {
+// keySession tracks the waiters of one session of a key. A session has one waiter in each round.
+type keySession struct {
 	waiters int
 	round   uint64 // round of the newest waiter
 }
 
-// add inserts a waiter by its round.
-func (k *waitingKey) add(w *waiter) {
+// addWaiter inserts a waiter by its round.
+func (k *waitingKey) addWaiter(w *waiter) {
 	w.round = k.round
 	s := k.sessions[w.session]
 	if s.waiters > 0 {
 		w.round = max(w.round, s.round+1)
 	}
-	k.sessions[w.session] = session{s.waiters + 1, w.round}
+	k.sessions[w.session] = keySession{s.waiters + 1, w.round}
 	at := k.waiters.Back()
 	for at != nil && at.Value.(*waiter).round > w.round {
 		at = at.Prev()
@@ -115,7 +115,7 @@ func (k *waitingKey) add(w *waiter) {
 	}
 }
 
-func (k *waitingKey) remove(w *waiter) {
+func (k *waitingKey) removeWaiter(w *waiter) {
 	k.waiters.Remove(w.element)
 	w.element = nil
 	s := k.sessions[w.session]
@@ -132,7 +132,7 @@ type waiterClass struct {
 	pool       upstreams.Pool
 	tried      []upstreams.ID
 	tiers      uint8
-	arms       routing.Arms
+	arms       routing.ArmSet
 	needs      upstreams.Features
 	reserve    routing.Percent
 	waiters    int
@@ -225,7 +225,7 @@ func (q *Queue) Join(n *WaitRequest) (*Entry, error) {
 
 // Leave removes the call from the queue if the call is still in it.
 func (p *Entry) Leave() {
-	p.q.leave(p.w)
+	p.q.removeWaiter(p.w)
 	p.w.turnRegistration.endRegistration()
 }
 
@@ -263,7 +263,7 @@ func (t *turnRegistration) endRegistration() {
 // more than one waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrCanceled
 // when done is closed, and ErrFull if the call was evicted.
 //
-// If until is before deadline, Await returns ErrNotYet at the time until. The call then stays in
+// If until is before deadline, Await returns ErrNoSlotYet at the time until. The call then stays in
 // the queue, and Await may be called again.
 func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.triesFirst {
@@ -271,11 +271,11 @@ func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func(
 		if try() {
 			return nil
 		}
-		p.q.sleepAgain(p.w)
+		p.q.putBackToSleep(p.w)
 	}
 	end := ErrDeadline
 	if until.Before(deadline) {
-		deadline, end = until, ErrNotYet
+		deadline, end = until, ErrNoSlotYet
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -288,15 +288,16 @@ func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func(
 		case <-p.w.wake:
 		}
 		if isClosed(done) {
-			return ErrCanceled // select may choose either ready case, but a call that has ended must not acquire a slot
+			// Select may choose either ready case, but a call that has ended must not acquire a slot.
+			return ErrCanceled
 		}
-		if p.q.evicted(p.w) {
+		if p.q.wasEvicted(p.w) {
 			return ErrFull
 		}
 		if try() {
 			return nil
 		}
-		p.q.sleepAgain(p.w)
+		p.q.putBackToSleep(p.w)
 	}
 }
 
@@ -311,7 +312,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 		if k != nil {
 			own = k.waiters.Len()
 		}
-		if passes = canUseFreeSlot(q, n); !passes && !q.evictFor(n.Rank, own) {
+		if passes = canUseFreeSlot(q, n); !passes && !q.evictForNewCall(n.Rank, own) {
 			return nil, false, ErrFull
 		}
 	}
@@ -320,7 +321,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	}
 	if k == nil {
 		k = &waitingKey{
-			name: n.Key, weight: n.Weight, account: q.scheduler.StartWait(n.Key, n.Weight, time.Now()), sessions: make(map[uint64]session, 1),
+			name: n.Key, weight: n.Weight, account: q.scheduler.StartWait(n.Key, n.Weight, time.Now()), sessions: make(map[uint64]keySession, 1),
 		}
 		k.element = q.keyOrder.PushBack(k)
 		if q.keys == nil {
@@ -328,7 +329,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 		}
 		q.keys[n.Key] = k
 	}
-	w = &waiter{key: k, class: q.findClass(n), wake: make(chan struct{}, 1), rank: n.Rank, agesAt: n.Ages, joinedOverDepth: passes}
+	w = &waiter{key: k, class: q.getOrAddClass(n), wake: make(chan struct{}, 1), rank: n.Rank, agesAt: n.Ages, joinedOverDepth: passes}
 	w.session, w.expected = n.Session, n.Expected
 	q.ranks[w.rank].waiters++
 	if w.rank > 0 {
@@ -336,7 +337,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	}
 	w.class.waiters++
 	w.class.asleep++
-	k.add(w)
+	k.addWaiter(w)
 	q.queues.waitingCount.Add(1)
 	if first = q.count.Add(1) == 1; first {
 		q.tryingWaiter = w
@@ -346,9 +347,9 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	return w, first, nil
 }
 
-// findClass returns the class for a waiting call, and adds it if necessary. There are only a few
+// getOrAddClass returns the class for a waiting call, and adds it if necessary. There are only a few
 // classes, because few waiting calls have already tried an upstream.
-func (q *Queue) findClass(n *WaitRequest) *waiterClass {
+func (q *Queue) getOrAddClass(n *WaitRequest) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
 			slices.Equal(c.tried, n.Tried) {
@@ -371,7 +372,7 @@ func (q *Queue) moveToScheduler(line *turns.Scheduler) {
 	}
 }
 
-func (q *Queue) all() (all []*waiter) {
+func (q *Queue) allWaiters() (all []*waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
@@ -395,7 +396,7 @@ func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 	places := *q.queues.byUpstream.Load()
 	for _, t := range q.route.Targets() {
 		p := places[t.Upstream]
-		if p == nil || t.Upstream.Breaker.BarsKey(n.Key) {
+		if p == nil || t.Upstream.Breaker.BarsKeyFromTrial(n.Key) {
 			continue
 		}
 		room := q.route.UsableSlots(t.Upstream, &routing.Query{
@@ -408,29 +409,29 @@ func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 	return false
 }
 
-// evictFor evicts a waiter to make room for a new call, and reports whether it could. of is the
+// evictForNewCall evicts a waiter to make room for a new call, and reports whether it could. of is the
 // rank of the new call, and own is the number of waiters of the call's key. It evicts the newest
 // waiter of the last rank, if that rank is behind the new call's rank. Otherwise it evicts the
 // newest waiter of the same rank from the key that has the most waiters. That key must not be left
 // with fewer waiters than the new call's key.
-func (q *Queue) evictFor(of, own int) bool {
+func (q *Queue) evictForNewCall(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.laterRankWaiters > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
-			q.evict(q.newest(rank))
+			q.evictWaiter(q.newestWaiter(rank))
 			return true
 		}
 	}
-	w := q.newest(of)
+	w := q.newestWaiter(of)
 	if q.depth <= 0 || w == nil || w.key.waiters.Len() < own+2 {
 		return false
 	}
-	q.evict(w)
+	q.evictWaiter(w)
 	return true
 }
 
-// newest returns the newest waiter of the given rank from the key that has the most waiters, or
+// newestWaiter returns the newest waiter of the given rank from the key that has the most waiters, or
 // nil.
-func (q *Queue) newest(rank int) (newest *waiter) {
+func (q *Queue) newestWaiter(rank int) (newest *waiter) {
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
 		if newest != nil && k.waiters.Len() <= newest.key.waiters.Len() {
@@ -446,33 +447,33 @@ func (q *Queue) newest(rank int) (newest *waiter) {
 	return newest
 }
 
-func (q *Queue) evict(w *waiter) {
+func (q *Queue) evictWaiter(w *waiter) {
 	w.evicted = true
-	q.remove(w)
+	q.removeWaiterLocked(w)
 	w.notify()
 }
 
-func (q *Queue) evicted(w *waiter) bool {
+func (q *Queue) wasEvicted(w *waiter) bool {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	return w.evicted
 }
 
-// leave removes a waiter. If the waiter was woken for a slot that it has not acquired, leave offers
+// removeWaiter removes a waiter. If the waiter was woken for a slot that it has not acquired, leave offers
 // the slot to other waiters.
-func (q *Queue) leave(w *waiter) {
+func (q *Queue) removeWaiter(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
-	q.remove(w)
+	q.removeWaiterLocked(w)
 }
 
-// remove is like leave, but the caller must hold queues.mu.
-func (q *Queue) remove(w *waiter) {
+// removeWaiterLocked is like leave, but the caller must hold queues.mu.
+func (q *Queue) removeWaiterLocked(w *waiter) {
 	if w.element == nil {
 		return
 	}
 	k, c, first := w.key, w.class, q.tryingWaiter == w
-	k.remove(w)
+	k.removeWaiter(w)
 	q.count.Add(-1)
 	if q.ranks[w.rank].waiters--; q.ranks[w.rank].waiters == 0 {
 		q.ranks[w.rank].credit = 0
@@ -505,10 +506,10 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// sleepAgain puts a waiter that found no slot back to sleep, and moves its key to the front. Slots
+// putBackToSleep puts a waiter that found no slot back to sleep, and moves its key to the front. Slots
 // that were freed while the waiter was awake were not offered to it, so all free slots are offered
 // again.
-func (q *Queue) sleepAgain(w *waiter) {
+func (q *Queue) putBackToSleep(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	if w.element == nil {
@@ -526,17 +527,17 @@ func (q *Queue) sleepAgain(w *waiter) {
 	}
 	if w.joinedOverDepth { // the queue was full, and another call acquired the slot first
 		w.joinedOverDepth = false
-		if q.WaitingCalls() > q.depth && !q.evictFor(w.rank, w.key.waiters.Len()-1) {
-			q.evict(w)
+		if q.WaitingCalls() > q.depth && !q.evictForNewCall(w.rank, w.key.waiters.Len()-1) {
+			q.evictWaiter(w)
 		}
 	}
 	q.queues.offerQueueSlots(q)
 }
 
-// wakeNext wakes the next waiter that can use a slot of p, and reports whether there was such a
+// wakeNextWaiter wakes the next waiter that can use a slot of p, and reports whether there was such a
 // waiter. It also wakes waiters whose calls can no longer use any upstream, so that these calls
 // fail.
-func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
+func (q *Queue) wakeNextWaiter(p *queuedUpstream, now time.Time) bool {
 	if q.WaitingCalls() == 0 || q.tryingWaiter != nil {
 		return false
 	}
@@ -550,7 +551,7 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 			Pool: c.pool, Exclude: c.tried, Tiers: c.tiers, Arms: c.arms, Needs: c.needs, Reserve: c.reserve, Now: now,
 		})
 		if room.None {
-			q.wakeClass(c, p)
+			q.wakeAllInClass(c, p)
 			continue
 		}
 		c.canUseSlot = room.Slots > p.promisedSlots(c.pool, room.Shared)
@@ -560,15 +561,15 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 		return false
 	}
 	if q.laterRankWaiters == 0 {
-		return q.wakeRank(p, now, 0, false)
+		return q.wakeNextInRank(p, now, 0, false)
 	}
 	for rank := range q.ranks {
-		if q.ranks[rank].credit >= slotCredit && q.wakeRank(p, now, rank, true) {
+		if q.ranks[rank].credit >= slotCredit && q.wakeNextInRank(p, now, rank, true) {
 			return true
 		}
 	}
 	for rank := range q.ranks {
-		if q.wakeRank(p, now, rank, false) {
+		if q.wakeNextInRank(p, now, rank, false) {
 			return true
 		}
 	}
@@ -578,16 +579,16 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 // slotCredit is the credit for one slot.
 const slotCredit = 100
 
-// wakeRank wakes the next waiter of the given rank that can use a slot of p. If own is true, rank
-// is compared with the waiter's original rank, otherwise with its current rank. wakeRank picks the
+// wakeNextInRank wakes the next waiter of the given rank that can use a slot of p. If own is true, rank
+// is compared with the waiter's original rank, otherwise with its current rank. wakeNextInRank picks the
 // key that was served least. The expected service of a key's woken calls counts as served.
-func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
+func (q *Queue) wakeNextInRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
-		served := k.account.ServedAfter(k.promisedService)
-		if next != nil && served >= least || p.upstream.Breaker.BarsKey(k.name) {
+		served := k.account.WeightedServiceAfter(k.promisedService)
+		if next != nil && served >= least || p.upstream.Breaker.BarsKeyFromTrial(k.name) {
 			continue // the breaker may be half-open, and this key must not use its trial
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
@@ -596,7 +597,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 			if !own {
 				of = w.rankAt(now)
 			}
-			if w.class.canUseSlot && of == rank && q.wakeable(w) {
+			if w.class.canUseSlot && of == rank && q.isWakeable(w) {
 				next, least = w, served
 				break
 			}
@@ -605,7 +606,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 	if next == nil {
 		return false
 	}
-	q.wakeFor(next, p)
+	q.wakeWaiterForSlot(next, p)
 	q.keyOrder.MoveToBack(next.key.element)
 	q.updateCredits(next.rank)
 	return true
@@ -626,23 +627,23 @@ func (q *Queue) updateCredits(served int) {
 	}
 }
 
-func (q *Queue) wakeClass(c *waiterClass, p *queuedUpstream) {
+func (q *Queue) wakeAllInClass(c *waiterClass, p *queuedUpstream) {
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		for f := e.Value.(*waitingKey).waiters.Front(); f != nil; f = f.Next() {
-			if w := f.Value.(*waiter); w.class == c && q.wakeable(w) {
-				q.wakeFor(w, p)
+			if w := f.Value.(*waiter); w.class == c && q.isWakeable(w) {
+				q.wakeWaiterForSlot(w, p)
 			}
 		}
 	}
 }
 
-// wakeable reports whether a waiter is asleep and was not woken by the current event.
-func (q *Queue) wakeable(w *waiter) bool {
+// isWakeable reports whether a waiter is asleep and was not woken by the current event.
+func (q *Queue) isWakeable(w *waiter) bool {
 	return w.offered == nil && w.lastEvent < q.queues.eventNumber
 }
 
-// wakeFor wakes a waiter to try to acquire a slot of p.
-func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
+// wakeWaiterForSlot wakes a waiter to try to acquire a slot of p.
+func (q *Queue) wakeWaiterForSlot(w *waiter, p *queuedUpstream) {
 	w.offered, w.lastEvent = p, q.queues.eventNumber
 	w.key.promisedService += w.expected
 	w.key.round = max(w.key.round, w.round)

@@ -35,7 +35,7 @@ func newFakeUpstream(depth int) *fakeUpstream {
 }
 
 func (p *fakeUpstream) applyDepth(depth int) {
-	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
+	p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
 }
 
 // RegisterWait only calls onWait, because the models of the test take no turns.
@@ -72,7 +72,7 @@ func (p *fakeUpstream) take() bool {
 
 func (p *fakeUpstream) release() {
 	p.free.Add(1)
-	p.set.SlotFreed(p.at)
+	p.set.OnSlotFreed(p.at)
 }
 
 func (p *fakeUpstream) wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
@@ -160,9 +160,9 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsPlaceAfterVainTurn checks that a waiter that was woken but got no slot stays ahead
+// TestQueueKeepsPositionAfterFailedTry checks that a waiter that was woken but got no slot stays ahead
 // of later waiters.
-func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
+func TestQueueKeepsPositionAfterFailedTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)
 		served := make(chan string, 2)
@@ -197,9 +197,9 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// TestQueueWakesSuitedWaiter checks that a slot that the first waiter cannot use is offered to the
+// TestQueueWakesWaiterThatCanUseSlot checks that a slot that the first waiter cannot use is offered to the
 // next waiter that can use it, regardless of that waiter's key. No other waiter is woken.
-func TestQueueWakesSuitedWaiter(t *testing.T) {
+func TestQueueWakesWaiterThatCanUseSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(1000)
 		p.fits = func(q *routing.Query) bool { return q.Pool == upstreams.PoolVision && len(q.Exclude) == 0 }
@@ -268,7 +268,7 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 		}
 		synctest.Wait()
 		p.gone.Store(true)
-		p.set.UpstreamChanged(p.at)
+		p.set.OnUpstreamChanged(p.at)
 		wg.Wait()
 	})
 }
@@ -290,7 +290,7 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 		for _, model := range []string{"a", "b", "c"} {
 			uses = append(uses, QueueConfig{Model: model, Queue: p.set.ForModel(model), Depth: 100, Route: p})
 		}
-		p.set.Apply(uses)
+		p.set.ApplyConfigs(uses)
 		for _, u := range uses {
 			for range map[string]int{"a": 20, "b": 5, "c": 20, "other": 30}[u.Model] {
 				go func() {
@@ -319,9 +319,9 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// TestQueueHandsTurnOn checks that a slot that was offered to a leaving waiter is offered to the
+// TestQueueOffersSlotOfLeavingWaiter checks that a slot that was offered to a leaving waiter is offered to the
 // next waiter. A call whose client has left acquires no slot.
-func TestQueueHandsTurnOn(t *testing.T) {
+func TestQueueOffersSlotOfLeavingWaiter(t *testing.T) {
 	for range 20 { // a waiter may receive two events in either order
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeUpstream(10)
@@ -415,7 +415,7 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a SlotFreed
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a OnSlotFreed
 // call if the only other waiter cannot use that slot. A waiter that leaves before it was woken
 // wakes no other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
@@ -448,9 +448,9 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed without a
-// SlotFreed call while no call was waiting.
-func TestQueueFindsUnsignalledPlaces(t *testing.T) {
+// TestQueueFindsUnsignaledSlots checks that waiters find all slots that were freed without a
+// OnSlotFreed call while no call was waiting.
+func TestQueueFindsUnsignaledSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)
 		slow := make(chan struct{})
@@ -475,7 +475,7 @@ func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	})
 }
 
-func TestQueueMakesRoomForOtherKeys(t *testing.T) {
+func TestQueueEvictsForOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(4)
 		flood, other := make(chan error, 10), make(chan error, 10)
@@ -512,9 +512,9 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	})
 }
 
-// TestQueueLooksAfterReload checks that a reload that adds slots or changes the upstreams wakes
+// TestQueueOffersSlotsAfterReload checks that a reload that adds slots or changes the upstreams wakes
 // exactly as many waiters as there are free slots.
-func TestQueueLooksAfterReload(t *testing.T) {
+func TestQueueOffersSlotsAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(50)
 		var asked atomic.Int64
@@ -528,7 +528,7 @@ func TestQueueLooksAfterReload(t *testing.T) {
 		next := newFakeUpstream(0) // a different upstream of the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
-		p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 50, Route: next}})
+		p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 50, Route: next}})
 		current.Store(next)
 		p.set.OfferAllSlots()
 		synctest.Wait()

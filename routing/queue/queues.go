@@ -17,9 +17,9 @@ import (
 // position.
 //
 // The number of wake-ups depends on the state of the upstreams rather than on the number of
-// SlotFreed calls. Queues acts after any change: a slot is freed, an upstream changes, or a waiter
+// OnSlotFreed calls. Queues acts after any change: a slot is freed, an upstream changes, or a waiter
 // joins, leaves or finds no slot. It then wakes as many waiters as there are free slots for which
-// no waiter was woken yet. A missing or unnecessary call of SlotFreed therefore does no harm. The
+// no waiter was woken yet. A missing or unnecessary call of OnSlotFreed therefore does no harm. The
 // route decides whether a waiter can use a slot, so a woken waiter finds no slot only if another
 // call has acquired it first. Each event wakes a waiter at most once. If the route ever reports a
 // free slot where the upstream has none, this costs only one wake-up and cannot cause a loop.
@@ -88,18 +88,18 @@ type QueueConfig struct {
 	Floors []routing.Percent
 }
 
-// Apply activates the queues of a configuration. Calls that are waiting in other queues stay there,
+// ApplyConfigs activates the queues of a configuration. Calls that are waiting in other queues stay there,
 // and those queues keep their last route. Call OfferAllSlots once the configuration is active.
-func (s *Queues) Apply(uses []QueueConfig) {
-	s.apply(uses)
+func (s *Queues) ApplyConfigs(uses []QueueConfig) {
+	s.replaceQueues(uses)
 	for _, u := range uses {
-		for _, w := range u.Queue.all() {
+		for _, w := range u.Queue.allWaiters() {
 			u.Queue.registerWait(w)
 		}
 	}
 }
 
-func (s *Queues) apply(uses []QueueConfig) {
+func (s *Queues) replaceQueues(uses []QueueConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.byModel // even empty queues, because calls may still join them
@@ -136,7 +136,8 @@ func (s *Queues) apply(uses []QueueConfig) {
 				}
 				places[t.Upstream] = p
 			}
-			if have := queues[p]; len(have) == 0 || have[len(have)-1] != q { // two targets may have the same upstream
+			// Two targets may have the same upstream.
+			if have := queues[p]; len(have) == 0 || have[len(have)-1] != q {
 				queues[p] = append(have, q)
 			}
 		}
@@ -153,9 +154,9 @@ func (s *Queues) apply(uses []QueueConfig) {
 	s.byUpstream.Store(&places)
 }
 
-// SlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call is
-// waiting for u, SlotFreed costs almost nothing.
-func (s *Queues) SlotFreed(u *upstreams.Upstream) {
+// OnSlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call is
+// waiting for u, OnSlotFreed costs almost nothing.
+func (s *Queues) OnSlotFreed(u *upstreams.Upstream) {
 	if p := s.findAwaited(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -164,10 +165,10 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	}
 }
 
-// UpstreamChanged is like SlotFreed, for any other change of an upstream. The change may affect
+// OnUpstreamChanged is like OnSlotFreed, for any other change of an upstream. The change may affect
 // other upstreams of a route. For example, pending upstreams get calls only while no upstream is
 // up.
-func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
+func (s *Queues) OnUpstreamChanged(u *upstreams.Upstream) {
 	if p := s.findAwaited(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -178,7 +179,7 @@ func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	}
 }
 
-// OfferAllSlots is like UpstreamChanged, for every upstream. Call it after the configuration has
+// OfferAllSlots is like OnUpstreamChanged, for every upstream. Call it after the configuration has
 // changed.
 func (s *Queues) OfferAllSlots() {
 	s.mu.Lock()
@@ -215,7 +216,7 @@ func (s *Queues) offerSlots(p *queuedUpstream) {
 	now := time.Now()
 	for idle := 0; idle < len(queues); {
 		p.nextQueue = (p.nextQueue + 1) % len(queues)
-		if queues[p.nextQueue].wakeNext(p, now) {
+		if queues[p.nextQueue].wakeNextWaiter(p, now) {
 			idle = 0
 		} else {
 			idle++

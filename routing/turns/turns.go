@@ -63,12 +63,12 @@ type Account struct {
 
 	scheduler *Scheduler
 	name      string
-	weight    atomic.Uint64 // float64 bits: the key's weight; read by ServedAfter without a lock
+	weight    atomic.Uint64 // float64 bits: the key's weight; read by WeightedServiceAfter without a lock
 	waiters   int           // number of StartWait calls minus number of EndWait calls
 }
 
-// Quiet reports whether no key has waited recently. Service then need not be counted.
-func (l *Scheduler) Quiet() bool { return !l.counting.Load() }
+// IsQuiet reports whether no key has waited recently. Service then need not be counted.
+func (l *Scheduler) IsQuiet() bool { return !l.counting.Load() }
 
 // StartWait records that a key with this weight begins to wait. Each StartWait requires one
 // EndWait. A key that was not waiting gets no credit for its idle time.
@@ -77,7 +77,7 @@ func (l *Scheduler) StartWait(key string, weight float64, now time.Time) *Accoun
 	defer l.mu.Unlock()
 	l.expire(now)
 	l.counting.Store(true)
-	a := l.account(key, weight)
+	a := l.getOrAddAccount(key, weight)
 	if a.waiters++; a.waiters == 1 {
 		l.clampTime()
 		a.raiseTo(l.virtualTime)
@@ -102,21 +102,23 @@ func (a *Account) EndWait(now time.Time) {
 	l.totalWeight -= a.keyWeight()
 	if len(l.waiting) == 0 {
 		l.lastWaitEnd, l.totalWeight = now, 0
-		l.virtualTime = max(l.virtualTime, a.Served())
+		l.virtualTime = max(l.virtualTime, a.WeightedService())
 	}
 	l.dropIfPassed(a)
 }
 
-// Served returns the key's service divided by its weight. The key with the lowest value is next.
-func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
+// WeightedService returns the key's service divided by its weight. The key with the lowest value is next.
+func (a *Account) WeightedService() float64 { return math.Float64frombits(a.served.Load()) }
 
-// ServedAfter returns the value that Served would return after the given additional service.
-func (a *Account) ServedAfter(more int64) float64 { return a.Served() + float64(more)/a.keyWeight() }
+// WeightedServiceAfter returns the value that Served would return after the given additional service.
+func (a *Account) WeightedServiceAfter(more int64) float64 {
+	return a.WeightedService() + float64(more)/a.keyWeight()
+}
 
 func (a *Account) keyWeight() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// KeyServed is like Account.Served, for a key that may not be waiting.
-func (l *Scheduler) KeyServed(key string) float64 {
+// KeyWeightedService is like Account.Served, for a key that may not be waiting.
+func (l *Scheduler) KeyWeightedService(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[key]
@@ -124,9 +126,9 @@ func (l *Scheduler) KeyServed(key string) float64 {
 	case a == nil:
 		return l.virtualTime
 	case a.waiters == 0:
-		return max(l.virtualTime, a.Served())
+		return max(l.virtualTime, a.WeightedService())
 	}
-	return a.Served()
+	return a.WeightedService()
 }
 
 // Turn records the service of one call in its key's account. The zero value belongs to no scheduler
@@ -145,7 +147,7 @@ func (t *Turn) IsActive() bool { return t.scheduler != nil }
 // BeginTurn charges the expected service of a call that has acquired its slot, but at least 1. If
 // the scheduler is quiet, BeginTurn charges nothing and returns the zero Turn.
 func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now time.Time) Turn {
-	if l.Quiet() {
+	if l.IsQuiet() {
 		return Turn{}
 	}
 	l.mu.Lock()
@@ -153,7 +155,7 @@ func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now ti
 	if l.expire(now) {
 		return Turn{}
 	}
-	a := l.account(key, weight)
+	a := l.getOrAddAccount(key, weight)
 	if a.waiters == 0 {
 		l.clampTime()
 		a.raiseTo(l.virtualTime)
@@ -201,7 +203,7 @@ func (t *Turn) SetCharge(served int64) {
 	l := t.scheduler
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.Quiet() {
+	if l.IsQuiet() {
 		return
 	}
 	a := l.accounts[t.key]
@@ -209,7 +211,7 @@ func (t *Turn) SetCharge(served int64) {
 		if more < 0 {
 			return
 		}
-		a = l.account(t.key, t.weight)
+		a = l.getOrAddAccount(t.key, t.weight)
 		a.raiseTo(l.virtualTime)
 	}
 	l.charge(a, more)
@@ -221,7 +223,7 @@ func (t *Turn) Charged() int64 { return t.charged }
 
 // charge adds service to an account and advances virtual time.
 func (l *Scheduler) charge(a *Account, more int64) {
-	a.setServed(a.Served() + float64(more)/a.keyWeight())
+	a.setServed(a.WeightedService() + float64(more)/a.keyWeight())
 	share := l.totalWeight
 	if a.waiters == 0 {
 		share += a.keyWeight()
@@ -238,13 +240,13 @@ func (l *Scheduler) clampTime() {
 	}
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, a := range l.waiting {
-		least, most = min(least, a.Served()), max(most, a.Served())
+		least, most = min(least, a.WeightedService()), max(most, a.WeightedService())
 	}
 	l.virtualTime = min(max(l.virtualTime, least), most)
 }
 
-// account returns or creates a key's account, and sets the key's weight.
-func (l *Scheduler) account(key string, weight float64) *Account {
+// getOrAddAccount returns or creates a key's account, and sets the key's weight.
+func (l *Scheduler) getOrAddAccount(key string, weight float64) *Account {
 	if !(weight > 0) {
 		weight = 1
 	}
@@ -280,18 +282,18 @@ func (l *Scheduler) expire(now time.Time) (quiet bool) {
 		l.virtualTime = 0
 		l.counting.Store(false)
 	}
-	return l.Quiet()
+	return l.IsQuiet()
 }
 
 // dropIfPassed drops an account if its key is not waiting and virtual time has passed the account.
 func (l *Scheduler) dropIfPassed(a *Account) {
-	if a.waiters == 0 && a.Served() <= l.virtualTime {
+	if a.waiters == 0 && a.WeightedService() <= l.virtualTime {
 		delete(l.accounts, a.name)
 	}
 }
 
 func (a *Account) raiseTo(to float64) {
-	if a.Served() < to {
+	if a.WeightedService() < to {
 		a.setServed(to)
 	}
 }

@@ -28,8 +28,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestTurnBooks checks how much service a turn has charged at each stage of its call.
-func TestTurnBooks(t *testing.T) {
+// TestTurnCharges checks how much service a turn has charged at each stage of its call.
+func TestTurnCharges(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(*Turn)
@@ -53,14 +53,14 @@ func TestTurnBooks(t *testing.T) {
 			defer a.EndWait(start)
 			turn := l.BeginTurn("a", 1, 500, start)
 			c.do(&turn)
-			if got := int64(a.Served()); turn.Charged() != c.want || got != c.want {
+			if got := int64(a.WeightedService()); turn.Charged() != c.want || got != c.want {
 				t.Errorf("booked %d, and the account has %d, want %d", turn.Charged(), got, c.want)
 			}
 		})
 	}
 }
 
-func TestZeroTurnBooksNothing(t *testing.T) {
+func TestZeroTurnChargesNothing(t *testing.T) {
 	var none Turn
 	none.ChargeAnswered(1e6)
 	none.ChargeFinal(1e6, 1e6, true)
@@ -70,7 +70,7 @@ func TestZeroTurnBooksNothing(t *testing.T) {
 	}
 }
 
-func TestQuietLineCountsNothing(t *testing.T) {
+func TestQuietSchedulerCountsNothing(t *testing.T) {
 	var l Scheduler
 	if turn := l.BeginTurn("a", 1, 500, start); turn.IsActive() || len(l.accounts) != 0 {
 		t.Fatalf("Begin = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
@@ -81,8 +81,8 @@ func TestQuietLineCountsNothing(t *testing.T) {
 	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow)); !turn.IsActive() {
 		t.Error("the line has forgotten that a key waited a minute ago")
 	}
-	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow+1)); turn.IsActive() || !l.Quiet() || len(l.accounts) != 0 {
-		t.Errorf("%+v, quiet %v, %d accounts", turn, l.Quiet(), len(l.accounts))
+	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow+1)); turn.IsActive() || !l.IsQuiet() || len(l.accounts) != 0 {
+		t.Errorf("%+v, quiet %v, %d accounts", turn, l.IsQuiet(), len(l.accounts))
 	}
 	running.ChargeFinal(1e6, 1e6, true)
 	if len(l.accounts) != 0 {
@@ -101,23 +101,23 @@ func TestIdleKeysSaveNoCredit(t *testing.T) {
 		l.BeginTurn("b", 1, 1000, start)
 	}
 	late := l.StartWait("late", 1, start)
-	if got := late.Served(); got < min(a.Served(), b.Served()) || got > max(a.Served(), b.Served()) {
-		t.Errorf("the newcomer has %v, between %v and %v is right", got, a.Served(), b.Served())
+	if got := late.WeightedService(); got < min(a.WeightedService(), b.WeightedService()) || got > max(a.WeightedService(), b.WeightedService()) {
+		t.Errorf("the newcomer has %v, between %v and %v is right", got, a.WeightedService(), b.WeightedService())
 	}
 }
 
-func TestServedOf(t *testing.T) {
+func TestKeyWeightedService(t *testing.T) {
 	var l Scheduler
 	a := l.StartWait("a", 2, start)
 	l.BeginTurn("a", 2, 1000, start)
 	l.BeginTurn("busy", 1, 5000, start)
-	if got := l.KeyServed("a"); got != 500 || got != a.Served() || a.ServedAfter(100) != 550 {
-		t.Errorf("a key that waits has %v, %v with 100 more", got, a.ServedAfter(100))
+	if got := l.KeyWeightedService("a"); got != 500 || got != a.WeightedService() || a.WeightedServiceAfter(100) != 550 {
+		t.Errorf("a key that waits has %v, %v with 100 more", got, a.WeightedServiceAfter(100))
 	}
-	if got := l.KeyServed("busy"); got < 5000 {
+	if got := l.KeyWeightedService("busy"); got < 5000 {
 		t.Errorf("a key that does not wait has %v", got)
 	}
-	if got := l.KeyServed("new"); got != l.virtualTime {
+	if got := l.KeyWeightedService("new"); got != l.virtualTime {
 		t.Errorf("a new key has %v, the line's time is %v", got, l.virtualTime)
 	}
 }
@@ -128,8 +128,8 @@ func TestWeightChanges(t *testing.T) {
 	a, b := l.StartWait("a", 1, start), l.StartWait("b", 1, start)
 	l.BeginTurn("a", 1, 1000, start)
 	l.BeginTurn("a", 4, 1000, start)
-	if a.Served() != 1250 || l.totalWeight != 5 {
-		t.Errorf("served %v, the weights of those that wait are %v", a.Served(), l.totalWeight)
+	if a.WeightedService() != 1250 || l.totalWeight != 5 {
+		t.Errorf("served %v, the weights of those that wait are %v", a.WeightedService(), l.totalWeight)
 	}
 	a.EndWait(start)
 	b.EndWait(start)
@@ -156,7 +156,7 @@ type simulatedKey struct {
 func leastServed(keys []*simulatedKey) *simulatedKey {
 	best := keys[0]
 	for _, k := range keys[1:] {
-		if k.account.Served() < best.account.Served() {
+		if k.account.WeightedService() < best.account.WeightedService() {
 			best = k
 		}
 	}
@@ -198,7 +198,7 @@ func TestServedInProportion(t *testing.T) {
 		}
 		least, most := math.Inf(1), math.Inf(-1)
 		for _, k := range keys {
-			if got := k.account.Served() * k.weight; math.Abs(got-k.served) > 1 {
+			if got := k.account.WeightedService() * k.weight; math.Abs(got-k.served) > 1 {
 				t.Fatalf("a key was served %v, and its account has %v", k.served, got)
 			}
 			least, most = min(least, k.served/k.weight), max(most, k.served/k.weight)
@@ -233,14 +233,14 @@ func TestNoKeyStarves(t *testing.T) {
 		for i := range 2000 {
 			key := fmt.Sprint(i)
 			newcomer := l.StartWait(key, 1, start)
-			if behind.Served() <= newcomer.Served() {
+			if behind.WeightedService() <= newcomer.WeightedService() {
 				return
 			}
 			turn := l.BeginTurn(key, 1, cost, start)
 			newcomer.EndWait(start)
 			turn.SetCharge(cost)
 		}
-		t.Fatalf("served %v: it waits behind 2000 newcomers, the line's time is %v", behind.Served(), l.virtualTime)
+		t.Fatalf("served %v: it waits behind 2000 newcomers, the line's time is %v", behind.WeightedService(), l.virtualTime)
 	})
 }
 
@@ -289,8 +289,8 @@ func TestAccountsAreForgotten(t *testing.T) {
 		for i := range turns {
 			turns[i].SetCharge(0)
 		}
-		if l.BeginTurn("late", 1, 1, now.Add(2*countingWindow)); !l.Quiet() || len(l.accounts) != 0 || len(l.waiting) != 0 {
-			t.Fatalf("quiet %v, %d accounts, %d wait", l.Quiet(), len(l.accounts), len(l.waiting))
+		if l.BeginTurn("late", 1, 1, now.Add(2*countingWindow)); !l.IsQuiet() || len(l.accounts) != 0 || len(l.waiting) != 0 {
+			t.Fatalf("quiet %v, %d accounts, %d wait", l.IsQuiet(), len(l.accounts), len(l.waiting))
 		}
 	})
 }

@@ -9,7 +9,7 @@
 //
 // # Design
 //
-// TypeOf derives an error's type from its status. The types are the same in all dialects. Messages
+// StatusErrorType derives an error's type from its status. The types are the same in all dialects. Messages
 // answers 529 where the other dialects answer 502, 503 or 504.
 //
 // Clients expect the members message, type, code and param, so they are always written. code and

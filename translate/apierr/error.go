@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The error types are the same for every endpoint. TypeOf derives the type from the status.
+// The error types are the same for every endpoint. StatusErrorType derives the type from the status.
 const (
 	TypeInvalidRequest = "invalid_request_error" // 400 and other 4xx statuses
 	TypeAuthentication = "authentication_error"  // 401
@@ -25,8 +25,9 @@ const (
 // Error codes, by status.
 const (
 	// 400.
-	CodeInvalidJSON          = "invalid_json"
-	CodeJSONLimit            = "json_limit"       // the body is nested too deeply, or has too many members or values
+	CodeInvalidJSON = "invalid_json"
+	// The body is nested too deeply, or has too many members or values.
+	CodeJSONLimit            = "json_limit"
 	CodeDuplicateMember      = "duplicate_member" // a member is given twice, or spelt in another case
 	CodeMissingParameter     = "missing_parameter"
 	CodeInvalidType          = "invalid_type"          // a member has the wrong JSON type
@@ -83,23 +84,27 @@ const StatusOverloaded = 529
 // message of an engine that rejected the request (design: 2.6). An Error does not change after it
 // is returned.
 type Error struct {
-	Status     int
-	Type       string
-	Code       string
-	Message    string
-	Param      string        // the offending parameter, as a path in the edge's spelling (messages[2].content); may be empty
-	RetryAfter time.Duration // when to retry; 0 if unknown
-	Metadata   *Metadata     // only if vision capacity is full
-	Quota      *Quota        // only if a budget refuses the call
-	Codings    string        // accepted codings of a request body, for the Accept-Encoding header of a 415
-	DetailCode string        // details.error_code for Messages clients; if empty, the error has no details
-	Overflow   Overflow      // the sizes of a prompt that is too long; not rendered directly
-	Image      bool          // the model accepts no images, or fewer than the request contains; never rendered
-	Cause      error         // for the log; never rendered
+	Status  int
+	Type    string
+	Code    string
+	Message string
+	// The offending parameter, as a path in the edge's spelling (messages[2].content); may be empty.
+	Param      string
+	RetryAfter time.Duration       // when to retry; 0 if unknown
+	Metadata   *VisionLoadMetadata // only if vision capacity is full
+	Quota      *Quota              // only if a budget refuses the call
+	// Accepted codings of a request body, for the Accept-Encoding header of a 415.
+	Codings string
+	// Details.error_code for Messages clients; if empty, the error has no details.
+	DetailCode string
+	Overflow   ContextOverflow // the sizes of a prompt that is too long; not rendered directly
+	// The model accepts no images, or fewer than the request contains; never rendered.
+	Image bool
+	Cause error // for the log; never rendered
 }
 
-// Metadata describes the load of the vision pool. All fields are rendered.
-type Metadata struct {
+// VisionLoadMetadata describes the load of the vision pool. All fields are rendered.
+type VisionLoadMetadata struct {
 	RetryAfter           int    // seconds
 	Modality             string // "vision"
 	State                string // "saturated"
@@ -131,25 +136,25 @@ func (q *Quota) budgetOwner() string {
 	return "The key's budget"
 }
 
-// Overflow contains the sizes of a request that is too long.
-type Overflow struct {
+// ContextOverflow contains the sizes of a request that is too long.
+type ContextOverflow struct {
 	Prompt, Max int  // tokens; 0 if the engine's message has no number
 	Answer      int  // tokens requested for the answer; 0 if the prompt alone does not fit
 	Least       bool // Prompt is a lower bound, because the engine stopped counting
 }
 
 // HasSizes reports whether both Prompt and Max are known.
-func (o Overflow) HasSizes() bool { return o.Prompt > 0 && o.Max > 0 }
+func (o ContextOverflow) HasSizes() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type that TypeOf returns for the status. format must be a constant.
+// New returns an error with the type that StatusErrorType returns for the status. format must be a constant.
 // args must not contain text from a client. Numbers and parameter names in the edge's spelling are
 // allowed.
 func New(status int, code, format string, args ...any) *Error {
-	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
+	return &Error{Status: status, Type: StatusErrorType(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// TypeOf returns the type of an error with the given status.
-func TypeOf(status int) string {
+// StatusErrorType returns the type of an error with the given status.
+func StatusErrorType(status int) string {
 	switch status {
 	case 401:
 		return TypeAuthentication
@@ -329,8 +334,8 @@ func RefusedByHook(status int, message string, retryAfter time.Duration) *Error 
 	return e
 }
 
-// Internal returns the 500 for a fault in the edge. The cause is only logged.
-func Internal(cause error) *Error {
+// InternalError returns the 500 for a fault in the edge. The cause is only logged.
+func InternalError(cause error) *Error {
 	e := New(500, CodeInternal, "Internal error.")
 	e.Cause = cause
 	return e
@@ -369,8 +374,8 @@ func (e *Error) RetryAfterSeconds() int {
 	return int((e.RetryAfter-1)/time.Second) + 1
 }
 
-// Append appends the response body for chat, Responses and audio: {"error":{…}}.
-func (e *Error) Append(dst []byte) []byte {
+// AppendBody appends the response body for chat, Responses and audio: {"error":{…}}.
+func (e *Error) AppendBody(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)
 	return append(dst, '}')

@@ -15,7 +15,7 @@ import (
 
 func TestAppend(t *testing.T) {
 	saturated := New(429, CodeCapacityFull, "Vision capacity is full: %d of %d in use. Retry after %d s.", 4, 4, 5)
-	saturated.Metadata = &Metadata{RetryAfter: 5, Modality: "vision", State: "saturated", ActiveRequests: 4, TotalConcurrency: 4, AvailableConcurrency: 0}
+	saturated.Metadata = &VisionLoadMetadata{RetryAfter: 5, Modality: "vision", State: "saturated", ActiveRequests: 4, TotalConcurrency: 4, AvailableConcurrency: 0}
 	thread := Invalid("thread", CodeUnsupportedParameter, "No.")
 	thread.DetailCode = DetailThread
 	for _, c := range []struct {
@@ -53,13 +53,13 @@ func TestAppend(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := c.err.Append([]byte(">")); string(got) != ">"+c.chat {
+			if got := c.err.AppendBody([]byte(">")); string(got) != ">"+c.chat {
 				t.Errorf("got  %s\nwant >%s", got, c.chat)
 			}
 			if got := c.err.AppendMessages([]byte(">"), "req_1"); string(got) != ">"+c.messages {
 				t.Errorf("got  %s\nwant >%s", got, c.messages)
 			}
-			if !json.Valid(c.err.Append(nil)) || !json.Valid(c.err.AppendMessages(nil, "")) {
+			if !json.Valid(c.err.AppendBody(nil)) || !json.Valid(c.err.AppendMessages(nil, "")) {
 				t.Error("not JSON")
 			}
 		})
@@ -83,7 +83,7 @@ func TestTable(t *testing.T) {
 		{NotFound(CodeNotFound, "No such path."), 404, "not_found_error", "not_found", ""},
 		{TooLarge(1 << 20), 413, "request_too_large", "request_too_large", ""},
 		{RateLimited("requests per minute", 1500*time.Millisecond), 429, "rate_limit_error", "rate_limited", ""},
-		{Internal(io.ErrUnexpectedEOF), 500, "api_error", "internal", ""},
+		{InternalError(io.ErrUnexpectedEOF), 500, "api_error", "internal", ""},
 		{New(405, CodeMethodNotAllowed, "No."), 405, "invalid_request_error", "method_not_allowed", ""},
 		{New(408, CodeRequestTimeout, "No."), 408, "invalid_request_error", "request_timeout", ""},
 		{New(502, CodeUpstreamFailed, "No."), 502, "api_error", "upstream_failed", ""},
@@ -103,11 +103,11 @@ func TestTable(t *testing.T) {
 
 func TestError(t *testing.T) {
 	cause := errors.New("dial tcp 10.0.0.11:8000: secret")
-	e := Internal(cause)
+	e := InternalError(cause)
 	e.Message = "CANARY"
 	e.Param = "messages[1]"
 	err := fmt.Errorf("decode: %w", e)
-	for _, s := range []string{err.Error(), fmt.Sprintf("%v %s %+v", e, e, e), string(e.AppendMessages(e.Append(nil), "x"))} {
+	for _, s := range []string{err.Error(), fmt.Sprintf("%v %s %+v", e, e, e), string(e.AppendMessages(e.AppendBody(nil), "x"))} {
 		if strings.Contains(s, "secret") {
 			t.Errorf("the cause is in %q", s)
 		}
@@ -145,7 +145,7 @@ func TestFromJSON(t *testing.T) {
 		{parse(strings.Repeat("[", 100)), "", Invalid("", CodeJSONLimit, "The request body has more than the limit: 64 levels of nesting.")},
 		{d.Root().Fields([]string{"role"}, make([]jsonx.Value, 1)), "messages[2].", Invalid("messages[2].role", CodeDuplicateMember, "messages[2].role is spelt in another case: spell it `role`.")},
 		{fmt.Errorf("wrapped: %w", parse(``)), "", Invalid("", CodeInvalidJSON, "The request body is not valid JSON: unexpected end at byte 0.")},
-		{io.ErrNoProgress, "", Internal(io.ErrNoProgress)},
+		{io.ErrNoProgress, "", InternalError(io.ErrNoProgress)},
 	} {
 		if got := FromJSONError(c.err, c.prefix); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("FromJSONError(%v) = %+v, want %+v", c.err, *got, *c.want)
@@ -174,7 +174,7 @@ func BenchmarkAppend(b *testing.B) {
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = e.Append(dst[:0])
+		dst = e.AppendBody(dst[:0])
 	}
 }
 

@@ -25,5 +25,5 @@ func FromJSONError(err error, prefix string) *Error {
 		name := prefix + member.Name
 		return Invalid(name, CodeDuplicateMember, "%s is %s.", name, member.Remedy())
 	}
-	return Internal(err)
+	return InternalError(err)
 }

@@ -72,9 +72,9 @@ func (s *Speech) Decode(body []byte) error {
 func (s *Speech) CheckRules(rules *chat.ModelRules) error {
 	switch {
 	case rules.Strict && s.events:
-		return chat.Unsupported("stream_format", "must be audio or absent").Err()
+		return chat.UnsupportedError("stream_format", "must be audio or absent").Err()
 	case rules.Strict && s.format == "aac":
-		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus or pcm").Err()
+		return chat.WrongValueError("response_format", "must be wav, mp3, flac, opus or pcm").Err()
 	}
 	return s.Request.CheckRules(rules)
 }
@@ -89,9 +89,9 @@ func (s *Speech) CanRequestEvents() bool {
 	return s.events && s.normalSpeed && s.format == "pcm"
 }
 
-// AskEvents sets whether the edge requests events from the next engine. It has no effect if the
+// SetRequestsEvents sets whether the edge requests events from the next engine. It has no effect if the
 // client does not want events.
-func (s *Speech) AskEvents(on bool) {
+func (s *Speech) SetRequestsEvents(on bool) {
 	if !s.events || on {
 		s.Omit(jsonx.Value{})
 		return
@@ -105,18 +105,18 @@ func (s *Speech) ContentType() string { return speechTypes[s.format] }
 func checkInput(v jsonx.Value) error {
 	switch {
 	case !chat.IsGiven(v):
-		return chat.Missing("input").Err()
+		return chat.MissingError("input").Err()
 	case !v.IsString():
-		return chat.InvalidType("input", "must be a string").Err()
+		return chat.InvalidTypeError("input", "must be a string").Err()
 	case v.EqualText(""):
-		return chat.WrongValue("input", "must not be empty").Err()
+		return chat.WrongValueError("input", "must not be empty").Err()
 	}
 	return nil
 }
 
 func checkString(name string, v jsonx.Value) error {
 	if chat.IsGiven(v) && !v.IsString() {
-		return chat.InvalidType(name, "must be a string").Err()
+		return chat.InvalidTypeError(name, "must be a string").Err()
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func checkFormat(v jsonx.Value) error {
 		return err
 	}
 	if _, ok := speechTypes[string(v.AppendText(nil))]; !ok {
-		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus, pcm or aac").Err()
+		return chat.WrongValueError("response_format", "must be wav, mp3, flac, opus, pcm or aac").Err()
 	}
 	return nil
 }
@@ -136,10 +136,10 @@ func checkSpeed(v jsonx.Value) error {
 		return nil
 	}
 	if !v.IsNumber() {
-		return chat.InvalidType("speed", "must be a number").Err()
+		return chat.InvalidTypeError("speed", "must be a number").Err()
 	}
 	if f, ok := v.Float(); !ok || f < 0.25 || f > 4 {
-		return chat.WrongValue("speed", "must be between 0.25 and 4").Err()
+		return chat.WrongValueError("speed", "must be between 0.25 and 4").Err()
 	}
 	return nil
 }
@@ -148,5 +148,5 @@ func checkStreamFormat(v jsonx.Value) error {
 	if !chat.IsGiven(v) || v.EqualText("audio") || v.EqualText("sse") {
 		return nil
 	}
-	return chat.WrongValue("stream_format", "must be audio or sse").Err()
+	return chat.WrongValueError("stream_format", "must be audio or sse").Err()
 }

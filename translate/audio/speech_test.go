@@ -58,7 +58,7 @@ func TestSpeechEvents(t *testing.T) {
 			if !on {
 				want = head + more + `}`
 			}
-			if s.AskEvents(on); string(bytes.Join(s.Segments(nil, "served"), nil)) != want {
+			if s.SetRequestsEvents(on); string(bytes.Join(s.Segments(nil, "served"), nil)) != want {
 				t.Errorf("%s with events %v: sent %s, want %s", body, on, bytes.Join(s.Segments(nil, "served"), nil), want)
 			}
 		}

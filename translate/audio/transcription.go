@@ -55,15 +55,15 @@ const defaultFormat = "json"
 
 // The two spellings of one field. Engines expect the spelling with brackets.
 const (
-	granularities  = "timestamp_granularities[]"
-	granularities2 = "timestamp_granularities"
+	granularitiesField = "timestamp_granularities[]"
+	granularitiesAlias = "timestamp_granularities"
 )
 
 // The two spellings of one field. The field contains audio samples that let an engine recognize
 // speakers.
 const (
-	speakerReferences  = "known_speaker_references[]"
-	speakerReferences2 = "known_speaker_references"
+	speakerReferences      = "known_speaker_references[]"
+	speakerReferencesAlias = "known_speaker_references"
 )
 
 // checkReference accepts only a data URL, because an engine would fetch any other URL.
@@ -71,7 +71,7 @@ func checkReference(value []byte) error {
 	head, _, ok := bytes.Cut(value, []byte{','})
 	head = bytes.ToLower(head)
 	if !ok || !bytes.HasPrefix(head, []byte("data:")) || !bytes.HasSuffix(head, []byte(";base64")) {
-		return chat.WrongValue(speakerReferences2, "must be a data URL with base64").Err()
+		return chat.WrongValueError(speakerReferencesAlias, "must be a data URL with base64").Err()
 	}
 	return nil
 }
@@ -80,9 +80,9 @@ func checkReference(value []byte) error {
 // field.
 func (t *Transcription) AddText(name string, value []byte) (as string, err error) {
 	switch name {
-	case granularities, granularities2:
-		return granularities, t.readGranularity(value)
-	case speakerReferences, speakerReferences2:
+	case granularitiesField, granularitiesAlias:
+		return granularitiesField, t.readGranularity(value)
+	case speakerReferences, speakerReferencesAlias:
 		return name, checkReference(value)
 	}
 	which, err := t.seen.RecordField(name, formFields)
@@ -97,7 +97,7 @@ func (t *Transcription) AddText(name string, value []byte) (as string, err error
 		t.model = append([]byte{}, value...)
 		return "", forward.CheckModelName(t.model)
 	case fieldFile:
-		return "", chat.InvalidType("file", "must be sent as a file: its part needs a file name").Err()
+		return "", chat.InvalidTypeError("file", "must be sent as a file: its part needs a file name").Err()
 	case fieldFormat:
 		err = t.readResponseFormat(string(value))
 	case fieldTemperature:
@@ -115,7 +115,7 @@ func (t *Transcription) AddText(name string, value []byte) (as string, err error
 
 func (t *Transcription) readResponseFormat(value string) error {
 	if formatContentTypes[value] == "" {
-		return chat.WrongValue("response_format", "must be json, text, srt, verbose_json, diarized_json or vtt").Err()
+		return chat.WrongValueError("response_format", "must be json, text, srt, verbose_json, diarized_json or vtt").Err()
 	}
 	t.format = value
 	return t.checkGranularities()
@@ -123,7 +123,7 @@ func (t *Transcription) readResponseFormat(value string) error {
 
 func (t *Transcription) readGranularity(value []byte) error {
 	if s := string(value); s != "word" && s != "segment" {
-		return chat.WrongValue(granularities2, "must be word or segment").Err()
+		return chat.WrongValueError(granularitiesAlias, "must be word or segment").Err()
 	}
 	t.hasGranularities = true
 	if t.format == "" {
@@ -134,7 +134,7 @@ func (t *Transcription) readGranularity(value []byte) error {
 
 func (t *Transcription) checkGranularities() error {
 	if t.hasGranularities && t.format != "verbose_json" {
-		return chat.WrongValue(granularities2, "needs response_format verbose_json").Err()
+		return chat.WrongValueError(granularitiesAlias, "needs response_format verbose_json").Err()
 	}
 	return nil
 }
@@ -142,15 +142,16 @@ func (t *Transcription) checkGranularities() error {
 func checkTemperature(value string) error {
 	for _, c := range value {
 		if !strings.ContainsRune("0123456789.-+eE", c) { // rejects infinities and hexadecimal numbers
-			return chat.InvalidType("temperature", "must be a number").Err()
+			return chat.InvalidTypeError("temperature", "must be a number").Err()
 		}
 	}
 	f, err := strconv.ParseFloat(value, 64)
 	switch {
 	case err != nil && f == 0:
-		return chat.InvalidType("temperature", "must be a number").Err()
+		return chat.InvalidTypeError("temperature", "must be a number").Err()
 	case err != nil || f < 0:
-		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // the engine checks the maximum
+		// The engine checks the maximum.
+		return chat.WrongValueError("temperature", "must be a number of 0 or more").Err()
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func (t *Transcription) readStream(value string) error {
 		t.wantsStream = true
 	case "false", "False", "0":
 	default:
-		return chat.InvalidType("stream", "must be true or false").Err()
+		return chat.InvalidTypeError("stream", "must be true or false").Err()
 	}
 	return nil
 }
@@ -178,13 +179,13 @@ func (t *Transcription) BeginFile(name string) (as string, err error) {
 	case which >= 0:
 		return "", forward.TextFieldError(formFields, which, nil)
 	}
-	return "", chat.Unsupported("file", "must be the only file of the form").Err()
+	return "", chat.UnsupportedError("file", "must be the only file of the form").Err()
 }
 
 // EndFile checks the length of the file.
 func (t *Transcription) EndFile(size int64) error {
 	if size == 0 {
-		return chat.WrongValue("file", "must not be empty").Err()
+		return chat.WrongValueError("file", "must not be empty").Err()
 	}
 	return nil
 }
@@ -193,9 +194,9 @@ func (t *Transcription) EndFile(size int64) error {
 func (t *Transcription) Finish() ([]forward.Field, error) {
 	switch {
 	case !t.seen.Has(fieldModel):
-		return nil, chat.Missing("model").Err()
+		return nil, chat.MissingError("model").Err()
 	case !t.seen.Has(fieldFile):
-		return nil, chat.Missing("file").Err()
+		return nil, chat.MissingError("file").Err()
 	}
 	var add []forward.Field
 	if t.format == "" {

@@ -36,7 +36,7 @@ func TestArgumentsObject(t *testing.T) {
 		}
 		var (
 			d    jsonx.Doc
-			args Arguments
+			args ToolArguments
 			got  map[string]any
 		)
 		if err := d.Parse(quoted, jsonx.Options{}); err != nil {

@@ -2,7 +2,7 @@
 
 package chat
 
-// On these processors, wordsBase64 checks base64.
+// On these processors, isBase64ByWord checks base64.
 var hasVector = false
 
 func vectorBase64(*byte, int) bool { panic("chat: no vectors here") }

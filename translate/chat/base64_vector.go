@@ -4,8 +4,8 @@ package chat
 
 import "golang.org/x/sys/cpu"
 
-// hasVector is true if vectorBase64 can be used. Tests set it to false.
-var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
+// hasVectorBase64 is true if vectorBase64 can be used. Tests set it to false.
+var hasVectorBase64 = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorBase64 reports whether the 32-byte blocks at p contain only bytes of the alphabet. It is
 // written in assembler for the same reasons as vectorText in package jsonx.

@@ -50,7 +50,7 @@ func (b *PartialAnswer) AttachTo(r *Request) { r.partial, r.Tokens.generated = b
 // patchMessages adds b to the engine's messages. If the client's last message is the start of the
 // answer, patchMessages extends that message. Otherwise it adds a message. reasoning is the member
 // from which the engine reads the reasoning in a message.
-func (b *PartialAnswer) patchMessages(p *patch, r *Request, reasoning string) {
+func (b *PartialAnswer) patchMessages(p *requestPatch, r *Request, reasoning string) {
 	n := len(p.newText)
 	if r.Prefilled {
 		p.newText = append(p.newText, b.Text...)

@@ -13,8 +13,8 @@ import (
 // before generation starts (grammars, schemas). Engines limit only a few of these members. The
 // limits are far above the values that clients are known to send.
 
-// bound limits one member. A field that is 0 sets no limit.
-type bound struct {
+// memberBound limits one member. A field that is 0 sets no limit.
+type memberBound struct {
 	name        string // a top-level member, or outer.inner for the member inner of the object outer
 	maxElements int    // maximum number of elements of an array or an object
 	elementNoun string
@@ -44,7 +44,7 @@ var (
 	toolSchemas  = &schemaBound{maxListed: maxToolListElements}
 )
 
-var bounds = [...]bound{
+var memberBounds = [...]memberBound{
 	{name: "stop", maxElements: maxStops, elementNoun: "strings", maxBytes: maxTextsBytes},
 	{name: "stop_sequences", maxElements: maxStops, elementNoun: "strings", maxBytes: maxTextsBytes},
 	{name: "stop_regex", maxElements: maxStops, elementNoun: "strings", maxBytes: maxRegexBytes},
@@ -96,20 +96,20 @@ var bounds = [...]bound{
 // samplingParams is an object from which SGLang reads additional request members.
 const samplingParams = "sampling_params"
 
-var boundNames, boundsOf = func() (*jsonx.NameIndex, [][]*bound) {
+var boundNames, boundsByName = func() (*jsonx.NameIndex, [][]*memberBound) {
 	var (
 		names []string
-		of    [][]*bound
+		of    [][]*memberBound
 	)
 	names, of = append(names, samplingParams), append(of, nil)
 	at := map[string]int{}
-	for i := range bounds {
-		outer, _, _ := strings.Cut(bounds[i].name, ".")
+	for i := range memberBounds {
+		outer, _, _ := strings.Cut(memberBounds[i].name, ".")
 		if _, known := at[outer]; !known {
 			at[outer] = len(names)
 			names, of = append(names, outer), append(of, nil)
 		}
-		of[at[outer]] = append(of[at[outer]], &bounds[i])
+		of[at[outer]] = append(of[at[outer]], &memberBounds[i])
 	}
 	return jsonx.NewNameIndex(names...), of
 }()
@@ -131,16 +131,16 @@ func CheckBounds(root jsonx.Value) *InvalidMember {
 			}
 			continue
 		}
-		for _, b := range boundsOf[i] {
+		for _, b := range boundsByName[i] {
 			if text := b.check(it.Value()); text != "" {
-				return WrongValue(b.name, text)
+				return WrongValueError(b.name, text)
 			}
 		}
 	}
 	return nil
 }
 
-func (b *bound) check(v jsonx.Value) string {
+func (b *memberBound) check(v jsonx.Value) string {
 	_, inner, nested := strings.Cut(b.name, ".")
 	if !nested {
 		return b.violation(v)
@@ -157,7 +157,7 @@ func (b *bound) check(v jsonx.Value) string {
 	return ""
 }
 
-func (b *bound) violation(v jsonx.Value) string {
+func (b *memberBound) violation(v jsonx.Value) string {
 	if n, ok := v.Int(); ok && b.maxValue > 0 && (n < 0 || n > b.maxValue) {
 		return "must be between " + strconv.FormatInt(b.minValue, 10) + " and " + strconv.FormatInt(b.maxValue, 10)
 	}

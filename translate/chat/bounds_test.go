@@ -40,8 +40,9 @@ func TestBounds(t *testing.T) {
 		}
 		return "{" + b.String()[1:] + "}"
 	}
-	for _, b := range bounds {
-		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // each value, and whether it is accepted
+	for _, b := range memberBounds {
+		// Each value, and whether it is accepted.
+		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true}
 		if b.maxElements > 0 {
 			values[list(`1`, b.maxElements)], values[list(`1`, b.maxElements+1)] = true, false
 			values[object(b.maxElements)], values[object(b.maxElements+1)] = true, false

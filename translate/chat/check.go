@@ -65,12 +65,12 @@ func (r *Request) checkFeatures(rules *ModelRules) *InvalidMember {
 	offers := func(feature string) bool { return slices.Contains(rules.Features, feature) }
 	switch {
 	case r.ToolUse.Offered && !offers(FeatureTools):
-		return Unsupported("tools", "cannot be used: the model does not offer tool calling")
+		return UnsupportedError("tools", "cannot be used: the model does not offer tool calling")
 	case r.StructuredOutput && !offers(FeatureStructuredOutputs) && (r.schema || !offers(FeatureJSONMode)):
-		return Unsupported("response_format", "must be text or absent: the model does not offer structured outputs")
+		return UnsupportedError("response_format", "must be text or absent: the model does not offer structured outputs")
 	case rules.Efforts == nil && r.Reasoning.Effort != "" && r.Reasoning.Effort != "none" && !offers(FeatureReasoning):
 		if !rules.LowerEffort {
-			return Unsupported(r.Reasoning.param, "must be none or absent: the model does not offer reasoning")
+			return UnsupportedError(r.Reasoning.param, "must be none or absent: the model does not offer reasoning")
 		}
 		r.Reasoning.Effort = ""
 	}
@@ -78,7 +78,7 @@ func (r *Request) checkFeatures(rules *ModelRules) *InvalidMember {
 }
 
 func (r *Request) checkTokenLimit(rules *ModelRules) *InvalidMember {
-	bound, context := rules.MaxOutputLength, rules.Context(len(r.Prompt.Images) > 0)
+	bound, context := rules.MaxOutputLength, rules.ContextTokens(len(r.Prompt.Images) > 0)
 	if v := rules.Vision; v != nil && len(r.Prompt.Images) > 0 {
 		bound = lowerLimit(bound, v.MaxTokens)
 	}
@@ -93,7 +93,7 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *InvalidMember {
 	}
 	if bound > 0 && r.Tokens.Max > bound {
 		if rules.Strict {
-			return WrongValue(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
+			return WrongValueError(param, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 		}
 		r.Tokens.Max = bound
 	}
@@ -109,7 +109,7 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *InvalidMember {
 		r.Tokens.defaultLimit = DefaultLimit(bound, context, r.Prompt.EstimateTokens(DenseBytesPerToken))
 	}
 	if rules.Strict {
-		if e := CheckAliases(r.doc.Root(), bound, ""); e != nil {
+		if e := CheckAliasLimits(r.doc.Root(), bound, ""); e != nil {
 			return e
 		}
 	}

@@ -36,11 +36,11 @@ type EngineFormat struct {
 	// ToolChoice, ResponseFormat and NullContent are the forms that the engine accepts.
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
-	NullContent    NullForm
+	NullContent    NullContentForm
 	// JoinTurns joins each run of messages with the same role into one message.
 	JoinTurns bool
 	// Salt separates the cached prompts of different clients.
-	Salt Salt
+	Salt CacheSalt
 	// Priority is the request's priority in the engine's queue.
 	Priority Priority
 }
@@ -145,14 +145,14 @@ const (
 	ResponseValue                // schemas in a member named value (TGI); the format text is omitted
 )
 
-// NullForm says how to send a message whose content is null or absent.
-type NullForm uint8
+// NullContentForm says how to send a message whose content is null or absent.
+type NullContentForm uint8
 
-// The values of NullForm.
+// The values of NullContentForm.
 const (
-	NullAsSent            NullForm = iota
-	NullEmpty                      // the content becomes ""
-	NullEmptyWithoutCalls          // the content becomes "", except in messages with tool calls
+	NullAsSent            NullContentForm = iota
+	NullEmpty                             // the content becomes ""
+	NullEmptyWithoutCalls                 // the content becomes "", except in messages with tool calls
 )
 
 // Priority is the number by which an engine orders its queue. The zero value leaves requests
@@ -194,20 +194,20 @@ func (p Priority) ReplacePriority(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// Salt separates the cached prompts of different owners. The engine reuses a cached prefix only for
+// CacheSalt separates the cached prompts of different owners. The engine reuses a cached prefix only for
 // requests with the same salt. The zero value leaves requests unchanged.
-type Salt struct {
+type CacheSalt struct {
 	Member string // the engine's name for the salt
 	Owner  string // the owner whose prompts share a cache; empty if all clients share a cache
 }
 
 // IsSet reports whether requests are salted.
-func (s Salt) IsSet() bool { return s.Member != "" && s.Owner != "" }
+func (s CacheSalt) IsSet() bool { return s.Member != "" && s.Owner != "" }
 
 // StripClientSalt removes the client's salts from a request. It returns the engine's salt, a hash
 // of the owner and the client's salts, as a JSON string. A client can therefore separate its users,
 // but can never reach another owner's prompts. The salt does not reveal the owner.
-func (s Salt) StripClientSalt(edits *jsonx.Edits, root jsonx.Value) []byte {
+func (s CacheSalt) StripClientSalt(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))
 	for it := root.Iter(); it.Next(); {

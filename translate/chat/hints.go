@@ -6,35 +6,35 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// WordList is a list of values that are only hints, such as a reasoning effort or an image's
+// HintWordList is a list of values that are only hints, such as a reasoning effort or an image's
 // detail. Vendors extend these lists, and their clients send the new words to every server. The
 // edge replaces an unknown word with the nearest known word and reports this in the header
 // x-penstock-dropped. A strict edge rejects unknown words. The edge never replaces words that
 // change an answer's format or meaning, such as roles and types.
-type WordList struct {
+type HintWordList struct {
 	Words []string
 	Other string // replaces a word that does not resemble any word in the list
 }
 
 // NearestWord returns the word of the list that is nearest to v, and whether v is exactly this
 // word.
-func (l *WordList) NearestWord(v jsonx.Value) (word string, known bool) {
+func (l *HintWordList) NearestWord(v jsonx.Value) (word string, known bool) {
 	for _, w := range l.Words {
 		if v.EqualText(w) {
 			return w, true
 		}
 	}
-	plain := plainWord(string(v.AppendText(nil)))
+	plain := normalizeHintWord(string(v.AppendText(nil)))
 	for _, w := range l.Words {
-		if plainWord(w) == plain {
+		if normalizeHintWord(w) == plain {
 			return w, false
 		}
 	}
 	return l.Other, false
 }
 
-// plainWord returns a word in lower case, without separators: X-High becomes xhigh.
-func plainWord(w string) string {
+// normalizeHintWord returns a word in lower case, without separators: X-High becomes xhigh.
+func normalizeHintWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }
 

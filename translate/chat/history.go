@@ -7,12 +7,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Arguments writes the arguments of tool calls that a client sends back. Engines reject the whole
+// ToolArguments writes the arguments of tool calls that a client sends back. Engines reject the whole
 // request if the arguments are not a JSON object. A single malformed or truncated tool call would
 // therefore make every later request of the conversation fail.
 //
 // The zero value is ready for use. One request at a time may use an Arguments.
-type Arguments struct {
+type ToolArguments struct {
 	doc           jsonx.Doc
 	text, wrapped []byte
 }
@@ -20,10 +20,10 @@ type Arguments struct {
 // malformedPrefix starts an object that quotes arguments which are not a JSON object.
 const malformedPrefix = `{"malformed_arguments":`
 
-// Append appends v as the arguments string of a chat tool call. If v is a string that contains an
+// AppendArguments appends v as the arguments string of a chat tool call. If v is a string that contains an
 // object, only lone surrogates are replaced. Any other value is replaced with the result of Object.
-func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
-	object, whole := a.read(v)
+func (a *ToolArguments) AppendArguments(dst []byte, v jsonx.Value) []byte {
+	object, whole := a.readArguments(v)
 	if whole {
 		return append(dst, v.Raw()...)
 	}
@@ -35,8 +35,8 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 //
 // The result is always one complete JSON value. It is copied into the engine's request, where an
 // object that ended early would let the client add unchecked members.
-func (a *Arguments) Object(v jsonx.Value) []byte {
-	object, whole := a.read(v)
+func (a *ToolArguments) Object(v jsonx.Value) []byte {
+	object, whole := a.readArguments(v)
 	if whole && a.doc.Parse(object, argumentOptions) != nil {
 		return a.wrap(object)
 	}
@@ -44,14 +44,14 @@ func (a *Arguments) Object(v jsonx.Value) []byte {
 }
 
 // NeedsNoRepair reports whether v is a string that Append does not change.
-func (a *Arguments) NeedsNoRepair(v jsonx.Value) bool {
-	_, whole := a.read(v)
+func (a *ToolArguments) NeedsNoRepair(v jsonx.Value) bool {
+	_, whole := a.readArguments(v)
 	return whole
 }
 
-// read returns the arguments in v. whole reports whether v is a string that contains only the
+// readArguments returns the arguments in v. whole reports whether v is a string that contains only the
 // object. If v is not a string, read uses its JSON text.
-func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
+func (a *ToolArguments) readArguments(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
 		var plain bool
@@ -60,9 +60,9 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 			text = a.text
 		}
 		if len(bytes.TrimSpace(text)) == 0 {
-			return noArguments, false
+			return emptyArguments, false
 		}
-		switch a.check(text) {
+		switch a.classifyArguments(text) {
 		case argumentsObject:
 			return text, true
 		case argumentsLoneSurrogate:
@@ -75,12 +75,12 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	return a.wrap(text), false
 }
 
-func (a *Arguments) wrap(text []byte) []byte {
+func (a *ToolArguments) wrap(text []byte) []byte {
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformedPrefix...), text), '}')
 	return a.wrapped
 }
 
-var noArguments = []byte("{}")
+var emptyArguments = []byte("{}")
 
 type argumentsKind uint8
 
@@ -92,7 +92,7 @@ const (
 
 var argumentOptions = jsonx.Options{Record: 1, Paired: true}
 
-func (a *Arguments) check(text []byte) argumentsKind {
+func (a *ToolArguments) classifyArguments(text []byte) argumentsKind {
 	err := a.doc.Parse(text, argumentOptions)
 	if err == nil {
 		return a.requireObject(argumentsObject)
@@ -109,7 +109,7 @@ func (a *Arguments) check(text []byte) argumentsKind {
 	return argumentsMalformed
 }
 
-func (a *Arguments) requireObject(kind argumentsKind) argumentsKind {
+func (a *ToolArguments) requireObject(kind argumentsKind) argumentsKind {
 	if !a.doc.Root().IsObject() {
 		return argumentsMalformed
 	}
@@ -117,7 +117,7 @@ func (a *Arguments) requireObject(kind argumentsKind) argumentsKind {
 }
 
 // Reset releases the text.
-func (a *Arguments) Reset() {
+func (a *ToolArguments) Reset() {
 	a.doc.Reset()
 	if cap(a.text)+cap(a.wrapped) > maxKeptArguments {
 		a.text, a.wrapped = nil, nil

@@ -77,31 +77,31 @@ func (e *InvalidMember) MarkAboutImage() *InvalidMember {
 	return e
 }
 
-// Missing returns the error for a required member that is absent or null.
-func Missing(name string) *InvalidMember {
+// MissingError returns the error for a required member that is absent or null.
+func MissingError(name string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
-// WrongType returns the error for a value v of the wrong type. want describes the required type,
+// WrongTypeError returns the error for a value v of the wrong type. want describes the required type,
 // for example "a string".
-func WrongType(name, want string, v jsonx.Value) *InvalidMember {
+func WrongTypeError(name, want string, v jsonx.Value) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
-// InvalidType returns the error for a type that is not allowed. text continues the sentence that
+// InvalidTypeError returns the error for a type that is not allowed. text continues the sentence that
 // starts with the path.
-func InvalidType(name, text string) *InvalidMember {
+func InvalidTypeError(name, text string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
-// WrongValue returns the error for a value that is not allowed. text continues the sentence that
+// WrongValueError returns the error for a value that is not allowed. text continues the sentence that
 // starts with the path.
-func WrongValue(name, text string) *InvalidMember {
+func WrongValueError(name, text string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
-// Unsupported returns the error for a member or value that is not supported.
-func Unsupported(name, text string) *InvalidMember {
+// UnsupportedError returns the error for a member or value that is not supported.
+func UnsupportedError(name, text string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
 
@@ -135,14 +135,14 @@ func invalidMember(err error) *InvalidMember {
 // ReadElement is ReadFields for an array element that must be an object.
 func ReadElement(want string, v jsonx.Value, names *jsonx.NameIndex, out []jsonx.Value) *InvalidMember {
 	if !v.IsObject() {
-		return WrongType("", want, v)
+		return WrongTypeError("", want, v)
 	}
 	return ReadFields(v, names, out)
 }
 
 // ReadObject is ReadFields for a member that may be absent, null or an object.
 func ReadObject(name string, v jsonx.Value, names *jsonx.NameIndex, out []jsonx.Value) *InvalidMember {
-	if e := OptionalObject(name, v); e != nil {
+	if e := CheckOptionalObject(name, v); e != nil {
 		return e
 	}
 	return ReadFields(v, names, out).InObject(name)
@@ -158,41 +158,41 @@ func syntaxError(body []byte, err error) error {
 	return apierr.FromJSONError(err, "")
 }
 
-// OptionalString checks a member that may be absent, null or a string.
-func OptionalString(name string, v jsonx.Value) *InvalidMember {
+// CheckOptionalString checks a member that may be absent, null or a string.
+func CheckOptionalString(name string, v jsonx.Value) *InvalidMember {
 	if IsGiven(v) && !v.IsString() {
-		return WrongType(name, "a string", v)
+		return WrongTypeError(name, "a string", v)
 	}
 	return nil
 }
 
-// OptionalObject checks a member that may be absent, null or an object.
-func OptionalObject(name string, v jsonx.Value) *InvalidMember {
+// CheckOptionalObject checks a member that may be absent, null or an object.
+func CheckOptionalObject(name string, v jsonx.Value) *InvalidMember {
 	if IsGiven(v) && !v.IsObject() {
-		return WrongType(name, "an object", v)
+		return WrongTypeError(name, "an object", v)
 	}
 	return nil
 }
 
-// OptionalBool reads a member that may be absent, null or a boolean.
-func OptionalBool(name string, v jsonx.Value, absent bool) (bool, *InvalidMember) {
+// ReadOptionalBool reads a member that may be absent, null or a boolean.
+func ReadOptionalBool(name string, v jsonx.Value, absent bool) (bool, *InvalidMember) {
 	if !IsGiven(v) {
 		return absent, nil
 	}
 	b, ok := v.Bool()
 	if !ok {
-		return absent, WrongType(name, "true or false", v)
+		return absent, WrongTypeError(name, "true or false", v)
 	}
 	return b, nil
 }
 
-// RequiredString checks a member that must be a string.
-func RequiredString(name string, v jsonx.Value) *InvalidMember {
+// CheckRequiredString checks a member that must be a string.
+func CheckRequiredString(name string, v jsonx.Value) *InvalidMember {
 	switch {
 	case !IsGiven(v):
-		return Missing(name)
+		return MissingError(name)
 	case !v.IsString():
-		return WrongType(name, "a string", v)
+		return WrongTypeError(name, "a string", v)
 	}
 	return nil
 }

@@ -19,11 +19,14 @@ var mediaNames = [...]string{
 	"mask", "mask_image", "mask_url", "input_reference",
 	"video", "videos", "video_url", "video_urls", "input_video", "ref_video", "video_file", "video_path",
 	"audio", "audios", "audio_url", "audio_urls", "input_audio", "audio_file", "audio_path",
-	"ref_audio", "ref_audio_path", "aux_ref_audio_paths", "ref_wav_path", "refer_wav_path", "inp_refs", // GPT-SoVITS, vLLM-Omni
+	// GPT-SoVITS, vLLM-Omni.
+	"ref_audio", "ref_audio_path", "aux_ref_audio_paths", "ref_wav_path", "refer_wav_path", "inp_refs",
 	"reference_audio", "reference_audio_path", "reference_wav", // F5-TTS, MeloTTS
-	"prompt_audio", "prompt_audio_path", "prompt_wav", "prompt_wav_path", "prompt_speech_path", // CosyVoice, VoxCPM
+	// CosyVoice, VoxCPM.
+	"prompt_audio", "prompt_audio_path", "prompt_wav", "prompt_wav_path", "prompt_speech_path",
 	"audio_prompt", "audio_prompt_path", "spk_audio_prompt", "emo_audio_prompt", // Chatterbox, IndexTTS
-	"speaker_wav", "speaker_audio", "speaker_file", "voice_file", "voice_path", "voice_url", "sample_audio", // XTTS
+	// XTTS.
+	"speaker_wav", "speaker_audio", "speaker_file", "voice_file", "voice_path", "voice_url", "sample_audio",
 	"document_url", "file_url", "media", "media_url",
 }
 
@@ -35,7 +38,7 @@ var locationNames = [...]string{"url", "uri", "href", "src", "path", "data", "fi
 // with a host name allowed by ModelRules.ImageHosts. Paths are rejected. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
-	return (&mediaChecker{rules: rules}).walk(root).Err()
+	return (&mediaChecker{rules: rules}).checkValue(root).Err()
 }
 
 var listNames = [...]string{"documents", "references"}
@@ -51,9 +54,9 @@ func (r *Request) checkTopMedia(rules *ModelRules) *InvalidMember {
 		var e *InvalidMember
 		switch {
 		case isAmong(mediaNames[:], it.Key()):
-			e = m.medium(it.Value())
+			e = m.checkMedium(it.Value())
 		case isAmong(listNames[:], it.Key()):
-			e = m.walk(it.Value())
+			e = m.checkValue(it.Value())
 		}
 		if e != nil {
 			return e.prependName(knownSpelling(it.Key().Raw(), "*"))
@@ -65,10 +68,10 @@ func (r *Request) checkTopMedia(rules *ModelRules) *InvalidMember {
 // CheckMediaField rejects a form field that refers to a medium by a URL or a path.
 func CheckMediaField(name string, value []byte) error {
 	field := []byte(strings.TrimSuffix(name, "[]"))
-	if !containsFold(mediaNames[:], field) && !containsFold(locationNames[:], field) || !hasScheme(value) && !isPath(value) {
+	if !containsFold(mediaNames[:], field) && !containsFold(locationNames[:], field) || !hasScheme(value) && !isUnsafePath(value) {
 		return nil
 	}
-	return WrongValue(knownSpelling(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
+	return WrongValueError(knownSpelling(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
 }
 
 type mediaChecker struct{ rules *ModelRules } // if rules is nil, no URL is allowed
@@ -84,8 +87,8 @@ func withChildren(v jsonx.Value) (jsonx.Value, *InvalidMember) {
 	return d.Root(), nil
 }
 
-// walk skips arrays of numbers or texts, which are frequent in embeddings.
-func (m *mediaChecker) walk(v jsonx.Value) *InvalidMember {
+// checkValue skips arrays of numbers or texts, which are frequent in embeddings.
+func (m *mediaChecker) checkValue(v jsonx.Value) *InvalidMember {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
 	}
@@ -94,15 +97,15 @@ func (m *mediaChecker) walk(v jsonx.Value) *InvalidMember {
 		return e
 	}
 	if v.IsArray() {
-		return checkElements(v, m.walk)
+		return checkElements(v, m.checkValue)
 	}
 	if t := v.Get("type"); t.IsString() && containsFold(mediaNames[:], t.AppendText(nil)) {
-		return m.medium(v)
+		return m.checkMedium(v)
 	}
 	for it := v.Iter(); it.Next(); {
-		look := m.walk
+		look := m.checkValue
 		if isAmong(mediaNames[:], it.Key()) {
-			look = m.medium
+			look = m.checkMedium
 		}
 		if e := look(it.Value()); e != nil {
 			return e.prependName(knownSpelling(it.Key().Raw(), "*"))
@@ -111,23 +114,23 @@ func (m *mediaChecker) walk(v jsonx.Value) *InvalidMember {
 	return nil
 }
 
-func (m *mediaChecker) medium(v jsonx.Value) *InvalidMember {
+func (m *mediaChecker) checkMedium(v jsonx.Value) *InvalidMember {
 	if v.IsString() {
-		return m.url(v)
+		return m.checkURL(v)
 	}
 	v, e := withChildren(v)
 	if e != nil {
 		return e
 	}
 	if v.IsArray() {
-		return checkElements(v, m.medium)
+		return checkElements(v, m.checkMedium)
 	}
 	for it := v.Iter(); it.Next(); {
 		v := it.Value()
 		if v.IsString() && !isAmong(mediaNames[:], it.Key()) && !isAmong(locationNames[:], it.Key()) {
 			continue
 		}
-		if e := m.medium(v); e != nil {
+		if e := m.checkMedium(v); e != nil {
 			return e.prependName(knownSpelling(it.Key().Raw(), "*"))
 		}
 	}
@@ -154,24 +157,24 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks a value that may be a URL or a path. Any other value is accepted. Engines read such a
+// checkURL checks a value that may be a URL or a path. Any other value is accepted. Engines read such a
 // value as base64 or as an id, or reject it.
-func (m *mediaChecker) url(v jsonx.Value) *InvalidMember {
+func (m *mediaChecker) checkURL(v jsonx.Value) *InvalidMember {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
-	case !scheme && !isPath(url):
+	case !scheme && !isUnsafePath(url):
 		return nil
 	case !scheme:
-		return WrongValue("", wantMedium+"; a path is not accepted")
+		return WrongValueError("", wantMedium+"; a path is not accepted")
 	case m.rules == nil:
-		return WrongValue("", "must not be a URL: media are parts of the content")
+		return WrongValueError("", "must not be a URL: media are parts of the content")
 	}
 	var image Image
 	switch {
 	case hasFoldPrefix(url, "data:audio/"), hasFoldPrefix(url, "data:video/"):
 		comma := bytes.IndexByte(url, ',')
 		if comma < 0 || !bytes.HasSuffix(url[:comma], []byte(";base64")) || !IsBase64(url[comma+1:]) {
-			return WrongValue("", wantMedium)
+			return WrongValueError("", wantMedium)
 		}
 		return nil
 	case hasFoldPrefix(url, "https://"), hasFoldPrefix(url, "data:image/"):
@@ -179,13 +182,13 @@ func (m *mediaChecker) url(v jsonx.Value) *InvalidMember {
 			return e
 		}
 	default:
-		return WrongValue("", wantMedium)
+		return WrongValueError("", wantMedium)
 	}
-	if text := m.rules.refusesHost(image.Host, "media"); text != "" {
-		return WrongValue("", text)
+	if text := m.rules.hostRefusal(image.Host, "media"); text != "" {
+		return WrongValueError("", text)
 	}
 	if v := m.rules.Vision; v != nil && v.MaxPixels > 0 && image.Pixels() > int64(v.MaxPixels) {
-		return WrongValue("", "has more pixels than the model takes, "+strconv.Itoa(v.MaxPixels)+". Send a smaller image")
+		return WrongValueError("", "has more pixels than the model takes, "+strconv.Itoa(v.MaxPixels)+". Send a smaller image")
 	}
 	return nil
 }
@@ -214,9 +217,9 @@ const maxPath = 4096
 // be as short as a path.
 const jpegStart = "/9j/"
 
-// isPath reports whether an engine could read s as a path outside its own folder. A name without
+// isUnsafePath reports whether an engine could read s as a path outside its own folder. A name without
 // slashes is a voice id. Base64 may also contain slashes.
-func isPath(s []byte) bool {
+func isUnsafePath(s []byte) bool {
 	if len(s) > maxPath {
 		return false
 	}

@@ -7,9 +7,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// members contains the values of the members that the edge reads. The constants below are its
+// memberValues contains the values of the members that the edge reads. The constants below are its
 // indexes.
-type members [memberCount]jsonx.Value
+type memberValues [memberCount]jsonx.Value
 
 // The members that the edge reads, in the order of the contract's table. Members after user are not
 // in the table.
@@ -120,8 +120,8 @@ var numberRules = [memberCount]struct {
 	memberTopLogprobs:       {0, math.Inf(1), true, "0 or more"},
 }
 
-// numbers is the set of members in numberRules.
-var numbers = func() (set uint64) {
+// numberMembers is the set of members in numberRules.
+var numberMembers = func() (set uint64) {
 	for m := range numberRules {
 		if numberRules[m].want != "" {
 			set |= 1 << m
@@ -131,69 +131,69 @@ var numbers = func() (set uint64) {
 }()
 
 // checkNumbers checks the numbers among the members in found.
-func (m *members) checkNumbers(found uint64) *InvalidMember {
-	for set := found & numbers; set != 0; set &= set - 1 {
+func (m *memberValues) checkNumbers(found uint64) *InvalidMember {
+	for set := found & numberMembers; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)
 		rule, name, v := &numberRules[i], memberNames[i], m[i]
 		if !IsGiven(v) {
 			continue
 		}
 		if rule.integer {
-			n, e := Integer(name, v)
+			n, e := ReadInteger(name, v)
 			if e != nil {
 				return e
 			}
 			if float64(n) < rule.lo {
-				return WrongValue(name, "must be "+rule.want)
+				return WrongValueError(name, "must be "+rule.want)
 			}
 			continue
 		}
 		if !v.IsNumber() {
-			return WrongType(name, "a number", v)
+			return WrongTypeError(name, "a number", v)
 		}
 		if f, ok := v.Float(); !ok || f < rule.lo || f > rule.hi {
-			return WrongValue(name, "must be "+rule.want)
+			return WrongValueError(name, "must be "+rule.want)
 		}
 	}
 	return nil
 }
 
-// Integer reads a value that must be a 64-bit integer.
-func Integer(name string, v jsonx.Value) (int64, *InvalidMember) {
+// ReadInteger reads a value that must be a 64-bit integer.
+func ReadInteger(name string, v jsonx.Value) (int64, *InvalidMember) {
 	if !v.IsNumber() {
-		return 0, WrongType(name, "an integer", v)
+		return 0, WrongTypeError(name, "an integer", v)
 	}
 	n, ok := v.Int()
 	if !ok {
-		return 0, WrongValue(name, "must be an integer of 64 bits")
+		return 0, WrongValueError(name, "must be an integer of 64 bits")
 	}
 	return n, nil
 }
 
-func (m *members) checkStop() *InvalidMember {
+func (m *memberValues) checkStop() *InvalidMember {
 	v := m[memberStop]
 	if !IsGiven(v) || v.IsString() {
 		return nil
 	}
 	if !v.IsArray() {
-		return WrongType("stop", "a string or an array of strings", v)
+		return WrongTypeError("stop", "a string or an array of strings", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if s := it.Value(); !s.IsString() {
-			return WrongType("", "a string", s).InElement("stop", it.Index())
+			return WrongTypeError("", "a string", s).InElement("stop", it.Index())
 		}
 	}
 	return nil
 }
 
-func (m *members) checkSimpleMembers() *InvalidMember {
-	if e := OptionalObject("logit_bias", m[memberLogitBias]); e != nil {
+func (m *memberValues) checkSimpleMembers() *InvalidMember {
+	if e := CheckOptionalObject("logit_bias", m[memberLogitBias]); e != nil {
 		return e
 	}
 	for _, i := range [...]int{memberLogprobs, memberParallelToolCalls} {
-		if _, e := OptionalBool(memberNames[i], m[i], false); e != nil {
+		if _, e := ReadOptionalBool(memberNames[i], m[i], false); e != nil {
 			return e
 		}
 	}
-	return OptionalString("user", m[memberUser])
+	return CheckOptionalString("user", m[memberUser])
 }

@@ -49,8 +49,8 @@ const (
 
 const modalityImage = "image"
 
-// Context returns the context length for a request with or without images, or 0 if it is unknown.
-func (rules *ModelRules) Context(images bool) int {
+// ContextTokens returns the context length for a request with or without images, or 0 if it is unknown.
+func (rules *ModelRules) ContextTokens(images bool) int {
 	if rules.Vision != nil && images {
 		return lowerLimit(rules.ContextLength, rules.Vision.ContextLength)
 	}

@@ -11,8 +11,8 @@ import (
 // Only a few models accept parts with audio, video or a file. The edge rejects these parts unless
 // the model's entry lists their kind (ModelRules.InputModalities).
 
-// Medium is a part with audio, video or a file.
-type Medium struct {
+// MediaPart is a part with audio, video or a file.
+type MediaPart struct {
 	// Message and Part are the indexes of the part: messages[Message].content[Part].
 	Message, Part int
 	// Kind is audio, video or file.
@@ -25,7 +25,7 @@ type Medium struct {
 
 // Param returns the path of the member that contains the medium, for example
 // messages[2].content[0].input_audio.
-func (m *Medium) Param() string {
+func (m *MediaPart) Param() string {
 	return "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "]." + m.member
 }
 
@@ -61,17 +61,17 @@ func findMediumPart(partType jsonx.Value) *mediumPart {
 func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *InvalidMember {
 	switch {
 	case len(p.Media) == MaxMedia:
-		return WrongValue("", "is one medium too many: a request may hold "+strconv.Itoa(MaxMedia))
+		return WrongValueError("", "is one medium too many: a request may hold "+strconv.Itoa(MaxMedia))
 	case !IsGiven(v):
-		return Missing(kind.member)
+		return MissingError(kind.member)
 	case !v.IsObject():
-		return WrongType(kind.member, "an object", v)
+		return WrongTypeError(kind.member, "an object", v)
 	}
 	host, e := kind.read(v, kind.kind)
 	if e != nil {
 		return e.InObject(kind.member)
 	}
-	p.Media = append(p.Media, Medium{Message: i, Part: j, Kind: kind.kind, Host: host, member: kind.member})
+	p.Media = append(p.Media, MediaPart{Message: i, Part: j, Kind: kind.kind, Host: host, member: kind.member})
 	return nil
 }
 
@@ -86,17 +86,17 @@ func readInputAudio(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 	if e := ReadFields(v, inputAudioNames, m[:]); e != nil {
 		return nil, e
 	}
-	if e := RequiredString("data", m[0]); e != nil {
+	if e := CheckRequiredString("data", m[0]); e != nil {
 		return nil, e
 	}
-	if e := RequiredString("format", m[1]); e != nil {
+	if e := CheckRequiredString("format", m[1]); e != nil {
 		return nil, e
 	}
 	if !IsBase64(textBytes(m[0])) {
-		return nil, WrongValue("data", "must hold the audio in base64 with its padding and without spaces or line ends: encode without wrapping")
+		return nil, WrongValueError("data", "must hold the audio in base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	if !isFormat(textBytes(m[1])) { // engines write the format into a data URL
-		return nil, WrongValue("format", "must be a word such as wav or mp3")
+		return nil, WrongValueError("format", "must be a word such as wav or mp3")
 	}
 	return nil, nil
 }
@@ -113,19 +113,19 @@ func readMediumURL(v jsonx.Value, kind string) ([]byte, *InvalidMember) {
 	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {
 		return nil, e
 	}
-	if e := RequiredString("url", m[0]); e != nil {
+	if e := CheckRequiredString("url", m[0]); e != nil {
 		return nil, e
 	}
 	url := textBytes(m[0])
 	if hasFoldPrefix(url, "https://") {
 		host, text := urlHost(url[len("https://"):])
 		if text != "" {
-			return nil, WrongValue("url", text)
+			return nil, WrongValueError("url", text)
 		}
 		return host, nil
 	}
 	if !isDataURL(url, kind+"/") {
-		return nil, WrongValue("url", "must be an https URL, or a data URL with "+kind+" in base64")
+		return nil, WrongValueError("url", "must be an https URL, or a data URL with "+kind+" in base64")
 	}
 	return nil, nil
 }
@@ -136,13 +136,13 @@ func readFile(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 		return nil, e
 	}
 	if IsGiven(m[1]) {
-		return nil, Unsupported("file_id", "cannot be used: nothing is stored here. Send the file in file_data")
+		return nil, UnsupportedError("file_id", "cannot be used: nothing is stored here. Send the file in file_data")
 	}
-	if e := RequiredString("file_data", m[0]); e != nil {
+	if e := CheckRequiredString("file_data", m[0]); e != nil {
 		return nil, e
 	}
 	if data := textBytes(m[0]); !IsBase64(data) && !isDataURL(data, "") {
-		return nil, WrongValue("file_data", "must hold the file in base64, or be a data URL with it")
+		return nil, WrongValueError("file_data", "must hold the file in base64, or be a data URL with it")
 	}
 	return nil, nil
 }
@@ -167,7 +167,7 @@ func textBytes(v jsonx.Value) []byte {
 
 // HasVideo reports whether the request has a video. Engines split videos into images.
 func (p *Prompt) HasVideo() bool {
-	return slices.ContainsFunc(p.Media, func(m Medium) bool { return m.Kind == "video" })
+	return slices.ContainsFunc(p.Media, func(m MediaPart) bool { return m.Kind == "video" })
 }
 
 func (p *Prompt) checkMedia(rules *ModelRules) *InvalidMember {
@@ -175,12 +175,12 @@ func (p *Prompt) checkMedia(rules *ModelRules) *InvalidMember {
 		m := &p.Media[i]
 		switch {
 		case rules.Strict:
-			return Unsupported(m.Param(), "cannot be used: a content part must be text or image_url")
+			return UnsupportedError(m.Param(), "cannot be used: a content part must be text or image_url")
 		case !slices.Contains(rules.InputModalities, m.Kind):
-			return Unsupported(m.Param(), "cannot be used: the model does not take "+mediumWords[m.Kind])
+			return UnsupportedError(m.Param(), "cannot be used: the model does not take "+mediumWords[m.Kind])
 		}
-		if text := rules.refusesHost(m.Host, "media"); text != "" {
-			return WrongValue(m.Param()+".url", text)
+		if text := rules.hostRefusal(m.Host, "media"); text != "" {
+			return WrongValueError(m.Param()+".url", text)
 		}
 	}
 	return nil

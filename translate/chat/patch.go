@@ -54,22 +54,22 @@ func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) 
 	return r.edits.Segments(segs, r.body), scratch
 }
 
-// integers is the set of members that are integers, except for the token limits.
-const integers uint64 = 1<<memberTopK | 1<<memberSeed | 1<<memberTopLogprobs | 1<<memberN | 1<<memberNCmpl
+// integerMembers is the set of members that are integers, except for the token limits.
+const integerMembers uint64 = 1<<memberTopK | 1<<memberSeed | 1<<memberTopLogprobs | 1<<memberN | 1<<memberNCmpl
 
 // patch fills r.edits with the changes for the engine. It appends the new text to text.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
-	p := patch{edits: &r.edits, root: r.doc.Root(), newText: text}
+	p := requestPatch{edits: &r.edits, root: r.doc.Root(), newText: text}
 	if v := r.members[memberModel]; !v.EqualText(format.Served) {
 		p.setString(v, format.Served)
 	}
 	r.patchStream(&p, format)
 	if !r.onlyUsual {
-		LowerAliases(p.edits, p.root, r.Tokens.Bound(), "")
+		LowerAliasLimits(p.edits, p.root, r.Tokens.AliasBound(), "")
 	}
 	r.Tokens.patch(&p, &r.members, format.TokenMember)
-	for set := r.found & integers; set != 0; set &= set - 1 {
+	for set := r.found & integerMembers; set != 0; set &= set - 1 {
 		v := r.members[bits.TrailingZeros64(set)]
 		if n, ok := v.Int(); ok { // for engines that do not accept 1.0 or 1e2
 			p.setInt(v, n)
@@ -99,7 +99,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 		patchResponseFormat(&p, r.members[memberResponseFormat], format.ResponseFormat)
 	}
 	if format.NullContent != NullAsSent {
-		r.Prompt.fillContents(&p, format.NullContent)
+		r.Prompt.fillEmptyContents(&p, format.NullContent)
 	}
 	if MustJoinTurns(r, format) {
 		joinTurns(&p, r.Messages(), format.DeveloperAsSystem)
@@ -118,23 +118,25 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 var (
 	textTrue               = []byte(`true`)
 	usageOption            = []byte(`"include_usage":true`)
-	eachOption             = []byte(`"continuous_usage_stats":true`)
-	usageOnly              = []byte(`{"include_usage":true}`)
+	continuousUsageOption  = []byte(`"continuous_usage_stats":true`)
+	usageOptionsObject     = []byte(`{"include_usage":true}`)
 	continuousUsageOptions = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
 )
 
 // timingsMember is llama.cpp's member that requests token counts in every chunk.
 const timingsMember = "timings_per_token"
 
-// AsksTimings reports whether the client requested timings in every chunk.
-func AsksTimings(r *Request) bool { return r.doc.Root().Get(timingsMember).Kind() == jsonx.True }
+// RequestsTimings reports whether the client requested timings in every chunk.
+func RequestsTimings(r *Request) bool { return r.doc.Root().Get(timingsMember).Kind() == jsonx.True }
 
-// AsksFlex reports whether the client agrees to be served after other clients (OpenAI's
+// RequestsFlexTier reports whether the client agrees to be served after other clients (OpenAI's
 // service_tier flex).
-func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
+func RequestsFlexTier(r *Request) bool {
+	return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex")
+}
 
 // patchStream requests a stream with usage if the client or the format wants a stream.
-func (r *Request) patchStream(p *patch, format *EngineFormat) {
+func (r *Request) patchStream(p *requestPatch, format *EngineFormat) {
 	options := r.members[memberStreamOptions]
 	if !r.Stream && !format.Stream {
 		p.delete(options)
@@ -150,7 +152,7 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	if format.TokenTimings && !p.root.Get(timingsMember).Exists() {
 		p.insertMember(timingsMember, textTrue)
 	}
-	whole := usageOnly
+	whole := usageOptionsObject
 	if format.ContinuousUsage {
 		whole = continuousUsageOptions
 	}
@@ -160,16 +162,16 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	case options.IsNull():
 		p.edits.Set(options, whole)
 	default:
-		p.setOption(options, optionIncludeUsage, usageOption)
+		p.setStreamOption(options, optionIncludeUsage, usageOption)
 		if format.ContinuousUsage {
-			p.setOption(options, optionContinuousUsage, eachOption)
+			p.setStreamOption(options, optionContinuousUsage, continuousUsageOption)
 		}
 	}
 }
 
 // patch writes the token limit. member is max_tokens or max_completion_tokens. If it is anything
 // else, the limit stays in the client's member.
-func (t *TokenLimit) patch(p *patch, members *members, member string) {
+func (t *TokenLimit) patch(p *requestPatch, members *memberValues, member string) {
 	limit := int64(t.TokenLimit())
 	if limit < 0 {
 		return
@@ -199,7 +201,7 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	p.delete(members[other])
 }
 
-func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Member {
+func (r *Reasoning) patch(p *requestPatch, members *memberValues, how *ReasoningFormat) []Member {
 	p.delete(members[memberReasoning])
 	p.delete(members[memberIncludeReasoning])
 	if how == nil {
@@ -212,7 +214,7 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 }
 
 // patchEffort writes word into the member v, or removes the member if word is empty.
-func patchEffort(p *patch, v jsonx.Value, word string) {
+func patchEffort(p *requestPatch, v jsonx.Value, word string) {
 	switch {
 	case word == "":
 		if IsGiven(v) {
@@ -232,7 +234,7 @@ var textRequired = []byte(`"required"`)
 
 // patch writes the tool_choice in a form that the engine reads, and removes the tools that must not
 // be called.
-func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
+func (u *ToolUse) patch(p *requestPatch, members *memberValues, form ToolChoiceForm) {
 	choice, tools := members[memberToolChoice], members[memberTools]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
 		p.delete(choice)
@@ -279,7 +281,7 @@ var (
 	nameValue      = []byte("value")
 )
 
-func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
+func patchResponseFormat(p *requestPatch, v jsonx.Value, form ResponseForm) {
 	if !IsGiven(v) {
 		return
 	}
@@ -298,7 +300,7 @@ func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
 
 var emptyText = []byte(`""`)
 
-func (r *Prompt) fillContents(p *patch, form NullForm) {
+func (r *Prompt) fillEmptyContents(p *requestPatch, form NullContentForm) {
 	for i := range r.contentless {
 		m := &r.contentless[i]
 		switch {
@@ -323,7 +325,7 @@ var (
 // patch rewrites the parts of messages that some engines do not understand. Image URLs become
 // objects, malformed arguments become an object, refusals become texts, and developer becomes
 // system for engines without that role.
-func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
+func (r *Prompt) patch(p *requestPatch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
 		m := &r.Images[i]
 		if !m.isObject {
@@ -336,7 +338,7 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 	for _, v := range r.malformed {
 		n := len(p.newText)
-		p.newText = r.arguments.Append(p.newText, v)
+		p.newText = r.arguments.AppendArguments(p.newText, v)
 		p.edits.Set(v, p.newTextFrom(n))
 	}
 	for _, f := range r.refusals {
@@ -354,9 +356,9 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 }
 
-// patch collects the changes to a request. The edits refer to text. If text is reallocated, earlier
+// requestPatch collects the changes to a request. The edits refer to text. If text is reallocated, earlier
 // edits still refer to the old array.
-type patch struct {
+type requestPatch struct {
 	edits   *jsonx.Edits
 	root    jsonx.Value
 	newText []byte
@@ -364,19 +366,19 @@ type patch struct {
 
 // insertText adds members at the start of the object, which must not be empty. text must end with a
 // comma.
-func (p *patch) insertText(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
+func (p *requestPatch) insertText(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
-func (p *patch) newTextFrom(n int) []byte { return p.newText[n:len(p.newText):len(p.newText)] }
+func (p *requestPatch) newTextFrom(n int) []byte { return p.newText[n:len(p.newText):len(p.newText)] }
 
-func (p *patch) setString(v jsonx.Value, to string) {
+func (p *requestPatch) setString(v jsonx.Value, to string) {
 	n := len(p.newText)
 	p.newText = jsonx.AppendStringS(p.newText, to)
 	p.edits.Set(v, p.newTextFrom(n))
 }
 
 // setInt sets v to n in digits, unless v is already written this way.
-func (p *patch) setInt(v jsonx.Value, n int64) {
-	if inDigits(v.Raw(), n) {
+func (p *requestPatch) setInt(v jsonx.Value, n int64) {
+	if isPlainInteger(v.Raw(), n) {
 		return
 	}
 	at := len(p.newText)
@@ -384,13 +386,13 @@ func (p *patch) setInt(v jsonx.Value, n int64) {
 	p.edits.Set(v, p.newTextFrom(at))
 }
 
-// inDigits reports whether the JSON value raw is n in digits, as strconv writes it.
-func inDigits(raw []byte, n int64) bool {
+// isPlainInteger reports whether the JSON value raw is n in digits, as strconv writes it.
+func isPlainInteger(raw []byte, n int64) bool {
 	switch {
 	case len(raw) == 0:
 		return false
 	case n < 0:
-		return raw[0] == '-' && inDigits(raw[1:], -n)
+		return raw[0] == '-' && isPlainInteger(raw[1:], -n)
 	}
 	for i := len(raw) - 1; i >= 0; i-- {
 		if raw[i] != byte('0'+n%10) {
@@ -401,22 +403,22 @@ func inDigits(raw []byte, n int64) bool {
 	return n == 0
 }
 
-func (p *patch) insertMember(name string, value []byte) {
+func (p *requestPatch) insertMember(name string, value []byte) {
 	n := len(p.newText)
 	p.newText = jsonx.AppendStringS(p.newText, name)
 	p.newText = append(append(append(p.newText, ':'), value...), ',')
 	p.insertText(p.newTextFrom(n))
 }
 
-func (p *patch) delete(v jsonx.Value) {
+func (p *requestPatch) delete(v jsonx.Value) {
 	if v.Exists() {
 		p.edits.Delete(v)
 	}
 }
 
-// setOption sets or adds a member of stream_options. Decode has checked that the member occurs at
+// setStreamOption sets or adds a member of stream_options. Decode has checked that the member occurs at
 // most once.
-func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
+func (p *requestPatch) setStreamOption(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
 	case !v.Exists():
 		p.edits.Add(options, add)
@@ -427,7 +429,7 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 
 // addMembers adds the members in list. It skips members that are also in before, because the caller
 // has already added these.
-func (p *patch) addMembers(list, before []Member) {
+func (p *requestPatch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]
 		if slices.ContainsFunc(before, func(b Member) bool { return b.Name == m.Name }) {
@@ -445,7 +447,7 @@ func (p *patch) addMembers(list, before []Member) {
 }
 
 // mergeMissing adds to the client's object v the members of value that v lacks.
-func (p *patch) mergeMissing(v jsonx.Value, value []byte) {
+func (p *requestPatch) mergeMissing(v jsonx.Value, value []byte) {
 	var d jsonx.Doc
 	if err := d.Parse(value, jsonx.Options{}); err != nil {
 		panic("BUG: a member to add is not JSON: " + err.Error())

@@ -46,7 +46,7 @@ func (f *targetFile) engineFormat() *EngineFormat {
 // client's request and the engine's request.
 func TestAppendUpstream(t *testing.T) {
 	var r Request // reused for all cases, to check that Reset clears everything
-	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
+	golden.RunArchives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
 		var limits ModelRules
 		for name, into := range map[string]any{"target": &target, "limits": &limits} {
@@ -70,7 +70,7 @@ func TestAppendUpstream(t *testing.T) {
 		if again := r.AppendEngineRequest([]byte("x"), target.engineFormat()); string(again[1:]) != string(got) || again[0] != 'x' {
 			t.Errorf("the second time: %s", again)
 		}
-		a.Set("upstream-request", got)
+		a.SetSection("upstream-request", got)
 	})
 }
 
@@ -110,8 +110,8 @@ func TestSegments(t *testing.T) {
 func TestInDigits(t *testing.T) {
 	for _, raw := range []string{"", "0", "-0", "7", "-7", "10", "100", "1e2", "1.0", "10.0", "500", "-500", "9223372036854775807", "-9223372036854775807", `"1"`, "null"} {
 		for _, n := range []int64{0, 1, 7, -7, 10, 100, 500, -500, 50, math.MaxInt64, -math.MaxInt64} {
-			if got, want := inDigits([]byte(raw), n), raw == strconv.FormatInt(n, 10); got != want {
-				t.Errorf("inDigits(%s, %d) = %v, want %v", raw, n, got, want)
+			if got, want := isPlainInteger([]byte(raw), n), raw == strconv.FormatInt(n, 10); got != want {
+				t.Errorf("isPlainInteger(%s, %d) = %v, want %v", raw, n, got, want)
 			}
 		}
 	}

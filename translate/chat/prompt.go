@@ -13,10 +13,10 @@ type Prompt struct {
 	// Images are the image parts, in message order.
 	Images []Image
 	// Media are the parts with audio, video or a file, in message order.
-	Media []Medium
+	Media []MediaPart
 
 	refusals    []refusalPart
-	arguments   Arguments
+	arguments   ToolArguments
 	malformed   []jsonx.Value // tool call arguments in the history that engines would reject
 	contentless []emptyMessage
 	reasoning   reasoningHistory
@@ -114,9 +114,9 @@ var messageMediaNames = []string{
 func (p *Prompt) decode(messages jsonx.Value) *InvalidMember {
 	switch {
 	case !IsGiven(messages):
-		return Missing("messages")
+		return MissingError("messages")
 	case !messages.IsArray():
-		return WrongType("messages", "an array of messages", messages)
+		return WrongTypeError("messages", "an array of messages", messages)
 	}
 	for it := messages.Iter(); it.Next(); {
 		if e := p.decodeMessage(it.Index(), it.Value()); e != nil {
@@ -125,14 +125,14 @@ func (p *Prompt) decode(messages jsonx.Value) *InvalidMember {
 		p.messageCount++
 	}
 	if p.messageCount == 0 {
-		return WrongValue("messages", "must hold at least one message")
+		return WrongValueError("messages", "must hold at least one message")
 	}
 	p.Bytes += p.reasoning.loopBytes
 	return nil
 }
 
 func (p *Prompt) decodeMessage(i int, v jsonx.Value) *InvalidMember {
-	if role, content, ok := v.Pair("role", "content"); ok && content.IsString() { // most messages
+	if role, content, ok := v.PairMembers("role", "content"); ok && content.IsString() { // most messages
 		if role := roleOf(role); role != "" {
 			p.addContent(i, role, textLength(content))
 			p.recordTurn(textTurnRole(role))
@@ -153,7 +153,7 @@ func (p *Prompt) addContent(i int, role string, bytes int) {
 func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 	var m [messageMemberCount]jsonx.Value
 	if !v.IsObject() {
-		return WrongType("", "an object", v)
+		return WrongTypeError("", "an object", v)
 	}
 	found, _, err := messageNames.ReadFields(v, m[:])
 	if err != nil {
@@ -161,10 +161,10 @@ func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 	}
 	role := roleOf(m[messageRole])
 	if role == "" {
-		if e := RequiredString("role", m[messageRole]); e != nil {
+		if e := CheckRequiredString("role", m[messageRole]); e != nil {
 			return e
 		}
-		return WrongValue("role", "must be one of system, developer, user, assistant and tool")
+		return WrongValueError("role", "must be one of system, developer, user, assistant and tool")
 	}
 	before := p.Bytes
 	if e := p.decodeContent(i, m[messageContent], role == "assistant"); e != nil {
@@ -180,15 +180,15 @@ func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 		p.recordTurn(textTurnRole(role))
 		return nil
 	}
-	if e := OptionalString("name", m[messageName]); e != nil {
+	if e := CheckOptionalString("name", m[messageName]); e != nil {
 		return e
 	}
-	if e := OptionalString("tool_call_id", m[messageToolCallID]); e != nil {
+	if e := CheckOptionalString("tool_call_id", m[messageToolCallID]); e != nil {
 		return e
 	}
 	for k, v := range m[messageMedia:] {
 		if IsGiven(v) {
-			if e := new(mediaChecker).medium(v); e != nil {
+			if e := new(mediaChecker).checkMedium(v); e != nil {
 				return e.prependName(messageMediaNames[k])
 			}
 		}
@@ -232,7 +232,7 @@ func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *InvalidMem
 		p.Bytes += textLength(v)
 		return nil
 	case !v.IsArray():
-		return WrongType("content", "a string, null or an array of content parts", v)
+		return WrongTypeError("content", "a string, null or an array of content parts", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := p.decodePart(i, it.Index(), it.Value(), assistant); e != nil {
@@ -267,7 +267,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMem
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
 		return e
 	}
-	if e := RequiredString("type", m[partType]); e != nil {
+	if e := CheckRequiredString("type", m[partType]); e != nil {
 		return e
 	}
 	var (
@@ -278,7 +278,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMem
 	)
 	if !text && !refusal && !kind.EqualText("image_url") {
 		if medium = findMediumPart(kind); medium == nil {
-			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
+			return WrongValueError("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
 	for k, v := range m[partImageURL:] { // a part may contain only the medium of its type
@@ -288,13 +288,13 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMem
 	}
 	switch {
 	case text:
-		if e := RequiredString("text", m[partText]); e != nil {
+		if e := CheckRequiredString("text", m[partText]); e != nil {
 			return e
 		}
 		p.Bytes += textLength(m[partText])
 		return nil
 	case refusal:
-		if e := RequiredString("refusal", m[partRefusal]); e != nil {
+		if e := CheckRequiredString("refusal", m[partRefusal]); e != nil {
 			return e
 		}
 		p.Bytes += textLength(m[partRefusal])
@@ -307,7 +307,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMem
 }
 
 func misplacedMediaError(member string) *InvalidMember {
-	return WrongValue(member, "must not be in this part: a medium has a part of its own, with the type of the member's name")
+	return WrongValueError(member, "must not be in this part: a medium has a part of its own, with the type of the member's name")
 }
 
 const (
@@ -327,7 +327,7 @@ func (p *Prompt) decodeToolCalls(v jsonx.Value) *InvalidMember {
 	case !IsGiven(v):
 		return nil
 	case !v.IsArray():
-		return WrongType("tool_calls", "an array of tool calls", v)
+		return WrongTypeError("tool_calls", "an array of tool calls", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := p.decodeToolCall(it.Value()); e != nil {
@@ -342,7 +342,7 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 	if e := ReadElement("an object", v, callNames, c[:]); e != nil {
 		return e
 	}
-	if e := FirstInvalid(RequiredString("id", c[callID]), functionType(c[callType])); e != nil {
+	if e := FirstInvalid(CheckRequiredString("id", c[callID]), functionType(c[callType])); e != nil {
 		return e
 	}
 	function, e := requiredFunction(c[callFunction])
@@ -353,13 +353,13 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 	if e := ReadFields(function, callFunctionNames, f[:]); e != nil {
 		return e.InObject("function")
 	}
-	if e := RequiredString("name", f[0]); e != nil {
+	if e := CheckRequiredString("name", f[0]); e != nil {
 		return e.InObject("function")
 	}
 	if IsGiven(f[1]) && !f[1].IsString() {
-		return WrongType("arguments", "a string that holds JSON", f[1]).InObject("function")
+		return WrongTypeError("arguments", "a string that holds JSON", f[1]).InObject("function")
 	}
-	if e := RequiredString("arguments", f[1]); e != nil {
+	if e := CheckRequiredString("arguments", f[1]); e != nil {
 		return e.InObject("function")
 	}
 	if !p.arguments.NeedsNoRepair(f[1]) {
@@ -370,11 +370,11 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 }
 
 func functionType(v jsonx.Value) *InvalidMember {
-	if e := RequiredString("type", v); e != nil {
+	if e := CheckRequiredString("type", v); e != nil {
 		return e
 	}
 	if !v.EqualText("function") {
-		return WrongValue("type", "must be function; other tools are not supported")
+		return WrongValueError("type", "must be function; other tools are not supported")
 	}
 	return nil
 }
@@ -382,9 +382,9 @@ func functionType(v jsonx.Value) *InvalidMember {
 func requiredFunction(v jsonx.Value) (jsonx.Value, *InvalidMember) {
 	switch {
 	case !IsGiven(v):
-		return v, Missing("function")
+		return v, MissingError("function")
 	case !v.IsObject():
-		return v, WrongType("function", "an object", v)
+		return v, WrongTypeError("function", "an object", v)
 	}
 	return v, nil
 }

@@ -7,8 +7,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Efforts lists the reasoning efforts, lowest first.
-var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
+// ReasoningEfforts lists the reasoning efforts, lowest first.
+var ReasoningEfforts = []string{"none", "low", "medium", "high", "xhigh"}
 
 // EngineEfforts lists all efforts that any engine accepts, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
@@ -40,9 +40,9 @@ var reasoningNames = jsonx.NewNameIndex("effort", "max_tokens", "enabled", "excl
 
 // decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
 // reasoning.exclude. It checks reasoning.max_tokens, but does not add it to the token limit.
-func (r *Reasoning) decode(members *members) (e *InvalidMember) {
+func (r *Reasoning) decode(members *memberValues) (e *InvalidMember) {
 	v := members[memberReasoning]
-	if e = OptionalObject("reasoning", v); e != nil {
+	if e = CheckOptionalObject("reasoning", v); e != nil {
 		return e
 	}
 	exclude := false
@@ -61,11 +61,11 @@ func (r *Reasoning) decode(members *members) (e *InvalidMember) {
 		return e
 	case effort == "":
 	case r.Effort != "" && r.Effort != effort:
-		return WrongValue("reasoning_effort", "must be the same as reasoning.effort when both are given; send one of them")
+		return WrongValueError("reasoning_effort", "must be the same as reasoning.effort when both are given; send one of them")
 	default:
 		r.Effort = effort
 	}
-	include, e := OptionalBool("include_reasoning", members[memberIncludeReasoning], true)
+	include, e := ReadOptionalBool("include_reasoning", members[memberIncludeReasoning], true)
 	r.Include = include && !exclude
 	return e
 }
@@ -80,15 +80,15 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *InvalidMember)
 		return false, e
 	}
 	if IsGiven(m[1]) {
-		n, e := Integer("max_tokens", m[1])
+		n, e := ReadInteger("max_tokens", m[1])
 		if e != nil {
 			return false, e
 		}
 		if n < 0 {
-			return false, WrongValue("max_tokens", "must be 0 or more")
+			return false, WrongValueError("max_tokens", "must be 0 or more")
 		}
 	}
-	enabled, e := OptionalBool("enabled", m[2], true)
+	enabled, e := ReadOptionalBool("enabled", m[2], true)
 	if e != nil {
 		return false, e
 	}
@@ -96,7 +96,7 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *InvalidMember)
 		effort = "none"
 	}
 	r.Effort = effort
-	return OptionalBool("exclude", m[3], false)
+	return ReadOptionalBool("exclude", m[3], false)
 }
 
 func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *InvalidMember) {
@@ -104,7 +104,7 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *InvalidMemb
 	case !IsGiven(v):
 		return "", nil
 	case !v.IsString():
-		return "", WrongType(name, "a string", v)
+		return "", WrongTypeError(name, "a string", v)
 	case v.EqualText(effortMinimal):
 		r.otherVendor = true
 		return "low", nil
@@ -112,7 +112,7 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *InvalidMemb
 		r.otherVendor, r.Max = true, true
 		return "xhigh", nil
 	}
-	for _, effort := range Efforts {
+	for _, effort := range ReasoningEfforts {
 		if v.EqualText(effort) {
 			return effort, nil
 		}
@@ -124,20 +124,20 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *InvalidMemb
 
 // effortHints replaces an unknown word with the nearest effort. If no effort is near, it uses high:
 // new vendor words usually rank above high, and high is the highest word that all engines accept.
-var effortHints = WordList{Words: Efforts, Other: "high"}
+var effortHints = HintWordList{Words: ReasoningEfforts, Other: "high"}
 
 func (r *Reasoning) check(rules *ModelRules) *InvalidMember {
 	if r.otherVendor && rules.Strict {
-		return Unsupported(r.param, "must be one of none, low, medium, high and xhigh")
+		return UnsupportedError(r.param, "must be one of none, low, medium, high and xhigh")
 	}
 	if rules.Efforts == nil || r.Effort == "" || slices.Contains(rules.Efforts, r.Effort) {
 		return nil
 	}
 	if !rules.LowerEffort && !r.unknown {
 		if len(rules.Efforts) == 0 {
-			return Unsupported(r.param, "cannot be used: the model offers no reasoning effort")
+			return UnsupportedError(r.param, "cannot be used: the model offers no reasoning effort")
 		}
-		return Unsupported(r.param, "must be one that the model offers: "+strings.Join(rules.Efforts, ", "))
+		return UnsupportedError(r.param, "must be one that the model offers: "+strings.Join(rules.Efforts, ", "))
 	}
 	r.Effort = NearestLowerEffort(rules.Efforts, r.Effort)
 	return nil
@@ -147,13 +147,13 @@ func (r *Reasoning) check(rules *ModelRules) *InvalidMember {
 // words are above it, NearestLowerEffort returns the lowest word. If words contains none of
 // Efforts, it returns "".
 func NearestLowerEffort(words []string, effort string) string {
-	at := slices.Index(Efforts, effort)
+	at := slices.Index(ReasoningEfforts, effort)
 	for i := at; i >= 0; i-- {
-		if slices.Contains(words, Efforts[i]) {
-			return Efforts[i]
+		if slices.Contains(words, ReasoningEfforts[i]) {
+			return ReasoningEfforts[i]
 		}
 	}
-	for _, e := range Efforts[at+1:] {
+	for _, e := range ReasoningEfforts[at+1:] {
 		if slices.Contains(words, e) {
 			return e
 		}
@@ -227,7 +227,7 @@ func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
 
 // patch moves the reasoning into the member that the engine reads. If name is empty, it removes all
 // reasoning.
-func (t *reasoningHistory) patch(p *patch, name string) {
+func (t *reasoningHistory) patch(p *requestPatch, name string) {
 	for i := range t.list {
 		h := &t.list[i]
 		own, other, to := h.content, h.reasoning, nameReasoningContent

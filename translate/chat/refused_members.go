@@ -21,15 +21,15 @@ type RefusedMembers struct {
 	nested       []nestedPattern
 	allowedNames []string
 	hosted       bool
-	rejectsUsual bool        // the set may reject usual members of a chat request
-	filter       *nameFilter // covers all rejected names; if nil, only control members are rejected
+	rejectsUsual bool              // the set may reject usual members of a chat request
+	filter       *memberNameFilter // covers all rejected names; if nil, only control members are rejected
 }
 
-// nameFilter indexes names by bits of their first two bytes. One look-up excludes most other names.
+// memberNameFilter indexes names by bits of their first two bytes. One look-up excludes most other names.
 // False positives are possible.
-type nameFilter [32]uint32 // index: five bits of the first byte; bit: five bits of the second
+type memberNameFilter [32]uint32 // index: five bits of the first byte; bit: five bits of the second
 
-func (n *nameFilter) add(pattern string) {
+func (n *memberNameFilter) add(pattern string) {
 	first := n[:]
 	if pattern != "" && pattern[0] != '*' {
 		first = n[pattern[0]&31:][:1]
@@ -44,13 +44,13 @@ func (n *nameFilter) add(pattern string) {
 }
 
 // mayContain returns true for any name that is short, not ASCII, or spelt with escapes.
-func (n *nameFilter) mayContain(k jsonx.Key) bool {
+func (n *memberNameFilter) mayContain(k jsonx.Key) bool {
 	name := k.Raw()
 	return !k.IsPlainASCII() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
 }
 
-var controlFilter = func() *nameFilter {
-	n := new(nameFilter)
+var controlFilter = func() *memberNameFilter {
+	n := new(memberNameFilter)
 	n.add(controlMembers)
 	return n
 }()
@@ -88,7 +88,7 @@ func refusesAny(r *RefusedMembers, set uint64) bool {
 		if _, found := r.match(name); found {
 			return true
 		}
-		if slices.ContainsFunc(r.nested, func(in nestedPattern) bool { return matches(name, in.outer) }) {
+		if slices.ContainsFunc(r.nested, func(in nestedPattern) bool { return matchesPattern(name, in.outer) }) {
 			return true
 		}
 		if r.hosted && slices.ContainsFunc(hostedMembers[:], func(m hostedMember) bool { return equalFold(name, m.name) }) {
@@ -160,7 +160,7 @@ func (r *RefusedMembers) matchKey(k jsonx.Key) (pattern string, found bool) {
 }
 
 func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
-	if matches(name, controlMembers) {
+	if matchesPattern(name, controlMembers) {
 		return controlMembers, true
 	}
 	first := byte(0) // for an empty name, because a pattern that matches it is stored under every byte
@@ -171,7 +171,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 		return "", false
 	}
 	for _, p := range r.byFirstByte[first&31] {
-		if matches(name, p) && !r.allows(name) {
+		if matchesPattern(name, p) && !r.allows(name) {
 			return p, true
 		}
 	}
@@ -184,11 +184,12 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	}
 	name := decodedName(k)
 	for _, in := range r.nested {
-		if !matches(name, in.outer) {
+		if !matchesPattern(name, in.outer) {
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if matches(decodedName(it.Key()), in.inner) { // WithAllowed(in.pattern) would accept this member
+			// WithAllowed(in.pattern) would accept this member.
+			if matchesPattern(decodedName(it.Key()), in.inner) {
 				return in.pattern
 			}
 		}
@@ -211,7 +212,7 @@ func isPlain(name []byte) bool {
 	return !slices.ContainsFunc(name, func(c byte) bool { return c >= 0x80 || c == '\\' })
 }
 
-func matches(name []byte, pattern string) bool {
+func matchesPattern(name []byte, pattern string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return hasFoldPrefix(name, prefix)
 	}
@@ -300,7 +301,8 @@ func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 		return -1
 	}
 	name := decodedName(k)
-	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // in a speech request, speed is the tempo of the voice
+	// In a speech request, speed is the tempo of the voice.
+	if v.Kind() == jsonx.Number && equalFold(name, "speed") {
 		return -1
 	}
 	for i := range hostedMembers {

@@ -15,11 +15,11 @@ import (
 // The zero value is ready for use. After its first uses, a pooled Request allocates only for
 // images, escaped names and errors. It must not be copied and is not safe for concurrent use.
 type Request struct {
-	Facts
+	RequestFacts
 	Prompt  Prompt
 	ToolUse ToolUse
 
-	parsed
+	parsedRequest
 	doc      jsonx.Doc
 	edits    jsonx.Edits
 	modelBuf []byte
@@ -27,8 +27,8 @@ type Request struct {
 	isReset  bool
 }
 
-// Facts contains the values on which the edge bases decisions.
-type Facts struct {
+// RequestFacts contains the values on which the edge bases decisions.
+type RequestFacts struct {
 	// Model is the decoded name in the client's spelling: 1 to MaxModelName bytes without control
 	// characters.
 	Model []byte
@@ -41,7 +41,7 @@ type Facts struct {
 	// StructuredOutput is true if the answer must be JSON, with or without a schema.
 	StructuredOutput bool
 	// A translator sets Implied.
-	Implied
+	ImpliedProperties
 	// Flex is true if the client agrees to be served after other clients. A dialect sets Flex if
 	// its translation drops service_tier.
 	Flex bool
@@ -52,26 +52,27 @@ type Facts struct {
 	Reasoning Reasoning
 }
 
-type parsed struct {
+type parsedRequest struct {
 	body         []byte
-	members      members
+	members      memberValues
 	found        uint64 // the members that are present
 	clientValues clientValues
-	partial      *PartialAnswer // the answer that the next engine continues; nil if the engine starts a new answer
-	schema       bool           // response_format is json_schema
-	onlyKnown    bool
-	onlyUsual    bool
+	// The answer that the next engine continues; nil if the engine starts a new answer.
+	partial   *PartialAnswer
+	schema    bool // response_format is json_schema
+	onlyKnown bool
+	onlyUsual bool
 }
 
-// Implied contains properties of a request in another dialect that no member of the chat request
+// ImpliedProperties contains properties of a request in another dialect that no member of the chat request
 // expresses.
-type Implied struct {
+type ImpliedProperties struct {
 	// Prefilled is true if the last message is the start of the answer.
 	Prefilled bool
 	// TurnsAreOne is true if consecutive messages with the same role are one turn.
 	TurnsAreOne bool
 	// Session is the session in the client's request (see RequestSession).
-	Session Session
+	Session SessionHashes
 }
 
 // MaxModelName is the maximum length of a model's name, in bytes.
@@ -93,11 +94,12 @@ func (r *Request) Reset() {
 	r.edits.Reset()
 	r.Prompt.reset()
 	r.ToolUse.reset()
-	r.Facts = Facts{}
+	r.RequestFacts = RequestFacts{}
 	r.N, r.Tokens, r.Reasoning.Include = 1, noTokenLimit, true
-	r.parsed = parsed{}
+	r.parsedRequest = parsedRequest{}
 	r.modelBuf, r.newText = r.modelBuf[:0], r.newText[:0]
-	if cap(r.modelBuf) > maxKeptName { // clients may send a name of any length, even though only short ones are valid
+	// Clients may send a name of any length, even though only short ones are valid.
+	if cap(r.modelBuf) > maxKeptName {
 		r.modelBuf = nil
 	}
 	r.isReset = true
@@ -156,7 +158,7 @@ func (r *Request) decode(root jsonx.Value) *InvalidMember {
 // decodeOptional reads the optional members in the order of the contract's table, so that Decode
 // reports the first mistake in this order.
 func (r *Request) decodeOptional() (e *InvalidMember) {
-	if r.found&numbers != 0 {
+	if r.found&numberMembers != 0 {
 		if e = r.members.checkNumbers(r.found); e != nil {
 			return e
 		}
@@ -206,7 +208,7 @@ func (r *Request) decodeModel() *InvalidMember {
 	v := r.members[memberModel]
 	name, ok := v.Text()
 	if !ok {
-		if e := RequiredString("model", v); e != nil {
+		if e := CheckRequiredString("model", v); e != nil {
 			return e
 		}
 		r.modelBuf = v.AppendText(r.modelBuf[:0])
@@ -214,13 +216,13 @@ func (r *Request) decodeModel() *InvalidMember {
 	}
 	switch {
 	case len(name) == 0:
-		return WrongValue("model", "must not be empty")
+		return WrongValueError("model", "must not be empty")
 	case len(name) > MaxModelName:
-		return WrongValue("model", "must be at most 256 bytes long")
+		return WrongValueError("model", "must be at most 256 bytes long")
 	}
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return WrongValue("model", "must not hold control characters")
+			return WrongValueError("model", "must not hold control characters")
 		}
 	}
 	r.Model = name
@@ -233,14 +235,14 @@ func (r *Request) decodeChoices() *InvalidMember {
 		if !IsGiven(v) {
 			continue
 		}
-		n, e := Integer(memberNames[m], v)
+		n, e := ReadInteger(memberNames[m], v)
 		switch {
 		case e != nil:
 			return e
 		case n < 1 || n > translate.MaxChoices:
-			return WrongValue(memberNames[m], "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
+			return WrongValueError(memberNames[m], "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
 		case m == memberNCmpl && IsGiven(r.members[memberN]) && int(n) != r.N:
-			return WrongValue(memberNames[m], "must be the same as n when both are given; send one of them")
+			return WrongValueError(memberNames[m], "must be the same as n when both are given; send one of them")
 		}
 		r.N = int(n)
 	}
@@ -255,7 +257,7 @@ const (
 var streamOptionNames = jsonx.NewNameIndex(optionIncludeUsage, optionContinuousUsage)
 
 func (r *Request) decodeStream() (e *InvalidMember) {
-	if r.Stream, e = OptionalBool("stream", r.members[memberStream], false); e != nil {
+	if r.Stream, e = ReadOptionalBool("stream", r.members[memberStream], false); e != nil {
 		return e
 	}
 	options := r.members[memberStreamOptions]
@@ -266,8 +268,8 @@ func (r *Request) decodeStream() (e *InvalidMember) {
 	if e = ReadObject("stream_options", options, streamOptionNames, out[:]); e != nil {
 		return e
 	}
-	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e == nil {
-		r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false)
+	if r.IncludeUsage, e = ReadOptionalBool(optionIncludeUsage, out[0], false); e == nil {
+		r.ContinuousUsage, e = ReadOptionalBool(optionContinuousUsage, out[1], false)
 	}
 	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM does
 	return e.InObject("stream_options")

@@ -92,7 +92,7 @@ func BenchmarkRequestJSONOnly(b *testing.B) {
 	}
 }
 
-func BenchmarkRequestWhole(b *testing.B) {
+func BenchmarkRequestDecodeAndEncode(b *testing.B) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 8192, Efforts: []string{"none", "low"},
 		Features: []string{FeatureTools}, Refuse: NewRefusedMembers("bootstrap_*", "custom_logit_processor", "kv_transfer_params"),

@@ -19,7 +19,7 @@ func TestSaltsDiffer(t *testing.T) {
 				if err := r.Decode([]byte(`{` + salt + `"model":"m","messages":[{"role":"user","content":"Hi"}]}`)); err != nil {
 					t.Fatal(err)
 				}
-				out := r.AppendEngineRequest(nil, &EngineFormat{Served: "m", Salt: Salt{Member: "cache_salt", Owner: owner}})
+				out := r.AppendEngineRequest(nil, &EngineFormat{Served: "m", Salt: CacheSalt{Member: "cache_salt", Owner: owner}})
 				var got struct {
 					Salt string `json:"cache_salt"`
 				}

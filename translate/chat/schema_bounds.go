@@ -60,16 +60,17 @@ func (b *schemaBound) violation(v jsonx.Value) string {
 func isObviouslyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= maxListElements &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
-		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter in one of these names
+		// An escaped letter in one of these names.
+		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`))
 }
 
-type container uint8
+type schemaContainer uint8
 
 const (
-	object        container = iota
-	patternObject           // an object whose names are regular expressions
-	list
-	requiredList // a list of names, which costs an engine very little
+	containerObject        schemaContainer = iota
+	containerPatternObject                 // an object whose names are regular expressions
+	containerList
+	containerRequiredList // a list of names, which costs an engine very little
 )
 
 type schemaCount struct {
@@ -79,7 +80,7 @@ type schemaCount struct {
 }
 
 type schemaLevel struct {
-	container
+	schemaContainer
 	elements int
 }
 
@@ -94,20 +95,20 @@ func (c *schemaCount) scan(s []byte) {
 		switch s[i] {
 		case '{':
 			depth = min(depth+1, maxSchemaDepth-1)
-			levels[depth] = schemaLevel{container: object}
+			levels[depth] = schemaLevel{schemaContainer: containerObject}
 			if key == "patternProperties" {
-				levels[depth].container = patternObject
+				levels[depth].schemaContainer = containerPatternObject
 			}
 			key = ""
 		case '[':
 			depth = min(depth+1, maxSchemaDepth-1)
-			levels[depth] = schemaLevel{container: list, elements: 1}
+			levels[depth] = schemaLevel{schemaContainer: containerList, elements: 1}
 			if key == "required" {
-				levels[depth].container = requiredList
+				levels[depth].schemaContainer = containerRequiredList
 			}
 			key = ""
 		case '}', ']':
-			if l := &levels[depth]; l.container == list {
+			if l := &levels[depth]; l.schemaContainer == containerList {
 				c.listed += l.elements
 				c.longest = max(c.longest, l.elements)
 			}
@@ -116,12 +117,12 @@ func (c *schemaCount) scan(s []byte) {
 			levels[depth].elements++
 			key = ""
 		case '"':
-			text := s[i+1 : endOfString(s, i+1)]
+			text := s[i+1 : stringEnd(s, i+1)]
 			i += len(text) + 1
 			switch {
-			case levels[depth].container <= patternObject && isName(s[i+1:]):
+			case levels[depth].schemaContainer <= containerPatternObject && isMemberName(s[i+1:]):
 				key = schemaKey(text)
-				if levels[depth].container == patternObject {
+				if levels[depth].schemaContainer == containerPatternObject {
 					c.patterns += len(text)
 				}
 			case key == "pattern" || key == "regex":
@@ -131,7 +132,7 @@ func (c *schemaCount) scan(s []byte) {
 	}
 }
 
-func endOfString(s []byte, i int) int {
+func stringEnd(s []byte, i int) int {
 	for end := i; ; end++ {
 		end += bytes.IndexByte(s[end:], '"')
 		escape := end
@@ -144,7 +145,7 @@ func endOfString(s []byte, i int) int {
 	}
 }
 
-func isName(rest []byte) bool {
+func isMemberName(rest []byte) bool {
 	if len(rest) > 0 && rest[0] != ':' {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
 	}

@@ -64,7 +64,8 @@ func TestSchemaBounds(t *testing.T) {
 			if outer, inner, nested := strings.Cut(member, "."); nested {
 				request = `{"` + outer + `":{"` + inner + `":` + body + `}}`
 			}
-			if strings.HasPrefix(body, `"`) && len(body) > maxGrammarBytes { // the escapes make the string longer than the limit
+			// The escapes make the string longer than the limit.
+			if strings.HasPrefix(body, `"`) && len(body) > maxGrammarBytes {
 				continue
 			}
 			check := func(request string) *InvalidMember {

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Session identifies the conversation of a request. Both fields are hashes. A field is 0 if the
+// SessionHashes identifies the conversation of a request. Both fields are hashes. A field is 0 if the
 // request lacks the corresponding member.
-type Session struct {
+type SessionHashes struct {
 	// ID is the hash of the client's session name.
 	ID uint64
 	// CacheKey is the hash of prompt_cache_key. Requests with the same key have the same prefix and
@@ -54,7 +54,7 @@ func UserIDSession(v jsonx.Value) uint64 {
 }
 
 // RequestSession returns the session of a request.
-func RequestSession(r *Request) Session {
+func RequestSession(r *Request) SessionHashes {
 	s := r.Session
 	if s.CacheKey == 0 {
 		s.CacheKey = HashSessionValue(r.members[memberPromptCacheKey])

@@ -29,9 +29,9 @@ func TestSessionOfUser(t *testing.T) {
 	}
 }
 
-// TestSessionOf checks that a session uses the chat request's cache key, whatever the key's type,
+// TestRequestSession checks that a session uses the chat request's cache key, whatever the key's type,
 // length and bytes. If the request has no key, the session uses the key read by a translator.
-func TestSessionOf(t *testing.T) {
+func TestRequestSession(t *testing.T) {
 	long := strings.Repeat(`é\n`, 100_000)
 	for key, want := range map[string]uint64{
 		`"one"`: SessionHash([]byte("one")), `"` + long + `"`: SessionHash([]byte(long)),
@@ -41,11 +41,11 @@ func TestSessionOf(t *testing.T) {
 		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"prompt_cache_key":` + key + `}`)); err != nil {
 			t.Fatal(err)
 		}
-		if got := RequestSession(&r); got != (Session{CacheKey: want}) {
+		if got := RequestSession(&r); got != (SessionHashes{CacheKey: want}) {
 			t.Errorf("%.20s: %x, want %x", key, got, want)
 		}
-		r.Session = Session{ID: 1, CacheKey: 2}
-		if got := RequestSession(&r); got != (Session{ID: 1, CacheKey: 2}) {
+		r.Session = SessionHashes{ID: 1, CacheKey: 2}
+		if got := RequestSession(&r); got != (SessionHashes{ID: 1, CacheKey: 2}) {
 			t.Errorf("%.20s: %x of a translated request", key, got)
 		}
 	}

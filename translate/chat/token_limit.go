@@ -130,7 +130,7 @@ func ReadAliasLimits(root jsonx.Value, more string) (n AliasLimits) {
 			}
 		case limitMin:
 			if count := parseLenientInt(v); count > n.minTokens {
-				n.minTokens, n.param = count, pathOf(outer, name)
+				n.minTokens, n.param = count, memberPath(outer, name)
 			}
 		case limitChoices:
 			n.Choices = max(n.Choices, min(parseLenientInt(v), translate.MaxChoices))
@@ -158,7 +158,7 @@ func parseLenientInt(v jsonx.Value) int {
 	return int(min(f, 1<<40))
 }
 
-func pathOf(outer, name string) string {
+func memberPath(outer, name string) string {
 	if outer == "" {
 		return name
 	}
@@ -169,14 +169,14 @@ func pathOf(outer, name string) string {
 // limit.
 func (n *AliasLimits) CheckMinimum(most int) *InvalidMember {
 	if most = lowerLimit(most, n.Least); most > 0 && n.minTokens > most {
-		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
+		return WrongValueError(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
 	}
 	return nil
 }
 
-// Bound returns the value to which these limits are lowered, or 0 if they are unchanged. limit is
+// AliasBound returns the value to which these limits are lowered, or 0 if they are unchanged. limit is
 // the engine's limit, or -1. model is the model's limit.
-func (n *AliasLimits) Bound(limit, model int) int {
+func (n *AliasLimits) AliasBound(limit, model int) int {
 	if !n.Given {
 		return model
 	}
@@ -196,11 +196,11 @@ func (n *AliasLimits) LowerLimit(limit int) int {
 
 var noTokenLimit = TokenLimit{Max: -1, defaultLimit: -1, contextLimit: -1}
 
-// Bound returns the value to which limits under other names are lowered, or 0 if they are
+// AliasBound returns the value to which limits under other names are lowered, or 0 if they are
 // unchanged. The value is the minimum of the client's limits, the model's limit and, if the client
 // requested more, the limit from LowerTo.
-func (t *TokenLimit) Bound() int {
-	bound := t.aliases.Bound(t.TokenLimit(), t.modelLimit)
+func (t *TokenLimit) AliasBound() int {
+	bound := t.aliases.AliasBound(t.TokenLimit(), t.modelLimit)
 	if t.contextLimit > 0 && t.contextLimit < t.Max {
 		return lowerLimit(bound, t.contextLimit)
 	}
@@ -249,20 +249,20 @@ func (t *TokenLimit) GeneratedTokens() int { return t.generated }
 // earlier call.
 func (t *TokenLimit) LowerTo(limit int) { t.contextLimit = limit }
 
-func (t *TokenLimit) decode(members *members) *InvalidMember {
+func (t *TokenLimit) decode(members *memberValues) *InvalidMember {
 	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
 		v := members[m]
 		if !IsGiven(v) {
 			continue
 		}
-		n, e := Integer(memberNames[m], v)
+		n, e := ReadInteger(memberNames[m], v)
 		switch {
 		case e != nil:
 			return e
 		case n < 0:
-			return WrongValue(memberNames[m], "must be 0 or more")
+			return WrongValueError(memberNames[m], "must be 0 or more")
 		case m == memberMaxCompletionTokens && t.Max >= 0 && n != int64(t.Max):
-			return WrongValue(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
+			return WrongValueError(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
 		}
 		t.Max = int(n)
 	}
@@ -333,14 +333,14 @@ func visitExceeding(root jsonx.Value, bound int, more string, f func(path string
 			return
 		}
 		if n, ok := v.Int(); IsGiven(v) && (!ok || n < 0 || n > int64(bound)) {
-			f(pathOf(outer, name), v)
+			f(memberPath(outer, name), v)
 		}
 	})
 }
 
-// LowerAliases lowers all token limits under other names to bound. more is the name of another such
+// LowerAliasLimits lowers all token limits under other names to bound. more is the name of another such
 // limit in this dialect, or empty. If bound is 0, nothing changes.
-func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
+func LowerAliasLimits(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return
 	}
@@ -349,14 +349,14 @@ func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) 
 	})
 }
 
-// CheckAliases returns an error for the first limit that LowerAliases would lower.
-func CheckAliases(root jsonx.Value, bound int, more string) *InvalidMember {
+// CheckAliasLimits returns an error for the first limit that LowerAliasLimits would lower.
+func CheckAliasLimits(root jsonx.Value, bound int, more string) *InvalidMember {
 	if bound <= 0 {
 		return nil
 	}
 	var e *InvalidMember
 	visitExceeding(root, bound, more, func(path string, _ jsonx.Value) {
-		e = WrongValue(path, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
+		e = WrongValueError(path, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 	})
 	return e
 }

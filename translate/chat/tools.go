@@ -36,7 +36,7 @@ func (u *ToolUse) reset() { *u = ToolUse{allowed: allowedTools{positions: u.allo
 
 func (u *ToolUse) check(rules *ModelRules) *InvalidMember {
 	if u.choiceIsAny && rules.Strict {
-		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
+		return UnsupportedError("tool_choice", "must be auto, none, required or an object that names a function")
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (u *ToolUse) decode(tools jsonx.Value) *InvalidMember {
 	case !IsGiven(tools):
 		return nil
 	case !tools.IsArray():
-		return WrongType("tools", "an array of tool definitions", tools)
+		return WrongTypeError("tools", "an array of tool definitions", tools)
 	}
 	for it := tools.Iter(); it.Next(); {
 		if e := checkTool(it.Value()); e != nil {
@@ -77,26 +77,26 @@ func checkFunction(v jsonx.Value) *InvalidMember {
 	if e := ReadFields(v, toolFunctionNames, f[:]); e != nil {
 		return e
 	}
-	if e := FirstInvalid(RequiredFunctionName(f[0]), OptionalString("description", f[1])); e != nil {
+	if e := FirstInvalid(CheckFunctionName(f[0]), CheckOptionalString("description", f[1])); e != nil {
 		return e
 	}
-	if e := OptionalObject("parameters", f[2]); e != nil {
+	if e := CheckOptionalObject("parameters", f[2]); e != nil {
 		return e
 	}
-	_, e := OptionalBool("strict", f[3], false)
+	_, e := ReadOptionalBool("strict", f[3], false)
 	return e
 }
 
-// RequiredFunctionName checks that v is a valid function name.
-func RequiredFunctionName(v jsonx.Value) *InvalidMember {
-	if e := RequiredString("name", v); e != nil {
+// CheckFunctionName checks that v is a valid function name.
+func CheckFunctionName(v jsonx.Value) *InvalidMember {
+	if e := CheckRequiredString("name", v); e != nil {
 		return e
 	}
 	switch name := textBytes(v); {
 	case len(name) == 0:
-		return WrongValue("name", "must not be empty")
+		return WrongValueError("name", "must not be empty")
 	case len(name) > MaxFunctionName:
-		return WrongValue("name", "must be at most 256 bytes long")
+		return WrongValueError("name", "must be at most 256 bytes long")
 	}
 	return nil
 }
@@ -119,9 +119,9 @@ func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *InvalidMember {
 			u.Forced = true
 			return nil
 		}
-		return WrongValue("tool_choice", "must be auto, none, required or an object that names a function")
+		return WrongValueError("tool_choice", "must be auto, none, required or an object that names a function")
 	case !v.IsObject():
-		return WrongType("tool_choice", "a string or an object", v)
+		return WrongTypeError("tool_choice", "a string or an object", v)
 	}
 	return u.decodeChoiceObject(v, tools).InObject("tool_choice")
 }
@@ -131,14 +131,14 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *InvalidMember {
 	if e := ReadFields(v, toolChoiceNames, t[:]); e != nil {
 		return e
 	}
-	if e := RequiredString("type", t[0]); e != nil {
+	if e := CheckRequiredString("type", t[0]); e != nil {
 		return e
 	}
 	switch {
 	case t[0].EqualText("allowed_tools"):
 		return u.decodeAllowed(t[2], tools)
 	case !t[0].EqualText("function"):
-		return WrongValue("type", "must be function or allowed_tools")
+		return WrongValueError("type", "must be function or allowed_tools")
 	}
 	name, e := functionName(t[1])
 	u.namedFunction, u.Forced = name, true
@@ -152,7 +152,7 @@ func functionName(v jsonx.Value) (name jsonx.Value, e *InvalidMember) {
 	}
 	var f [1]jsonx.Value
 	if e = ReadFields(function, choiceNames, f[:]); e == nil {
-		e = RequiredFunctionName(f[0])
+		e = CheckFunctionName(f[0])
 	}
 	return f[0], e.InObject("function")
 }
@@ -166,9 +166,9 @@ type allowedTools struct {
 func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *InvalidMember {
 	switch {
 	case !IsGiven(v):
-		return Missing("allowed_tools")
+		return MissingError("allowed_tools")
 	case !v.IsObject():
-		return WrongType("allowed_tools", "an object", v)
+		return WrongTypeError("allowed_tools", "an object", v)
 	}
 	var m [2]jsonx.Value
 	e := ReadFields(v, allowedNames, m[:])
@@ -187,7 +187,7 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *InvalidMember {
 func ReadAllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *InvalidMember),
 ) (word string, at []int, e *InvalidMember) {
-	if e := OptionalString("mode", mode); e != nil {
+	if e := CheckOptionalString("mode", mode); e != nil {
 		return "", positions, e
 	}
 	switch {
@@ -198,17 +198,17 @@ func ReadAllowedTools(
 	case mode.EqualText("none"):
 		word = "none"
 	default:
-		return "", positions, WrongValue("mode", "must be auto, required or none")
+		return "", positions, WrongValueError("mode", "must be auto, required or none")
 	}
 	switch {
 	case !IsGiven(list):
-		return word, positions, Missing("tools")
+		return word, positions, MissingError("tools")
 	case !list.IsArray():
-		return word, positions, WrongType("tools", "an array of tools", list)
+		return word, positions, WrongTypeError("tools", "an array of tools", list)
 	}
 	for it := list.Iter(); it.Next(); {
 		if it.Index() == maxTools { // limits the work, because find searches all tools for each element
-			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(maxTools)+" tools")
+			return word, positions, WrongValueError("tools", "must hold at most "+strconv.Itoa(maxTools)+" tools")
 		}
 		position, e := find(it.Value())
 		if e != nil {
@@ -217,13 +217,13 @@ func ReadAllowedTools(
 		positions = append(positions, position)
 	}
 	if len(positions) == 0 {
-		return word, positions, WrongValue("tools", "must name at least one function")
+		return word, positions, WrongValueError("tools", "must name at least one function")
 	}
 	return word, positions, nil
 }
 
-// NotDefined is the error text for an allowed function that tools does not define.
-const NotDefined = "names a function that is not in tools"
+// FunctionNotDefinedText is the error text for an allowed function that tools does not define.
+const FunctionNotDefinedText = "names a function that is not in tools"
 
 func findAllowed(v, tools jsonx.Value) (int, *InvalidMember) {
 	var t [2]jsonx.Value
@@ -240,7 +240,7 @@ func findAllowed(v, tools jsonx.Value) (int, *InvalidMember) {
 	if at := toolPosition(tools, name); at >= 0 {
 		return at, nil
 	}
-	return 0, WrongValue("name", NotDefined).InObject("function")
+	return 0, WrongValueError("name", FunctionNotDefinedText).InObject("function")
 }
 
 var responseFormatNames = jsonx.NewNameIndex("type", "json_schema")
@@ -255,7 +255,7 @@ func (r *Request) decodeResponseFormat() *InvalidMember {
 }
 
 func (r *Request) decodeFormat(kind, schema jsonx.Value) *InvalidMember {
-	if e := RequiredString("type", kind); e != nil {
+	if e := CheckRequiredString("type", kind); e != nil {
 		return e
 	}
 	switch {
@@ -265,10 +265,10 @@ func (r *Request) decodeFormat(kind, schema jsonx.Value) *InvalidMember {
 		r.StructuredOutput = true
 		return nil
 	case !kind.EqualText("json_schema"):
-		return WrongValue("type", "must be text, json_object or json_schema")
+		return WrongValueError("type", "must be text, json_object or json_schema")
 	case !IsGiven(schema):
-		return Missing("json_schema")
+		return MissingError("json_schema")
 	}
 	r.StructuredOutput, r.schema = true, true
-	return OptionalObject("json_schema", schema)
+	return CheckOptionalObject("json_schema", schema)
 }

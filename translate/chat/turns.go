@@ -67,14 +67,14 @@ func EffortWord(r *Request, format *EngineFormat) string {
 	return how.effortWord(&r.Reasoning)
 }
 
-type runMessage struct {
+type turnMessage struct {
 	role                   turnRole
 	message, name, content jsonx.Value // name is the name of the role, exactly as the client sent it
 }
 
 // partsRange returns the range of the parts in a content. If text is true, the content is a string,
 // and joinRun writes the part around it. If there is no content, end is 0.
-func (j *runMessage) partsRange() (start, end int, text bool) {
+func (j *turnMessage) partsRange() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:
 		return v.Start(), v.End(), true
@@ -86,8 +86,8 @@ func (j *runMessage) partsRange() (start, end int, text bool) {
 
 // joinTurns joins consecutive messages. It retains the bytes of the contents and replaces the bytes
 // between them. A message without content is removed.
-func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
-	var run []runMessage
+func joinTurns(p *requestPatch, messages jsonx.Value, developerAsSystem bool) {
+	var run []turnMessage
 	end := func() {
 		if len(run) > 1 {
 			joinRun(p, run, developerAsSystem)
@@ -102,7 +102,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 			end()
 		}
 		if role != turnUnjoinable {
-			run = append(run, runMessage{role, it.Value(), m[messageRole], m[messageContent]})
+			run = append(run, turnMessage{role, it.Value(), m[messageRole], m[messageContent]})
 		}
 	}
 	end()
@@ -110,7 +110,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 
 // joinRun joins a run into one message. If no message in the run has content, the result has an
 // empty content.
-func joinRun(p *patch, run []runMessage, developerAsSystem bool) {
+func joinRun(p *requestPatch, run []turnMessage, developerAsSystem bool) {
 	role := run[0].name.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
 		role = textSystem

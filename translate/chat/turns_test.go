@@ -230,7 +230,7 @@ func TestOtherForms(t *testing.T) {
 	}
 	const calls = `"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	const sent = `[{"role":"user","content":null},{"role":"assistant"},{"role":"assistant","content":null,` + calls + `},{"role":"assistant",` + calls + `}]`
-	for form, want := range map[NullForm]string{
+	for form, want := range map[NullContentForm]string{
 		NullAsSent:            sent,
 		NullEmptyWithoutCalls: `[{"role":"user","content":""},{"role":"assistant","content":""},{"role":"assistant","content":null,` + calls + `},{"role":"assistant",` + calls + `}]`,
 		NullEmpty:             `[{"role":"user","content":""},{"role":"assistant","content":""},{"role":"assistant","content":"",` + calls + `},{"role":"assistant",` + calls + `,"content":""}]`,

@@ -100,9 +100,9 @@ func isPrivateName(host []byte) bool {
 	})
 }
 
-// refusesHost returns what is wrong with the host of a URL that the engine would fetch, or "". what
+// hostRefusal returns what is wrong with the host of a URL that the engine would fetch, or "". what
 // names the content.
-func (r *ModelRules) refusesHost(host []byte, what string) string {
+func (r *ModelRules) hostRefusal(host []byte, what string) string {
 	switch {
 	case host == nil || hostAllowed(r.ImageHosts, host):
 		return ""

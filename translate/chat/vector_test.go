@@ -17,9 +17,9 @@ import (
 // rely on this. Without GODEBUG, arm64 must run the vector code.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
-	if off && hasVector {
+	if off && hasVectorBase64 {
 		t.Error("the vector code runs all the same")
-	} else if !off && !hasVector && runtime.GOARCH == "arm64" {
+	} else if !off && !hasVectorBase64 && runtime.GOARCH == "arm64" {
 		t.Error("the vector code does not run")
 	}
 }
@@ -27,11 +27,11 @@ func TestWithoutVectors(t *testing.T) {
 // TestVectorBase64 compares vectorBase64 with the standard library. It checks every byte at every
 // position in base64 blocks, at both ends of readable memory, and at every offset in a cache line.
 func TestVectorBase64(t *testing.T) {
-	if !hasVector {
+	if !hasVectorBase64 {
 		t.Skip("no vectors here")
 	}
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	memory := guardpage.Memory(t, 1)
+	memory := guardpage.GuardedMemory(t, 1)
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 64 {
 		blocks := 1 + n%4

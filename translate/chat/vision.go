@@ -75,9 +75,9 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 	m := Image{Message: i, Part: j}
 	switch {
 	case len(p.Images) == MaxImages:
-		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages)).MarkAboutImage()
+		return WrongValueError("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages)).MarkAboutImage()
 	case !IsGiven(v):
-		return Missing("image_url")
+		return MissingError("image_url")
 	case v.IsString():
 	case v.IsObject():
 		m.isObject = true
@@ -85,7 +85,7 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 		if e := ReadFields(v, imageNames, o[:]); e != nil {
 			return e.InObject("image_url")
 		}
-		if e := FirstInvalid(OptionalString("detail", o[1]), RequiredString("url", o[0])); e != nil {
+		if e := FirstInvalid(CheckOptionalString("detail", o[1]), CheckRequiredString("url", o[0])); e != nil {
 			return e.InObject("image_url")
 		}
 		if IsGiven(o[1]) {
@@ -96,7 +96,7 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 		}
 		v = o[0]
 	default:
-		return WrongType("image_url", "a URL in a string or an object with url", v)
+		return WrongTypeError("image_url", "a URL in a string or an object with url", v)
 	}
 	m.Bytes, m.start, m.end = textLength(v), v.Start(), v.End()
 	if e := m.readURL(textBytes(v)); e != nil {
@@ -112,7 +112,7 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 // Engines do not recognize detailOriginal, so the edge replaces it with high, the nearest word.
 const detailOriginal = "original"
 
-var detailHints = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
+var detailHints = HintWordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
 
 func detailFor(detail jsonx.Value) string {
 	word, _ := detailHints.NearestWord(detail)
@@ -139,7 +139,7 @@ func (m *Image) readURL(url []byte) *InvalidMember {
 	case hasFoldPrefix(url, "https://"):
 		var text string
 		if m.Host, text = urlHost(url[len("https://"):]); text != "" {
-			return WrongValue("", text)
+			return WrongValueError("", text)
 		}
 		return nil
 	case hasFoldPrefix(url, "data:"):
@@ -148,7 +148,7 @@ func (m *Image) readURL(url []byte) *InvalidMember {
 	return imageError(wantURL)
 }
 
-func imageError(text string) *InvalidMember { return WrongValue("", text).MarkAboutImage() }
+func imageError(text string) *InvalidMember { return WrongValueError("", text).MarkAboutImage() }
 
 type imageKind struct {
 	mediaType string
@@ -162,7 +162,7 @@ var imageKinds = [...]imageKind{
 	{"image/webp", "image/webp", webp.DecodeConfig},
 }
 
-func sniff(b []byte) *imageKind {
+func detectImageKind(b []byte) *imageKind {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
 		return &imageKinds[0]
@@ -196,11 +196,12 @@ func (m *Image) readData(s []byte) *InvalidMember {
 	}
 	data := s[comma+1:]
 	if !IsBase64(data) {
-		return WrongValue("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
+		return WrongValueError("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte
-	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff rejects an image that does not decode
-	kind := sniff(head[:n])
+	// Sniff rejects an image that does not decode.
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)])
+	kind := detectImageKind(head[:n])
 	if kind == nil {
 		return imageError("must hold a JPEG, PNG or WebP image; its content is none of these")
 	}
@@ -215,19 +216,19 @@ func (m *Image) readData(s []byte) *InvalidMember {
 
 func (p *Prompt) checkImages(rules *ModelRules) *InvalidMember {
 	if len(p.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
-		return Unsupported(p.Images[0].Param(), "cannot be used: the model does not take images").MarkAboutImage()
+		return UnsupportedError(p.Images[0].Param(), "cannot be used: the model does not take images").MarkAboutImage()
 	}
 	if m := p.unknownDetail(); m != nil && rules.Strict {
-		return Unsupported(strings.TrimSuffix(m.Param(), ".url")+".detail", "must be auto, low or high")
+		return UnsupportedError(strings.TrimSuffix(m.Param(), ".url")+".detail", "must be auto, low or high")
 	}
 	for i := range p.Images {
 		m := &p.Images[i]
 		if v := rules.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
-			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
+			return WrongValueError(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
 				strconv.Itoa(v.MaxPixels)+". Send a smaller image").MarkAboutImage()
 		}
-		if text := rules.refusesHost(m.Host, "images"); text != "" {
-			return WrongValue(m.Param(), text)
+		if text := rules.hostRefusal(m.Host, "images"); text != "" {
+			return WrongValueError(m.Param(), text)
 		}
 	}
 	return nil

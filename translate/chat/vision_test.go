@@ -161,18 +161,18 @@ func TestHostAllowed(t *testing.T) {
 	}
 }
 
-// TestPrivateNames checks that a host must be public unless the operator has allowed it.
-func TestPrivateNames(t *testing.T) {
+// TestPrivateHosts checks that a host must be public unless the operator has allowed it.
+func TestPrivateHosts(t *testing.T) {
 	for host, private := range map[string]bool{
 		"vault": true, "ip6-localhost": true, "ip6-loopback": true, "e1.": true, "metadata.google.internal": true,
 		"kubernetes.default.svc.cluster.local": true, "Printer.LOCAL.": true, "a.localhost": true, "nas.home.arpa": true,
 		"home.arpa": true, "example.com": false, "local.example.com": false, "xinternal.com": false, "a.arpa": false,
 		"vault.secrets.svc": true, "wiki.corp": true, "router.lan": true, "nas.home": true, "a.private": true, "a.intranet": true,
 	} {
-		if got := (&ModelRules{}).refusesHost([]byte(host), "images") != ""; got != private {
+		if got := (&ModelRules{}).hostRefusal([]byte(host), "images") != ""; got != private {
 			t.Errorf("%s is refused: %v, want %v", host, got, private)
 		}
-		if text := (&ModelRules{ImageHosts: []string{strings.TrimSuffix(host, ".")}}).refusesHost([]byte(host), "images"); text != "" {
+		if text := (&ModelRules{ImageHosts: []string{strings.TrimSuffix(host, ".")}}).hostRefusal([]byte(host), "images"); text != "" {
 			t.Errorf("%s is allowed, and %s", host, text)
 		}
 	}
@@ -182,9 +182,9 @@ func TestPrivateNames(t *testing.T) {
 // wide loop and after it.
 func TestIsBase64(t *testing.T) {
 	t.Run("as the processor can", testIsBase64)
-	if hasVector {
-		hasVector = false
-		defer func() { hasVector = true }()
+	if hasVectorBase64 {
+		hasVectorBase64 = false
+		defer func() { hasVectorBase64 = true }()
 		t.Run("without vectors", testIsBase64)
 	}
 }

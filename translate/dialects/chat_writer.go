@@ -14,18 +14,20 @@ type ChatWriter struct {
 // WriteString appends s unchanged.
 func (w *ChatWriter) WriteString(s string) { w.Out = append(w.Out, s...) }
 
-// Raw appends s and v.
-func (w *ChatWriter) Raw(s string, v jsonx.Value) { w.Out = append(append(w.Out, s...), v.Raw()...) }
+// WriteRaw appends s and v.
+func (w *ChatWriter) WriteRaw(s string, v jsonx.Value) {
+	w.Out = append(append(w.Out, s...), v.Raw()...)
+}
 
-// Member is like Raw, but appends nothing if v is absent.
-func (w *ChatWriter) Member(s string, v jsonx.Value) {
+// WriteMember is like Raw, but appends nothing if v is absent.
+func (w *ChatWriter) WriteMember(s string, v jsonx.Value) {
 	if chat.IsGiven(v) {
-		w.Raw(s, v)
+		w.WriteRaw(s, v)
 	}
 }
 
-// Quoted appends s and contents as a JSON string. contents must already be escaped.
-func (w *ChatWriter) Quoted(s string, contents []byte) {
+// WriteQuoted appends s and contents as a JSON string. contents must already be escaped.
+func (w *ChatWriter) WriteQuoted(s string, contents []byte) {
 	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
 }
 
@@ -35,13 +37,13 @@ func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex,
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.IsPassedOn(k) {
 			w.Out = append(append(w.Out, ",\""...), k.Name()...)
-			w.Raw(`":`, it.Value())
+			w.WriteRaw(`":`, it.Value())
 		}
 	}
 }
 
-// Comma appends a comma before every element of a list except the first.
-func (w *ChatWriter) Comma(n int) {
+// WriteComma appends a comma before every element of a list except the first.
+func (w *ChatWriter) WriteComma(n int) {
 	if n > 0 {
 		w.Out = append(w.Out, ',')
 	}
@@ -49,33 +51,33 @@ func (w *ChatWriter) Comma(n int) {
 
 // BeginMessage starts a message with the given role.
 func (w *ChatWriter) BeginMessage(role string) {
-	w.Comma(w.Messages)
+	w.WriteComma(w.Messages)
 	w.Messages++
 	w.WriteString(`{"role":"` + role + `"`)
 }
 
 // TextPart appends a text part to a message's content.
 func (w *ChatWriter) TextPart(contents []byte) {
-	w.Quoted(`{"type":"text","text":`, contents)
+	w.WriteQuoted(`{"type":"text","text":`, contents)
 	w.WriteString(`}`)
 }
 
-// Function appends a tool. If parameters is absent, Function writes noSchema instead.
-func (w *ChatWriter) Function(name, description, parameters, strict jsonx.Value, noSchema string) {
-	w.Raw(`{"type":"function","function":{"name":`, name)
-	w.Member(`,"description":`, description)
+// WriteFunction appends a tool. If parameters is absent, Function writes noSchema instead.
+func (w *ChatWriter) WriteFunction(name, description, parameters, strict jsonx.Value, noSchema string) {
+	w.WriteRaw(`{"type":"function","function":{"name":`, name)
+	w.WriteMember(`,"description":`, description)
 	if chat.IsGiven(parameters) {
-		w.Raw(`,"parameters":`, parameters)
+		w.WriteRaw(`,"parameters":`, parameters)
 	} else {
 		w.WriteString(noSchema)
 	}
-	w.Member(`,"strict":`, strict)
+	w.WriteMember(`,"strict":`, strict)
 	w.WriteString(`}}`)
 }
 
-// ChooseFunction appends a tool_choice that names one function.
-func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
-	w.Raw(`,"tool_choice":{"type":"function","function":{"name":`, name)
+// WriteToolChoice appends a tool_choice that names one function.
+func (w *ChatWriter) WriteToolChoice(name jsonx.Value) {
+	w.WriteRaw(`,"tool_choice":{"type":"function","function":{"name":`, name)
 	w.WriteString(`}}`)
 }
 

@@ -6,10 +6,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Dropped records the parts of a request that are lost in translation. Its names come from a fixed
+// DroppedParts records the parts of a request that are lost in translation. Its names come from a fixed
 // list, so logs and headers can show them without repeating client text. The zero value is the
 // empty set.
-type Dropped [2]uint64
+type DroppedParts [2]uint64
 
 // The prefix of a name says what kind of part was dropped.
 const (
@@ -50,55 +50,60 @@ var droppedNames = [...]string{
 	"member:budget_tokens", "member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
 	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
 
-	"member:summary", "member:thinking", "member:verbosity", // members with an unknown value: see chat.WordList
+	// Members with an unknown value: see chat.HintWordList.
+	"member:summary", "member:thinking", "member:verbosity",
 }
 
 var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too few bits
 
 // AddTool adds a tool type.
-func (d *Dropped) AddTool(kind jsonx.Value) {
+func (d *DroppedParts) AddTool(kind jsonx.Value) {
 	text := string(kind.AppendText(nil))
-	if !d.add(func(name string) bool {
+	if !d.addMatching(func(name string) bool {
 		word, ok := strings.CutPrefix(name, droppedTool)
 		return ok && strings.HasPrefix(text, word)
 	}) {
-		d.add(func(name string) bool { return name == "tool:other" })
+		d.addMatching(func(name string) bool { return name == "tool:other" })
 	}
 }
 
 // AddItem adds an item type. It returns false if the list does not contain the type.
-func (d *Dropped) AddItem(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
+func (d *DroppedParts) AddItem(kind jsonx.Value) bool { return d.addKind(droppedItem, kind) }
 
 // AddBlock adds a content block type. It returns false if the list does not contain the type.
-func (d *Dropped) AddBlock(kind jsonx.Value) bool { return d.kind(droppedBlock, kind) }
+func (d *DroppedParts) AddBlock(kind jsonx.Value) bool { return d.addKind(droppedBlock, kind) }
 
-func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
-	return d.add(func(name string) bool {
+func (d *DroppedParts) addKind(prefix string, kind jsonx.Value) bool {
+	return d.addMatching(func(name string) bool {
 		word, ok := strings.CutPrefix(name, prefix)
 		return ok && kind.EqualText(word)
 	})
 }
 
 // AddReasoning adds a reasoning item that cannot be opened.
-func (d *Dropped) AddReasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
+func (d *DroppedParts) AddReasoning() {
+	d.addMatching(func(name string) bool { return name == reasoningItem })
+}
 
 // AddThinking adds a thinking block that cannot be opened.
-func (d *Dropped) AddThinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
+func (d *DroppedParts) AddThinking() {
+	d.addMatching(func(name string) bool { return name == thinkingBlock })
+}
 
 // AddMember adds a member of the request.
-func (d *Dropped) AddMember(member string) {
-	if !d.add(func(name string) bool { return name == droppedMember+member }) {
+func (d *DroppedParts) AddMember(member string) {
+	if !d.addMatching(func(name string) bool { return name == droppedMember+member }) {
 		panic("BUG: a member that is dropped is not in the list")
 	}
 }
 
 // AddAll adds the names in other.
-func (d *Dropped) AddAll(other Dropped) {
+func (d *DroppedParts) AddAll(other DroppedParts) {
 	d[0] |= other[0]
 	d[1] |= other[1]
 }
 
-func (d *Dropped) add(is func(name string) bool) bool {
+func (d *DroppedParts) addMatching(is func(name string) bool) bool {
 	for i, name := range &droppedNames {
 		if is(name) {
 			d[i/64] |= 1 << (i % 64)
@@ -109,7 +114,7 @@ func (d *Dropped) add(is func(name string) bool) bool {
 }
 
 // Names returns the names in the set.
-func (d Dropped) Names() (names []string) {
+func (d DroppedParts) Names() (names []string) {
 	for i, name := range &droppedNames {
 		if d[i/64]&(1<<(i%64)) != 0 {
 			names = append(names, name)

@@ -38,8 +38,8 @@ type Options struct {
 	MayCompact, Compact bool
 }
 
-// Identity identifies an answer and the call to which it belongs.
-type Identity struct {
+// AnswerIdentity identifies an answer and the call to which it belongs.
+type AnswerIdentity struct {
 	Model   string       // public id
 	ID      string       // unique; the edge derives missing tool call ids from it
 	Created int64        // Unix seconds

@@ -9,14 +9,14 @@ import (
 // proxies and web frameworks in front of engines answer 404 for a path.
 func (e *Error) classifyAbsence(status int, aboutModel bool, message string) Absence {
 	text := strings.ToLower(strings.TrimSpace(message))
-	if len(text) > maxMessage {
-		text = text[:maxMessage]
+	if len(text) > maxMessageBytes {
+		text = text[:maxMessageBytes]
 	}
 	switch {
 	case status == 405:
 		return AbsentPath
 	case aboutModel, modelMissingCodes[strings.ToLower(e.Code)], modelMissingCodes[strings.ToLower(e.Type)],
-		containsAny(text, modelTexts), modelMissingPattern.MatchString(text):
+		containsAny(text, modelMissingPhrases), modelMissingPattern.MatchString(text):
 		return AbsentModel
 	case text == "", pathMissingPattern.MatchString(text):
 		return AbsentPath

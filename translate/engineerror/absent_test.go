@@ -11,18 +11,22 @@ func TestAbsent(t *testing.T) {
 		body        string
 		want        Absence
 	}{
-		{404, "", "{\"error\":{\"message\":\"The model `m` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}", AbsentModel}, // vLLM
+		// vLLM.
+		{404, "", "{\"error\":{\"message\":\"The model `m` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}", AbsentModel},
 		{404, "", `{"error":{"message":"?","param":"model","code":404}}`, AbsentModel},
 		{404, "", "{\"object\":\"error\",\"message\":\"The model `a/b-c.1` does not exist.\",\"type\":\"NotFoundError\",\"code\":404}", AbsentModel},
 		{404, "", "{\"error\":{\"message\":\"The model `/models/a` does not exist.\"}}", AbsentModel},
-		{404, "", `{"error":{"message":"model 'a:7b' not found","type":"not_found_error","param":null,"code":null}}`, AbsentModel}, // Ollama
+		// Ollama.
+		{404, "", `{"error":{"message":"model 'a:7b' not found","type":"not_found_error","param":null,"code":null}}`, AbsentModel},
 		{404, "", `{"error":"model \"a\" not found, try pulling it first"}`, AbsentModel},
-		{404, "", `{"detail":"Model 'a' is not installed locally. You can download it."}`, AbsentModel}, // Speaches
+		// Speaches.
+		{404, "", `{"detail":"Model 'a' is not installed locally. You can download it."}`, AbsentModel},
 		{404, "", `{"error":{"message":"No.","code":"model_not_found"}}`, AbsentModel},
 		{404, "", `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`, AbsentModel},
 		{404, "", `{"type":"error","error":{"type":"not_found_error","message":"model: a does not exist"}}`, AbsentModel},
 		{404, "", `{"error":"Model with name a does not exist."}`, AbsentModel},
-		{200, "", "{\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":404}}", AbsentModel}, // vLLM, within a stream
+		// vLLM, within a stream.
+		{200, "", "{\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":404}}", AbsentModel},
 
 		{404, "", ``, AbsentPath}, // TGI
 		{404, "text/html", `<html><body>model not found</body></html>`, AbsentPath},
@@ -48,7 +52,7 @@ func TestAbsent(t *testing.T) {
 		{400, "", `{"error":{"message":"model 'a' not found"}}`, AbsentNothing},
 		{500, "", ``, AbsentNothing},
 	} {
-		e := Parse(c.status, c.contentType, []byte(c.body))
+		e := ParseErrorBody(c.status, c.contentType, []byte(c.body))
 		if e.Absent != c.want {
 			t.Errorf("%d %s: absent %d, want %d", c.status, c.body, e.Absent, c.want)
 		}
@@ -58,12 +62,12 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestAbsentInOtherWords checks that the client does not see a 404's message if the message refers
+// TestAbsentHidesUnrelatedMessages checks that the client does not see a 404's message if the message refers
 // to no part of the request.
-func TestAbsentInOtherWords(t *testing.T) {
+func TestAbsentHidesUnrelatedMessages(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"error":"ask gpu7.rack.local"}`, `{"error":{"message":"No GPU","type":"oops"}}`, `moved to node-7`} {
-		if e := Parse(404, "", []byte(body)); e.Absent != AbsentNothing || e.ClientFault {
+		if e := ParseErrorBody(404, "", []byte(body)); e.Absent != AbsentNothing || e.ClientFault {
 			t.Errorf("%s: absent %d, client's fault %v, want nothing and no fault", body, e.Absent, e.ClientFault)
 		}
 	}

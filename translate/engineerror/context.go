@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-func isOverflowMessage(lower string) bool { return containsAny(lower, overflowTexts) }
+func isOverflowMessage(lower string) bool { return containsAny(lower, overflowPhrases) }
 
 // overflowSizes finds the sizes of the request and the context in a message. If the prompt alone
 // would fit, prompt and answer are separate sizes. Otherwise prompt is the size of the whole
 // request. All results are 0 unless the message says that the request exceeds the context.
 func overflowSizes(lower string) (prompt, answer, most int) {
-	most = firstSize(lower, contextSizePrefixes)
-	prompt, answer = firstSize(lower, inputSizePrefixes), firstSize(lower, answerSizePrefixes)
+	most = sizeAfterAnyMark(lower, contextSizePrefixes)
+	prompt, answer = sizeAfterAnyMark(lower, inputSizePrefixes), sizeAfterAnyMark(lower, answerSizePrefixes)
 	if prompt > 0 && prompt < most && prompt+answer > most {
 		return prompt, answer, most
 	}
@@ -25,9 +25,9 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// firstSize returns the number that follows a mark. It uses the first mark that precedes a number.
+// sizeAfterAnyMark returns the number that follows a mark. It uses the first mark that precedes a number.
 // If no mark does, it returns 0.
-func firstSize(s string, marks []string) int {
+func sizeAfterAnyMark(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {
 			return size

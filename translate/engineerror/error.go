@@ -45,7 +45,7 @@ type Error struct {
 	Absent Absence
 
 	// Subject is the part of the request that must change before the engine accepts the request.
-	Subject Subject
+	Subject RejectedSubject
 }
 
 // Error returns the status without any text from the engine, so it may be logged.
@@ -59,17 +59,17 @@ func (e *Error) Error() string {
 	return "engine error"
 }
 
-// AboutImages reports whether the message says that the model does not accept the images.
-func (e *Error) AboutImages() bool { return containsAny(strings.ToLower(e.Message), imageTexts) }
+// IsAboutImages reports whether the message says that the model does not accept the images.
+func (e *Error) IsAboutImages() bool { return containsAny(strings.ToLower(e.Message), imagePhrases) }
 
-// Subject names the part of a request that an engine rejects.
-type Subject uint8
+// RejectedSubject names the part of a request that an engine rejects.
+type RejectedSubject uint8
 
 // SubjectOther means that the edge knows no change that would make the request acceptable.
 const (
-	SubjectOther  Subject = iota
-	SubjectEffort         // the effort, which the engine or the model's template does not support
-	SubjectRoles          // consecutive turns with one role; the template requires alternating roles
+	SubjectOther  RejectedSubject = iota
+	SubjectEffort                 // the effort, which the engine or the model's template does not support
+	SubjectRoles                  // consecutive turns with one role; the template requires alternating roles
 )
 
 // Absence says what an engine's 404 or 405 reports as missing.

@@ -205,7 +205,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := Parse(test.status, test.ctype, []byte(test.body))
+			got := ParseErrorBody(test.status, test.ctype, []byte(test.body))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -226,8 +226,8 @@ func TestAboutImages(t *testing.T) {
 		"The current model does not support audio input.":                                                false,
 		"": false,
 	} {
-		if got := (&Error{Message: message}).AboutImages(); got != want {
-			t.Errorf("AboutImages of %q = %v, want %v", message, got, want)
+		if got := (&Error{Message: message}).IsAboutImages(); got != want {
+			t.Errorf("IsAboutImages of %q = %v, want %v", message, got, want)
 		}
 	}
 }
@@ -238,16 +238,16 @@ func TestIsBounded(t *testing.T) {
 		strings.Repeat("ä ", 4000),
 		`{"detail":[` + strings.Repeat(`{"loc":["`+strings.Repeat("x", 500)+`"],"msg":"`+strings.Repeat("y", 500)+`"},`, 100) + `{}]}`,
 	} {
-		e := Parse(400, "", []byte(body))
-		if len(e.Message) == 0 || len(e.Message) > maxMessage || !utf8.ValidString(e.Message) {
+		e := ParseErrorBody(400, "", []byte(body))
+		if len(e.Message) == 0 || len(e.Message) > maxMessageBytes || !utf8.ValidString(e.Message) {
 			t.Errorf("message of %d bytes, valid UTF-8 %v", len(e.Message), utf8.ValidString(e.Message))
 		}
 	}
 }
 
 func TestTextIsSafeToLog(t *testing.T) {
-	e := Parse(400, "", []byte(`{"error":{"message":"canary","type":"canary","code":"canary"}}`))
-	for _, err := range []error{&e, &translate.BadAnswer{Reason: "x", Cause: &e}} {
+	e := ParseErrorBody(400, "", []byte(`{"error":{"message":"canary","type":"canary","code":"canary"}}`))
+	for _, err := range []error{&e, &translate.BadAnswerError{Reason: "x", Cause: &e}} {
 		if strings.Contains(err.Error(), "canary") {
 			t.Errorf("%T quotes the engine: %v", err, err)
 		}
@@ -260,8 +260,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(0, "text/html", []byte(`<`))
 	f.Add(422, "", []byte("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 99999999999 /a/b/c http://x"))
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
-		e := Parse(status, contentType, body)
-		if len(e.Message) > maxMessage || !utf8.ValidString(e.Message) || strings.ContainsFunc(e.Message, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		e := ParseErrorBody(status, contentType, body)
+		if len(e.Message) > maxMessageBytes || !utf8.ValidString(e.Message) || strings.ContainsFunc(e.Message, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Errorf("message is not clean: %q", e.Message)
 		}
 		if e.Status != 0 && (e.Status < 400 || e.Status > 599) {
@@ -278,7 +278,7 @@ func FuzzParse(f *testing.F) {
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {
-		var s Shortener
+		var s StringShortener
 		var out []byte
 		for len(body) > 0 {
 			n := min(size, len(body))
@@ -296,7 +296,7 @@ func TestShortener(t *testing.T) {
 					t.Fatalf("shorten(%s) = %s, want it unchanged", short, got)
 				}
 				got := shorten(`{"input":{"`+long+`":["`+long+`"]},"message":"odd","type":"a"}`, size)
-				e := Parse(400, "application/json", []byte(got))
+				e := ParseErrorBody(400, "application/json", []byte(got))
 				if len(got) > 2*maxMessageString+100 || e.Message != "odd" || e.Type != "a" || !strings.HasPrefix(got, `{"input":{"`+long[:1000]) {
 					t.Fatalf("%q after %d: %d bytes, %+v", unit, lead, len(got), e)
 				}
@@ -305,9 +305,9 @@ func TestShortener(t *testing.T) {
 	}
 }
 
-// TestOverflowWords checks the phrases that engines and services use if a request does not fit. If
+// TestOverflowPhrases checks the phrases that engines and services use if a request does not fit. If
 // the error has the right code, agents compact their conversation. Otherwise they give up.
-func TestOverflowWords(t *testing.T) {
+func TestOverflowPhrases(t *testing.T) {
 	t.Parallel()
 	for message, sizes := range map[string][2]int{
 		"Range of input length should be [1, 202745]":                                                                        {},
@@ -331,7 +331,7 @@ func TestOverflowWords(t *testing.T) {
 	} {
 		for _, status := range []int{400, 500, 0} {
 			body, _ := json.Marshal(map[string]any{"error": map[string]string{"message": message}})
-			e := Parse(status, "application/json", body)
+			e := ParseErrorBody(status, "application/json", body)
 			if got := [2]int{e.ContextPrompt, e.ContextMax}; !e.ContextOverflow || !e.ClientFault || got != sizes {
 				t.Errorf("%d %s: overflow %t, client's fault %t, sizes %v", status, message, e.ContextOverflow, e.ClientFault, got)
 			}
@@ -339,7 +339,7 @@ func TestOverflowWords(t *testing.T) {
 	}
 	for _, message := range []string{"The message exceeds the maximum allowed length (280 characters)", "Rate limit exceeded", "context canceled"} {
 		body, _ := json.Marshal(map[string]any{"error": map[string]string{"message": message}})
-		if e := Parse(400, "application/json", body); e.ContextOverflow {
+		if e := ParseErrorBody(400, "application/json", body); e.ContextOverflow {
 			t.Errorf("%s is no overflow", message)
 		}
 	}

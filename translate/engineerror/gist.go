@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-var gistSeed = maphash.MakeSeed()
+var messageHashSeed = maphash.MakeSeed()
 
 // MessageHash returns a hash of the status and the engine's message. The hash ignores case, numbers
 // and quoted text, because they vary between requests. It is valid only in this process and is
 // never 0.
 func (e *Error) MessageHash(status int) uint64 {
 	var h maphash.Hash
-	h.SetSeed(gistSeed)
+	h.SetSeed(messageHashSeed)
 	_, _ = h.Write([]byte{byte(status >> 8), byte(status)})
 	_, _ = h.WriteString(normalizeMessage(e.Message))
 	return h.Sum64() | 1

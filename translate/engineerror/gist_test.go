@@ -2,8 +2,8 @@ package engineerror
 
 import "testing"
 
-// TestGist checks that two errors have the same MessageHash only if they have the same reason.
-func TestGist(t *testing.T) {
+// TestMessageHash checks that two errors have the same MessageHash only if they have the same reason.
+func TestMessageHash(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		same bool
@@ -28,7 +28,7 @@ func TestGist(t *testing.T) {
 	}
 }
 
-func FuzzGist(f *testing.F) {
+func FuzzMessageHash(f *testing.F) {
 	f.Add(`"a" 'b' 12 it's`)
 	f.Fuzz(func(t *testing.T, message string) {
 		if once := normalizeMessage(message); len(once) > 3*len(message) {

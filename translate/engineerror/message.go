@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-const maxMessage = 1 << 10
+const maxMessageBytes = 1 << 10
 
 // cleanMessage returns the part of an engine's message that clients may see.
 func cleanMessage(s string) string {
 	if strings.Contains(s, "Traceback (most recent call last)") {
 		return ""
 	}
-	if len(s) > 4*maxMessage {
-		s = s[:4*maxMessage]
+	if len(s) > 4*maxMessageBytes {
+		s = s[:4*maxMessageBytes]
 	}
 	var b strings.Builder
 	space := false
@@ -32,12 +32,12 @@ func cleanMessage(s string) string {
 		space = false
 		b.WriteRune(r)
 	}
-	return cutMessage(redact(b.String()))
+	return truncateMessage(redactMessage(b.String()))
 }
 
-func cutMessage(s string) string {
-	if len(s) > maxMessage {
-		s = s[:maxMessage]
+func truncateMessage(s string) string {
+	if len(s) > maxMessageBytes {
+		s = s[:maxMessageBytes]
 		for !utf8.ValidString(s) {
 			s = s[:len(s)-1]
 		}

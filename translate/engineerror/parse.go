@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Parse reads the body of a response whose status is not 200, or the data of an error event. For an
+// ParseErrorBody reads the body of a response whose status is not 200, or the data of an error event. For an
 // event, status is 0. It understands the errors of all known engines:
 //   - {"error":{…}}, and {"error":"…"} with or without error_type,
 //   - the same members at the top level,
@@ -19,7 +19,7 @@ import (
 //
 // If the body is truncated, Parse reads as much as possible. HTML and unreadable bodies yield no
 // message.
-func Parse(status int, contentType string, body []byte) Error {
+func ParseErrorBody(status int, contentType string, body []byte) Error {
 	var e Error
 	cut := len(body) >= MaxBody
 	body = bytes.TrimSpace(body)
@@ -28,14 +28,14 @@ func Parse(status int, contentType string, body []byte) Error {
 	case body[0] == '{' || body[0] == '[' || body[0] == '"':
 		var d jsonx.Doc
 		switch {
-		case len(body) <= translate.MaxAnswer && d.Parse(body, jsonx.Options{Record: maxDepth}) == nil:
-			e.read(d.Root(), 0)
+		case len(body) <= translate.MaxAnswerBytes && d.Parse(body, jsonx.Options{Record: maxDepth}) == nil:
+			e.readErrorValue(d.Root(), 0)
 		case cut && d.Parse(closeContainers(body), jsonx.Options{Record: maxDepth}) == nil:
-			e.read(d.Root(), 0)
+			e.readErrorValue(d.Root(), 0)
 		}
 	case body[0] == '<' || strings.Contains(contentType, "html"):
 	default:
-		e.Message = string(body[:min(len(body), 2*maxMessage)])
+		e.Message = string(body[:min(len(body), 2*maxMessageBytes)])
 	}
 	e.classify(status)
 	return e
@@ -44,7 +44,7 @@ func Parse(status int, contentType string, body []byte) Error {
 // ReadObject reads an error object from a stream event that was already parsed.
 func ReadObject(root jsonx.Value) Error {
 	var e Error
-	e.read(root, 0)
+	e.readErrorValue(root, 0)
 	e.classify(0)
 	return e
 }
@@ -73,7 +73,7 @@ func (e *Error) classify(status int) {
 	if status < 300 { // a success status does not describe the error; a redirect's status is kept
 		status = e.Status
 	}
-	if status == 0 && containsAny(lower, overloadTexts) {
+	if status == 0 && containsAny(lower, overloadPhrases) {
 		e.Status, status = 429, 429
 	}
 	switch status {
@@ -88,17 +88,17 @@ func (e *Error) classify(status int) {
 			e.ClientFault = requestObjectPattern.MatchString(lower)
 		}
 	case 0, 500, 501:
-		e.ClientFault = e.ClientFault || clientErrorTypes[e.Type] || containsAny(lower, clientTexts) ||
+		e.ClientFault = e.ClientFault || clientErrorTypes[e.Type] || containsAny(lower, clientFaultPhrases) ||
 			refusedByTemplate || e.Subject != SubjectOther
 	}
 }
 
 // classifySubject returns the subject of a message. The message must be in lower case.
-func classifySubject(lower string) Subject {
+func classifySubject(lower string) RejectedSubject {
 	switch {
-	case containsAny(lower, rolesTexts):
+	case containsAny(lower, rolesPhrases):
 		return SubjectRoles
-	case containsAny(lower, effortTexts):
+	case containsAny(lower, effortPhrases):
 		return SubjectEffort
 	}
 	return SubjectOther

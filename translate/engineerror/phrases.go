@@ -18,9 +18,9 @@ var clientErrorTypes = map[string]bool{
 	"exceed_context_size_error": true, // llama.cpp
 }
 
-// clientTexts lists phrases about invalid requests that engines report with status 500 or 501. All
+// clientFaultPhrases lists phrases about invalid requests that engines report with status 500 or 501. All
 // but the last four phrases come from llama.cpp's server, directly or through Ollama.
-var clientTexts = []string{
+var clientFaultPhrases = []string{
 	"failed to parse tools",
 	"failed to parse messages",
 	"failed to parse grammar",
@@ -38,23 +38,25 @@ var clientTexts = []string{
 // the server the error occurred.
 const templateErrorPrefix = "Jinja Exception: "
 
-var effortTexts = []string{
-	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: rejected by the request schema
-	"reasoning.effort",        // the same member in Responses
-	"output_config.effort",    // the same member in Messages
-	"reasoning effort",        // the template of Qwen 3.8: "Unexpected reasoning effort high. Supported types are …"
+var effortPhrases = []string{
+	"reasoning_effort",     // vLLM, SGLang, TensorRT-LLM: rejected by the request schema
+	"reasoning.effort",     // the same member in Responses
+	"output_config.effort", // the same member in Messages
+	// The template of Qwen 3.8: "Unexpected reasoning effort high. Supported types are …".
+	"reasoning effort",
 	"invalid reasoning value", // Ollama
 }
 
-var rolesTexts = []string{
-	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, in every engine
+var rolesPhrases = []string{
+	// The templates of Gemma, Mistral and Llama 2, in every engine.
+	"roles must alternate",
 	"unexpected role 'user' after role 'user'",          // mistral-common, in vLLM
 	"unexpected role 'assistant' after role 'assistant", // mistral-common, in vLLM
 }
 
-// imageTexts lists phrases which say that the model accepts no images, or fewer images than the
+// imagePhrases lists phrases which say that the model accepts no images, or fewer images than the
 // request contains.
-var imageTexts = []string{
+var imagePhrases = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
 	"data required for image input",  // Ollama
@@ -67,12 +69,12 @@ var imageTexts = []string{
 	"is one image too many",
 }
 
-// overloadTexts lists phrases for error events whose status is meaningless. TGI opens a stream
+// overloadPhrases lists phrases for error events whose status is meaningless. TGI opens a stream
 // before it looks for a slot, and every error in the stream has the status 422.
-var overloadTexts = []string{"model is overloaded"}
+var overloadPhrases = []string{"model is overloaded"}
 
-// overflowTexts lists phrases about a request that does not fit into the context.
-var overflowTexts = []string{
+// overflowPhrases lists phrases about a request that does not fit into the context.
+var overflowPhrases = []string{
 	"exceeds the available context size",       // llama.cpp
 	"maximum context length",                   // vLLM, SGLang, OpenAI
 	"the model's context length",               // vLLM, SGLang
@@ -162,9 +164,9 @@ var modelMissingCodes = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts lists phrases which say that a model does not exist and do not contain the model's
+// modelMissingPhrases lists phrases which say that a model does not exist and do not contain the model's
 // name.
-var modelTexts = []string{
+var modelMissingPhrases = []string{
 	"model not found",
 	"model does not exist",
 	"no such model",
@@ -185,7 +187,7 @@ var (
 )
 
 // least is the minimum number of characters after the prefix. At least one of them must be a digit.
-var keyPrefixes = []struct {
+var secretKeyPrefixes = []struct {
 	text  string
 	least int
 }{

@@ -10,8 +10,8 @@ import (
 
 const maxNestedMessages = 4
 
-// read prefers the innermost error object, because it is closest to the cause.
-func (e *Error) read(v jsonx.Value, depth int) {
+// readErrorValue prefers the innermost error object, because it is closest to the cause.
+func (e *Error) readErrorValue(v jsonx.Value, depth int) {
 	switch v.Kind() {
 	case jsonx.String:
 		e.readMessage(v, depth)
@@ -32,7 +32,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 		m := it.Value()
 		switch string(it.Key().Raw()) {
 		case "error", "detail", "errors":
-			if Truthy(m) {
+			if IsTruthy(m) {
 				inner = m
 			}
 		case "message", "msg":
@@ -56,8 +56,9 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			e.ContextMax = translate.CountOrZero(m)
 		}
 	}
-	if inner.Exists() && !(said && inner.IsString()) { // a string next to a message is the error's class (Kokoro)
-		e.read(inner, depth+1)
+	// A string next to a message is the error's class (Kokoro).
+	if inner.Exists() && !(said && inner.IsString()) {
+		e.readErrorValue(inner, depth+1)
 	}
 }
 
@@ -69,7 +70,7 @@ func (e *Error) readMessage(v jsonx.Value, depth int) {
 		var d jsonx.Doc
 		if d.Parse(trimmed, jsonx.Options{Record: maxDepth}) == nil {
 			if inner := d.Root(); inner.Get("error").Exists() || inner.Get("message").Exists() {
-				e.read(inner, depth+1)
+				e.readErrorValue(inner, depth+1)
 				return
 			}
 		}
@@ -80,11 +81,11 @@ func (e *Error) readMessage(v jsonx.Value, depth int) {
 // readFaultList reads FastAPI's faults, such as {"loc":["body","messages"],"msg":"Field required"}.
 func (e *Error) readFaultList(v jsonx.Value, depth int) {
 	var text []byte
-	for it := v.Iter(); it.Next() && len(text) < maxMessage; {
+	for it := v.Iter(); it.Next() && len(text) < maxMessageBytes; {
 		fault := it.Value()
 		if !fault.Get("msg").HasText() {
 			if depth < maxNestedMessages {
-				e.read(fault, depth+1)
+				e.readErrorValue(fault, depth+1)
 			}
 			continue
 		}
@@ -100,7 +101,7 @@ func (e *Error) readFaultList(v jsonx.Value, depth int) {
 			} else {
 				text = append(text, at.Value().Raw()...)
 			}
-			text = text[:min(len(text), 2*maxMessage)]
+			text = text[:min(len(text), 2*maxMessageBytes)]
 		}
 		text = append(text, ": "...)
 		text = fault.Get("msg").AppendText(text)
@@ -142,8 +143,8 @@ func (e *Error) readIdentifier(to *string, v jsonx.Value) {
 	*to = string(text)
 }
 
-// Truthy reports whether v is true in a JavaScript or Python condition.
-func Truthy(v jsonx.Value) bool {
+// IsTruthy reports whether v is true in a JavaScript or Python condition.
+func IsTruthy(v jsonx.Value) bool {
 	switch v.Kind() {
 	case jsonx.True, jsonx.Object, jsonx.Array:
 		return true

@@ -10,17 +10,17 @@ import (
 	"penstock/translate"
 )
 
-// redact replaces addresses, absolute paths and anything that looks like a key.
-func redact(s string) string {
+// redactMessage replaces addresses, absolute paths and anything that looks like a key.
+func redactMessage(s string) string {
 	var b strings.Builder
-	follows := noSecret // the kind of secret that the preceding word announces
+	follows := secretNone // the kind of secret that the preceding word announces
 	for len(s) > 0 {
 		n := strings.IndexFunc(s, isWordBreak)
 		if n < 0 {
 			n = len(s)
 		}
 		word := s[:n]
-		if name, value, ok := strings.Cut(word, ":"); ok && value != "" && announcedSecret(name) != noSecret {
+		if name, value, ok := strings.Cut(word, ":"); ok && value != "" && announcedSecret(name) != secretNone {
 			b.WriteString(name)
 			b.WriteByte(':')
 			word, follows = value, announcedSecret(name)
@@ -31,7 +31,7 @@ func redact(s string) string {
 		case follows.matches(word):
 			b.WriteString(redactedKey)
 			b.WriteString(word[len(strings.TrimRight(word, ".:")):])
-			follows = noSecret
+			follows = secretNone
 		default:
 			b.WriteString(redactWord(word))
 			follows = announcedSecret(strings.TrimSuffix(word, ":"))
@@ -49,15 +49,15 @@ func redact(s string) string {
 type secretKind uint8
 
 const (
-	noSecret    secretKind = iota
-	credentials            // after the name of an authorization header or of the scheme Bearer
-	basicScheme            // base64 may follow, or an ordinary word, as in "basic usage"
-	secret                 // after the name of a secret; ordinary text may also follow
+	secretNone        secretKind = iota
+	secretCredentials            // after the name of an authorization header or of the scheme Bearer
+	secretBasicScheme            // base64 may follow, or an ordinary word, as in "basic usage"
+	secretNamed                  // after the name of a secret; ordinary text may also follow
 )
 
 func announcedSecret(name string) secretKind {
 	if len(name) > 24 {
-		return noSecret
+		return secretNone
 	}
 	plain := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' {
@@ -67,14 +67,14 @@ func announcedSecret(name string) secretKind {
 	}, name)
 	switch plain {
 	case "bearer", "authorization", "proxyauthorization":
-		return credentials
+		return secretCredentials
 	case "basic":
-		return basicScheme
+		return secretBasicScheme
 	case "apikey", "xapikey", "apitoken", "authtoken", "accesstoken", "accesskey", "secretkey",
 		"clientsecret", "secret", "password":
-		return secret
+		return secretNamed
 	}
-	return noSecret
+	return secretNone
 }
 
 func (a secretKind) matches(word string) bool {
@@ -84,11 +84,11 @@ func (a secretKind) matches(word string) bool {
 	}
 	n = len(strings.TrimRight(word[:n], "."))
 	switch a {
-	case credentials:
+	case secretCredentials:
 		return n >= minTokenLen
-	case basicScheme, secret:
+	case secretBasicScheme, secretNamed:
 		return n >= minPlainKeyLen && (looksRandom(word[:n]) || n >= minUnbrokenLen && !strings.ContainsAny(word[:n], "-_."))
-	case noSecret:
+	case secretNone:
 	}
 	return false
 }
@@ -162,7 +162,7 @@ func redactKeys(w string) string {
 }
 
 func keyLengthAt(s string) int {
-	for _, p := range keyPrefixes {
+	for _, p := range secretKeyPrefixes {
 		if !strings.HasPrefix(s, p.text) {
 			continue
 		}

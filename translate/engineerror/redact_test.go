@@ -45,11 +45,11 @@ func TestBlotKeys(t *testing.T) {
 		"install hf_transfer or use hf_hub_download_cache":       "install hf_transfer or use hf_hub_download_cache",
 		"deploy models eyJ AKIA AIza":                            "deploy models eyJ AKIA AIza",
 	} {
-		if got := Parse(400, "", []byte(text)).Message; got != want {
+		if got := ParseErrorBody(400, "", []byte(text)).Message; got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
-	if e := Parse(400, "", []byte(`{"error":{"message":"x","type":"t","code":"`+key+`"}}`)); e.Code != "" {
+	if e := ParseErrorBody(400, "", []byte(`{"error":{"message":"x","type":"t","code":"`+key+`"}}`)); e.Code != "" {
 		t.Errorf("a key is a code: %q", e.Code)
 	}
 }
@@ -95,13 +95,13 @@ func TestRename(t *testing.T) {
 		{"", "nothing", "nothing"},
 	} {
 		e := Error{Message: c.text}
-		if e.Rename(c.served, "pub"); e.Message != c.want {
+		if e.RenameModel(c.served, "pub"); e.Message != c.want {
 			t.Errorf("%q in %q: %q, want %q", c.served, c.text, e.Message, c.want)
 		}
 	}
-	e := Error{Message: strings.Repeat("x-1 ", maxMessage/4)}
-	if e.Rename("x-1", strings.Repeat("\u00e4", 100)); len(e.Message) > maxMessage || !utf8.ValidString(e.Message) {
-		t.Errorf("got %d bytes, want at most %d of valid UTF-8", len(e.Message), maxMessage)
+	e := Error{Message: strings.Repeat("x-1 ", maxMessageBytes/4)}
+	if e.RenameModel("x-1", strings.Repeat("\u00e4", 100)); len(e.Message) > maxMessageBytes || !utf8.ValidString(e.Message) {
+		t.Errorf("got %d bytes, want at most %d of valid UTF-8", len(e.Message), maxMessageBytes)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRedactHosts(t *testing.T) {
 		"llama-3.3-70b and config.json":          "llama-3.3-70b and config.json",
 		"local .local a.locale torch.nn.modules": "local .local a.locale torch.nn.modules",
 	} {
-		if got := Parse(400, "", []byte(text)).Message; got != want {
+		if got := ParseErrorBody(400, "", []byte(text)).Message; got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}

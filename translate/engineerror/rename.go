@@ -2,10 +2,10 @@ package engineerror
 
 import "strings"
 
-// Rename replaces the engine's name for a model in the message with the public name. It replaces
+// RenameModel replaces the engine's name for a model in the message with the public name. It replaces
 // whole names only. If the name could be an ordinary word, Rename replaces it only in quotes. It
 // never replaces a name of one or two letters.
-func (e *Error) Rename(served, public string) {
+func (e *Error) RenameModel(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
 	}
@@ -29,7 +29,7 @@ func (e *Error) Rename(served, public string) {
 		}
 		s, before = rest, served[len(served)-1]
 	}
-	e.Message = cutMessage(b.String())
+	e.Message = truncateMessage(b.String())
 }
 
 // looksLikeName requires letters and other characters. A name with only one of the two kinds could

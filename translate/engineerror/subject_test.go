@@ -15,7 +15,7 @@ func TestSubject(t *testing.T) {
 		name       string
 		status     int
 		body, said string
-		want       Subject
+		want       RejectedSubject
 	}{
 		{"llama.cpp roles", 500, `{"error":{"code":500,"message":"\n------------\nWhile executing CallExpression at line 47, column 32 in source:\n...== 0) %}↵            {{- raise_exception('After the optional system message, con...\n                                           ^\nError: Jinja Exception: ` + later + `","type":"server_error"}}`, later, SubjectRoles},
 		{"llama.cpp roles at the parser", 400, `{"error":{"code":400,"message":"Unable to generate parser for this template. Automatic parser generation failed: \n------------\nWhile executing CallExpression at line 2, column 78 in source:\n....index0 % 2 == 0) -%}{{- raise_exception('Conversation roles must alternate user...\n                                           ^\nError: Jinja Exception: ` + roles + `","type":"invalid_request_error"}}`, roles, SubjectRoles},
@@ -32,7 +32,7 @@ func TestSubject(t *testing.T) {
 		{"a broken engine", 502, `{"error":{"message":"` + roles + `"}}`, roles, SubjectOther},
 		{"anything else", 400, `{"error":{"message":"top_p must be in (0, 1]","type":"BadRequestError","code":400}}`, "", SubjectOther},
 	} {
-		e := Parse(c.status, "application/json", []byte(c.body))
+		e := ParseErrorBody(c.status, "application/json", []byte(c.body))
 		if e.Subject != c.want || e.ClientFault != (c.status != 502) {
 			t.Errorf("%s: got %+v, want the subject %v and a client's fault %v", c.name, e, c.want, c.status != 502)
 		}

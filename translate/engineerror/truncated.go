@@ -6,9 +6,9 @@ import "bytes"
 // nested errors.
 const maxMessageString = 16 << 10
 
-// Shortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, the
+// StringShortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, the
 // Shortener retains only the start. The zero value is ready for one body.
-type Shortener struct {
+type StringShortener struct {
 	text    bool
 	skip    bool
 	size    int  // bytes of the string so far
@@ -17,7 +17,7 @@ type Shortener struct {
 }
 
 // Append appends the retained part of the next piece.
-func (s *Shortener) Append(dst, p []byte) []byte {
+func (s *StringShortener) Append(dst, p []byte) []byte {
 	for _, b := range p {
 		within := s.escaped || s.digits > 0 || b&0xc0 == 0x80 // inside an escape or a character
 		switch {
@@ -48,8 +48,9 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 // if its name or value is incomplete.
 func closeContainers(body []byte) []byte {
 	var (
-		open    []byte // closing brackets of the containers, the outermost first
-		whole   int    // all elements and members before this offset are complete, or closeContainers can complete them
+		open []byte // closing brackets of the containers, the outermost first
+		// All elements and members before this offset are complete, or closeContainers can complete them.
+		whole   int
 		depth   int
 		text    bool
 		begin   int
@@ -80,7 +81,7 @@ func closeContainers(body []byte) []byte {
 		}
 	}
 	out := bytes.Clone(body[:whole])
-	if text && isValue(body[:begin]) {
+	if text && isMemberValue(body[:begin]) {
 		out = append(bytes.ToValidUTF8(trimPartialEscape(body), nil), '"')
 		depth = len(open)
 	}
@@ -90,8 +91,8 @@ func closeContainers(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether the string after before is a member's value rather than its name.
-func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
+// isMemberValue reports whether the string after before is a member's value rather than its name.
+func isMemberValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
 func trimPartialEscape(s []byte) []byte {
 	for i := len(s) - 1; i >= 0 && i > len(s)-7; i-- {

@@ -21,11 +21,11 @@ type Answer struct {
 	edits      jsonx.Edits
 }
 
-// Reasons for a *translate.BadAnswer in this package.
+// Reasons for a *translate.BadAnswerError in this package.
 const (
-	engineError = "an error in place of an answer"
-	notFinished = "a choice whose finish_reason is null"
-	noChoices   = "no choices"
+	reasonEngineError = "an error in place of an answer"
+	reasonNotFinished = "a choice whose finish_reason is null"
+	reasonNoChoices   = "no choices"
 )
 
 // Answers and events are indexed to these depths. A transcript's deltas are one level deeper.
@@ -37,36 +37,36 @@ const (
 
 // Parse reads the body of a response with status 200, and rewrites embeddings to the format in
 // Vectors. If the body is not a JSON object, or is an aborted completion, the error is a
-// *translate.BadAnswer. If the engine sent an error, the BadAnswer's cause is the
+// *translate.BadAnswerError. If the engine sent an error, the BadAnswerError's cause is the
 // *engineerror.Error.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
-	if len(body) > translate.MaxAnswer {
-		return &translate.BadAnswer{Reason: translate.TooLarge}
+	if len(body) > translate.MaxAnswerBytes {
+		return &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 	}
 	if err := a.doc.Parse(body, jsonx.Options{Record: recordAnswer}); err != nil {
-		return &translate.BadAnswer{Reason: translate.BadJSON}
+		return &translate.BadAnswerError{Reason: translate.ReasonBadJSON}
 	}
 	root := a.doc.Root()
 	if !root.IsObject() {
-		return &translate.BadAnswer{Reason: translate.NotObject}
+		return &translate.BadAnswerError{Reason: translate.ReasonNotObject}
 	}
 	var out [5]jsonx.Value
 	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
-		return &translate.BadAnswer{Reason: translate.DuplicateMember}
+		return &translate.BadAnswerError{Reason: translate.ReasonDuplicateMember}
 	}
 	if chat.IsGiven(out[2]) || out[3].EqualText("error") {
-		e := engineerror.Parse(200, "application/json", body)
-		return &translate.BadAnswer{Reason: engineError, Cause: &e}
+		e := engineerror.ParseErrorBody(200, "application/json", body)
+		return &translate.BadAnswerError{Reason: reasonEngineError, Cause: &e}
 	}
 	a.edits.Reset()
 	for it := choicesIter(root); it.Next(); {
 		finish := it.Value().Get("finish_reason")
 		if finish.IsNull() {
-			return &translate.BadAnswer{Reason: notFinished}
+			return &translate.BadAnswerError{Reason: reasonNotFinished}
 		}
 		if replaceFinish(&a.edits, finish) {
-			return &translate.BadAnswer{Reason: engineError, Cause: answer.AbortedError()}
+			return &translate.BadAnswerError{Reason: reasonEngineError, Cause: answer.AbortedError()}
 		}
 	}
 	a.model, a.usageValue, a.created = out[0], out[1], out[4]
@@ -81,7 +81,7 @@ func (a *Answer) Parse(body []byte) error {
 func (a *Answer) rewriteVectors(root jsonx.Value) error {
 	var v vectorRewriter
 	for members := root.Iter(); members.Next(); {
-		if !members.Key().Is("data") || !members.Value().IsArray() {
+		if !members.Key().Equals("data") || !members.Value().IsArray() {
 			continue
 		}
 		for elements := members.Value().Iter(); elements.Next(); {
@@ -90,7 +90,7 @@ func (a *Answer) rewriteVectors(root jsonx.Value) error {
 			}
 			for it := elements.Value().Iter(); it.Next(); {
 				raw := it.Value().Raw()
-				if it.Key().Is("embedding") && v.begin(a.Vectors, raw[0]) {
+				if it.Key().Equals("embedding") && v.begin(a.Vectors, raw[0]) {
 					a.edits.Set(it.Value(), v.end(v.append(make([]byte, 0, len(raw)), raw)))
 				}
 			}
@@ -99,18 +99,18 @@ func (a *Answer) rewriteVectors(root jsonx.Value) error {
 	return v.err()
 }
 
-// NeedChoices returns a *translate.BadAnswer for a completion without choices.
-func (a *Answer) NeedChoices() error {
+// CheckChoices returns a *translate.BadAnswerError for a completion without choices.
+func (a *Answer) CheckChoices() error {
 	if it := choicesIter(a.doc.Root()); !it.Next() {
-		return &translate.BadAnswer{Reason: noChoices}
+		return &translate.BadAnswerError{Reason: reasonNoChoices}
 	}
 	return nil
 }
 
-// NeedText returns a *translate.BadAnswer for a transcript whose text is missing.
-func (a *Answer) NeedText() error {
+// CheckText returns a *translate.BadAnswerError for a transcript whose text is missing.
+func (a *Answer) CheckText() error {
 	if !a.doc.Root().Get("text").IsString() {
-		return &translate.BadAnswer{Reason: noText}
+		return &translate.BadAnswerError{Reason: reasonNoText}
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 // replaceFinish replaces a finish_reason that OpenAI does not define, because typed clients would
 // reject it. failed is true if the engine aborted the choice.
 func replaceFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
-	word, failed := answer.LegacyFinish(finish)
+	word, failed := answer.ReplaceLegacyFinish(finish)
 	if word != nil {
 		edits.Set(finish, word)
 	}
@@ -146,7 +146,7 @@ func replaceFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 
 func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	answer.BoundIn(edits, usage)
-	if b := answer.BoundTime(created); b != nil {
+	if b := answer.BoundCreated(created); b != nil {
 		edits.Set(created, b)
 	}
 }
@@ -159,8 +159,8 @@ func choicesIter(root jsonx.Value) jsonx.Iter {
 }
 
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
-	answer.HidePrivate(edits, root)
+	answer.RemovePrivateMembers(edits, root)
 	for it := choicesIter(root); it.Next(); {
-		answer.HidePrivate(edits, it.Value())
+		answer.RemovePrivateMembers(edits, it.Value())
 	}
 }

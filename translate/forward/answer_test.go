@@ -19,15 +19,15 @@ import (
 // the client's answer or stream, and the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
 		t.Parallel()
 		switch up := ar.Files[0]; up.Name {
 		case "upstream-response":
-			ar.Set("response", []byte(relayWhole(string(up.Data))))
+			ar.SetSection("response", []byte(relayWhole(string(up.Data))))
 		case "upstream-stream":
 			choices := 0
 			_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
-			ar.Set("response", []byte(relayStream(t, string(up.Data), choices, strings.TrimSpace(string(ar.Comment)))))
+			ar.SetSection("response", []byte(relayStream(t, string(up.Data), choices, strings.TrimSpace(string(ar.Comment)))))
 		default:
 			t.Fatalf("section %s", up.Name)
 		}
@@ -59,9 +59,9 @@ func relayStream(t *testing.T, text string, choices int, how string) string {
 		}
 		var out []byte
 		var err error
-		for err == nil && !s.Done() {
+		for err == nil && !s.IsDone() {
 			var ev sse.Event
-			if ev, err = src.Next(); err == nil {
+			if ev, err = src.NextEvent(); err == nil {
 				out, err = s.Append(out, ev)
 			}
 		}
@@ -72,14 +72,14 @@ func relayStream(t *testing.T, text string, choices int, how string) string {
 			}
 			if out, err = s.Finish(out); err == nil {
 				again, _ := s.Finish(nil)
-				if again = s.Fail(again, apierr.Internal(nil)); len(again) > 0 {
+				if again = s.AppendFailure(again, apierr.InternalError(nil)); len(again) > 0 {
 					t.Errorf("behind the end: %s", again)
 				}
 			}
 		}
 		if err != nil {
 			end = fmt.Sprintf("error: %v\n", err)
-			out = s.Fail(out, apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed."))
+			out = s.AppendFailure(out, apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed."))
 		}
 		got := string(out) + end + usageLine(s.Usage())
 		if i > 0 && got != first {
@@ -94,17 +94,17 @@ func TestStreamSignsOfLife(t *testing.T) {
 	t.Parallel()
 	var s Stream
 	s.Reset("public", 1)
-	if got := string(s.Keepalive(nil)); got != ": keep-alive\n\n" {
+	if got := string(s.AppendKeepalive(nil)); got != ": keep-alive\n\n" {
 		t.Errorf("Keepalive = %q, want a comment", got)
 	}
-	if out := s.Fail(s.Fail(nil, apierr.Internal(nil)), apierr.Internal(nil)); strings.Count(string(out), "data: ") != 1 {
+	if out := s.AppendFailure(s.AppendFailure(nil, apierr.InternalError(nil)), apierr.InternalError(nil)); strings.Count(string(out), "data: ") != 1 {
 		t.Errorf("failed twice: %s", out)
 	}
 }
 
-// TestStreamWhole checks when a stream counts as finished, which means that it may end successfully
+// TestStreamIsFinished checks when a stream counts as finished, which means that it may end successfully
 // without more events.
-func TestStreamWhole(t *testing.T) {
+func TestStreamIsFinished(t *testing.T) {
 	t.Parallel()
 	every := func(member string) string { // repeats member for the maximum number of choices
 		return `{"choices":[{` + member + `}` + strings.Repeat(`,{`+member+`}`, maxChoices-1) + `]}`
@@ -114,7 +114,8 @@ func TestStreamWhole(t *testing.T) {
 		events  []string
 		want    bool
 	}{
-		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // one part of a long recording has ended
+		// One part of a long recording has ended.
+		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false},
 		{0, []string{`{"type":"transcript.text.done"}`}, true},
 		{1, nil, false},
 		{1, []string{`[DONE]`}, false},
@@ -122,7 +123,8 @@ func TestStreamWhole(t *testing.T) {
 		{2, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`, `[DONE]`}, true},
 		{maxChoices, []string{every(`"text":"x"`)}, false},
 		{maxChoices, []string{every(`"text":"x"`), every(`"finish_reason":"stop"`)}, true},
-		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true}, // an excess choice is ignored
+		// An excess choice is ignored.
+		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true},
 	} {
 		var s Stream
 		s.Reset("public", c.choices)
@@ -131,8 +133,8 @@ func TestStreamWhole(t *testing.T) {
 				t.Errorf("Append of %.60s = %v, want success", data, err)
 			}
 		}
-		if s.Finished() != c.want {
-			t.Errorf("%d choices, %.60s: whole %v", c.choices, c.events, s.Finished())
+		if s.IsFinished() != c.want {
+			t.Errorf("%d choices, %.60s: whole %v", c.choices, c.events, s.IsFinished())
 		}
 	}
 }
@@ -207,9 +209,9 @@ func errorCode(err error) string {
 	return ""
 }
 
-// TestStreamAppendWhole checks that a whole transcript from an engine becomes the stream that the
+// TestStreamAppendTranscript checks that a whole transcript from an engine becomes the stream that the
 // client requested.
-func TestStreamAppendWhole(t *testing.T) {
+func TestStreamAppendTranscript(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body, want, bad string }{
 		{"bare", `{"text":"one","kv_transfer_params":{"remote_host":"10.0.0.1"}}`, `data: {"type":"transcript.text.delta","delta":"one"}
@@ -234,7 +236,7 @@ data: {"type":"transcript.text.done","text":"1\n00:00 --> 00:01\none\n"}
 	} {
 		var s Stream
 		s.Reset("public", 0)
-		out, err := s.AppendWhole(nil, []byte(c.body), c.name != "text")
+		out, err := s.AppendTranscript(nil, []byte(c.body), c.name != "text")
 		if err == nil {
 			out, err = s.Finish(out)
 		}

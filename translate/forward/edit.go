@@ -57,7 +57,7 @@ func (e *ImageEdit) EndFile(int64) error { return nil }
 func (e *ImageEdit) Finish() ([]Field, error) {
 	switch {
 	case e.model == nil:
-		return nil, chat.Missing("model").Err()
+		return nil, chat.MissingError("model").Err()
 	case e.fileCount == 0:
 		return nil, apierr.Invalid("image", apierr.CodeMissingParameter, "image is required: send it as a file.")
 	}
@@ -75,5 +75,5 @@ func checkNoStream(value []byte) error {
 	case "", "false", "False", "0":
 		return nil
 	}
-	return chat.Unsupported("stream", "must be false or absent: this endpoint has no streams").Err()
+	return chat.UnsupportedError("stream", "must be false or absent: this endpoint has no streams").Err()
 }

@@ -9,9 +9,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestFinishWords checks that whole, streamed and relayed completions have only finish reasons that
+// TestFinishReasons checks that whole, streamed and relayed completions have only finish reasons that
 // OpenAI defines. An aborted choice must be reported as a failure.
-func TestFinishWords(t *testing.T) {
+func TestFinishReasons(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
 		`"stop"`: `"stop"`, `"length"`: `"length"`, `"content_filter"`: `"content_filter"`,
@@ -38,7 +38,7 @@ func TestFinishWords(t *testing.T) {
 		var s Stream
 		s.Reset("m", 1)
 		out, err := s.Append(nil, sse.Event{Data: []byte(body(word))})
-		if want == "" && (!errors.As(err, &e) || len(out) > 0) || want != "" && (err != nil || string(out) != "data: "+body(want)+"\n\n" || !s.Finished()) {
+		if want == "" && (!errors.As(err, &e) || len(out) > 0) || want != "" && (err != nil || string(out) != "data: "+body(want)+"\n\n" || !s.IsFinished()) {
 			t.Errorf("%s, streamed: got %s, %v, want %q", word, out, err, want)
 		}
 		var r Relay
@@ -49,7 +49,7 @@ func TestFinishWords(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var bad *translate.BadAnswer
+		var bad *translate.BadAnswerError
 		if err = r.CheckComplete(); want == "" && !errors.As(err, &bad) || want != "" && (err != nil || string(out) != body(want)) {
 			t.Errorf("%s, in pieces: %s, %v", word, out, err)
 		}
@@ -58,7 +58,7 @@ func TestFinishWords(t *testing.T) {
 	s.Reset("m", 1)
 	for _, open := range []string{`null`, `""`} {
 		data := `{"model":"m","choices":[{"text":"a","index":0,"finish_reason":` + open + `}]}`
-		if out, err := s.Append(nil, sse.Event{Data: []byte(data)}); err != nil || string(out) != "data: "+data+"\n\n" || s.Finished() {
+		if out, err := s.Append(nil, sse.Event{Data: []byte(data)}); err != nil || string(out) != "data: "+data+"\n\n" || s.IsFinished() {
 			t.Errorf("%s: got %s, %v, want the event unchanged and no end", open, out, err)
 		}
 	}

@@ -24,9 +24,9 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	case chat.IsGiven(m[4]): // llama.cpp's format; the answer then has a different format
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
-		return chat.Missing("input").Err()
+		return chat.MissingError("input").Err()
 	}
-	if e := chat.OptionalString("user", m[3]); e != nil {
+	if e := chat.CheckOptionalString("user", m[3]); e != nil {
 		return e.Err()
 	}
 	if chat.IsGiven(m[0]) && !m[0].IsObject() { // an object is a chat
@@ -59,7 +59,7 @@ func (r *Request) DecodePooling(body []byte) error {
 
 func checkEncoding(v jsonx.Value) error {
 	if chat.IsGiven(v) && !v.EqualText("float") && !v.EqualText("base64") {
-		return chat.WrongValue("encoding_format", "must be float or base64").Err()
+		return chat.WrongValueError("encoding_format", "must be float or base64").Err()
 	}
 	return nil
 }
@@ -87,11 +87,11 @@ func (r *Request) DecodeRerank(body []byte) error {
 	}
 	switch {
 	case chat.IsGiven(m[0]):
-		return chat.Unsupported("texts", "is not read here: send documents").Err()
+		return chat.UnsupportedError("texts", "is not read here: send documents").Err()
 	case !chat.IsGiven(m[4]):
-		return chat.Missing("query").Err()
+		return chat.MissingError("query").Err()
 	case !chat.IsGiven(m[1]):
-		return chat.Missing("documents").Err()
+		return chat.MissingError("documents").Err()
 	}
 	r.rerankMembers.documents, r.rerankMembers.returnDocuments = m[1], m[3]
 	if m[1].IsArray() {
@@ -112,11 +112,11 @@ func checkTexts(name string, v jsonx.Value) error {
 	case v.IsString():
 		return nil
 	case !v.IsArray():
-		return chat.InvalidType(name, "must be a string or an array").Err()
+		return chat.InvalidTypeError(name, "must be a string or an array").Err()
 	}
 	first := v.Index(0)
 	if !first.Exists() {
-		return chat.WrongValue(name, "must not be empty").Err()
+		return chat.WrongValueError(name, "must not be empty").Err()
 	}
 	want := first.Kind()
 	if want == jsonx.Object {
@@ -128,7 +128,7 @@ func checkTexts(name string, v jsonx.Value) error {
 			kind = jsonx.String
 		}
 		if kind != want || kind != jsonx.String && kind != jsonx.Number && kind != jsonx.Array {
-			return chat.InvalidType(name, "must be a string, or an array whose elements are of one kind: "+
+			return chat.InvalidTypeError(name, "must be a string, or an array whose elements are of one kind: "+
 				"strings, tokens, or arrays of tokens").Err()
 		}
 	}
@@ -139,7 +139,7 @@ func checkTexts(name string, v jsonx.Value) error {
 // engine's work, as n does.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
 	if !chat.IsGiven(prompt) {
-		return 0, chat.Missing("prompt").Err()
+		return 0, chat.MissingError("prompt").Err()
 	}
 	if err := checkTexts("prompt", prompt); err != nil {
 		return 0, err

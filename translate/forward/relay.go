@@ -19,9 +19,9 @@ import (
 type Relay struct {
 	model []byte // the public id in quotes
 
-	grammar grammar
+	grammar jsonGrammar
 	isKey   bool
-	sink    sink
+	sink    outputSink
 
 	// The following fields refer to the object whose members are being read.
 	member     memberKind
@@ -40,15 +40,15 @@ type Relay struct {
 	doc      jsonx.Doc
 }
 
-type sink uint8
+type outputSink uint8
 
 const (
-	toClient  sink = iota
-	toHeld         // held back until the member's name is known
-	dropped        // replaced or omitted
-	toCapture      // to the client, and copied to value
-	toValue        // to value; sent to the client when the value ends
-	toVector       // to the client in the format that vector writes
+	sinkClient  outputSink = iota
+	sinkHeld               // held back until the member's name is known
+	sinkDropped            // replaced or omitted
+	sinkCapture            // to the client, and copied to value
+	sinkValue              // to value; sent to the client when the value ends
+	sinkVector             // to the client in the format that vector writes
 )
 
 type memberKind uint8
@@ -96,24 +96,24 @@ func (r *Relay) Usage() translate.Usage { return r.usage }
 // CheckComplete returns an error if the answer is incomplete.
 func (r *Relay) CheckComplete() error {
 	switch {
-	case r.grammar.state != atEnd:
+	case r.grammar.state != grammarAtEnd:
 		return errBadJSON
 	case r.hasError:
-		return &translate.BadAnswer{Reason: engineError, Cause: answer.AbortedError()}
+		return &translate.BadAnswerError{Reason: reasonEngineError, Cause: answer.AbortedError()}
 	}
 	return nil
 }
 
-var errBadJSON = &translate.BadAnswer{Reason: translate.BadJSON}
+var errBadJSON = &translate.BadAnswerError{Reason: translate.ReasonBadJSON}
 
 // Append appends the next piece with the changes for the client. The error is a
-// *translate.BadAnswer. After an error, r must not be used.
+// *translate.BadAnswerError. After an error, r must not be used.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	from := 0 // the bytes before this offset have been written to their sink
 	for i := 0; i < len(p); i++ {
 		c := p[i]
 		switch r.grammar.state { //nolint:exhaustive // the others are structure's
-		case inString:
+		case grammarInString:
 			if c >= ' ' && c < 0x80 && c != '"' && c != '\\' {
 				i = jsonx.SkipText(p, i+1) - 1
 				continue
@@ -124,18 +124,18 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 					return dst, errBadJSON
 				}
 			case r.isKey:
-				if r.sink == toHeld {
+				if r.sink == sinkHeld {
 					from = r.holdBytes(p, from, i+1)
 				}
-				r.grammar.state = wantColon
+				r.grammar.state = grammarWantColon
 			default:
 				dst, from = r.endValue(dst, p, from, i+1)
 				if r.member == memberObject && r.grammar.depth == 1 && string(r.value) == `"error"` {
-					return dst, &translate.BadAnswer{Reason: engineError}
+					return dst, &translate.BadAnswerError{Reason: reasonEngineError}
 				}
 			}
 			continue
-		case inEscape, inHex, inWide, inWord, afterMinus, afterPoint, afterE, afterSign:
+		case grammarInEscape, grammarInHex, grammarInMultibyte, grammarInLiteral, grammarAfterMinus, grammarAfterPoint, grammarAfterE, grammarAfterSign:
 			ended, ok := r.grammar.continueToken(c)
 			if !ok {
 				return dst, errBadJSON
@@ -144,7 +144,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 				dst, from = r.endValue(dst, p, from, i+1)
 			}
 			continue
-		case afterZero, inDigits, inFraction, inExponent:
+		case grammarAfterZero, grammarInDigits, grammarInFraction, grammarInExponent:
 			if r.grammar.continueNumber(c) {
 				for r.grammar.mayContinueDigits() && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
 					i++
@@ -169,45 +169,45 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 
 func (r *Relay) handleStructure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
-	case wantRoot:
+	case grammarWantRoot:
 		if c != '{' {
-			return dst, from, &translate.BadAnswer{Reason: translate.NotObject}
+			return dst, from, &translate.BadAnswerError{Reason: translate.ReasonNotObject}
 		}
 		return r.openContainer(dst, p, from, i)
-	case wantFirstName, wantName:
+	case grammarWantFirstName, grammarWantName:
 		switch {
 		case c == '"':
-			r.grammar.state, r.isKey = inString, true
-			if r.sink == toHeld {
+			r.grammar.state, r.isKey = grammarInString, true
+			if r.sink == sinkHeld {
 				from = r.holdBytes(p, from, i)
 				r.nameOffset = len(r.heldBytes)
 			}
 			return dst, from, nil
-		case c == '}' && r.grammar.state == wantFirstName:
+		case c == '}' && r.grammar.state == grammarWantFirstName:
 			dst, from = r.sendAtObjectEnd(dst, p, from, i)
 			return r.closeContainer(dst, p, from, i)
 		}
-	case wantColon:
+	case grammarWantColon:
 		if c == ':' {
-			r.grammar.state = wantValue
+			r.grammar.state = grammarWantValue
 			return dst, from, nil
 		}
-	case wantFirstValue, wantValue:
-		if c == ']' && r.grammar.state == wantFirstValue {
+	case grammarWantFirstValue, grammarWantValue:
+		if c == ']' && r.grammar.state == grammarWantFirstValue {
 			return r.closeContainer(dst, p, from, i)
 		}
 		return r.beginValue(dst, p, from, i)
-	case wantMore:
+	case grammarWantMore:
 		switch object := r.grammar.inObject(); {
 		case c == ',' && object:
-			r.grammar.state = wantName
+			r.grammar.state = grammarWantName
 			if r.readsMembers() {
 				dst, from = r.writeToSink(dst, p[from:i]), i
 				r.beginMember()
 			}
 			return dst, from, nil
 		case c == ',':
-			r.grammar.state = wantValue
+			r.grammar.state = grammarWantValue
 			return dst, from, nil
 		case c == '}' && object, c == ']' && !object:
 			return r.closeContainer(dst, p, from, i)
@@ -222,12 +222,12 @@ func (r *Relay) readsMembers() bool {
 
 // beginMember starts a member. Append holds back the bytes of its name.
 func (r *Relay) beginMember() {
-	r.sink, r.member, r.heldBytes = toHeld, memberOther, r.heldBytes[:0]
+	r.sink, r.member, r.heldBytes = sinkHeld, memberOther, r.heldBytes[:0]
 }
 
 func (r *Relay) openContainer(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.depth == jsonx.DefaultMaxDepth {
-		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
+		return dst, from, &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 	}
 	object := p[i] == '{'
 	if r.grammar.depth == 1 && (r.member == memberChoices || r.member == memberData) && !object {
@@ -235,21 +235,21 @@ func (r *Relay) openContainer(dst, p []byte, from, i int) ([]byte, int, error) {
 	}
 	if r.grammar.openContainer(object); object && r.readsMembers() {
 		dst, from = r.writeToSink(dst, p[from:i+1]), i+1
-		r.memberSent[r.level()] = false
+		r.memberSent[r.nestingLevel()] = false
 		r.beginMember()
 	}
 	return dst, from, nil
 }
 
-// level returns 0 in the answer itself, and 1 in an element of its list.
-func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
+// nestingLevel returns 0 in the answer itself, and 1 in an element of its list.
+func (r *Relay) nestingLevel() int { return (r.grammar.depth - 1) / 2 }
 
 // sendAtObjectEnd releases the bytes that were held back for a member, because the object ended
 // instead.
 func (r *Relay) sendAtObjectEnd(dst, p []byte, from, i int) ([]byte, int) {
 	if r.readsMembers() {
 		from = r.holdBytes(p, from, i)
-		dst, r.sink = append(dst, r.heldBytes...), toClient
+		dst, r.sink = append(dst, r.heldBytes...), sinkClient
 	}
 	return dst, from
 }
@@ -267,7 +267,7 @@ func (r *Relay) closeContainer(dst, p []byte, from, i int) ([]byte, int, error) 
 }
 
 func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
-	if r.sink == toHeld && r.readsMembers() {
+	if r.sink == sinkHeld && r.readsMembers() {
 		from = r.holdBytes(p, from, i)
 		var err error
 		if dst, err = r.handleMember(dst, p[i]); err != nil {
@@ -293,33 +293,33 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 	null := c == 'n'
 	switch {
 	case r.member == memberPrivate && !null:
-		r.sink = dropped
+		r.sink = sinkDropped
 		return dst, nil
 	case r.member == memberError && !null:
-		return dst, &translate.BadAnswer{Reason: engineError}
+		return dst, &translate.BadAnswerError{Reason: reasonEngineError}
 	case r.member == memberFinish && null:
-		return dst, &translate.BadAnswer{Reason: notFinished}
+		return dst, &translate.BadAnswerError{Reason: reasonNotFinished}
 	}
 	dst = r.sendHeld(dst)
 	switch r.member { //nolint:exhaustive // the others go out as they are
 	case memberModel:
 		dst = append(dst, r.model...)
-		r.sink = dropped
+		r.sink = sinkDropped
 	case memberObject:
-		r.sink, r.value = toCapture, r.value[:0]
+		r.sink, r.value = sinkCapture, r.value[:0]
 	case memberUsage:
-		r.sink, r.value = toValue, r.value[:0]
+		r.sink, r.value = sinkValue, r.value[:0]
 	case memberCreated:
 		if c == '-' || '0' <= c && c <= '9' {
-			r.sink, r.value = toValue, r.value[:0]
+			r.sink, r.value = sinkValue, r.value[:0]
 		}
 	case memberFinish:
 		if c == '"' {
-			r.sink, r.value = toValue, r.value[:0]
+			r.sink, r.value = sinkValue, r.value[:0]
 		}
 	case memberEmbedding:
 		if r.vector.begin(r.vectors, c) {
-			r.sink = toVector
+			r.sink = sinkVector
 		}
 	}
 	return dst, nil
@@ -328,11 +328,11 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 // sendHeld sends the held bytes. If no member has been sent before, it removes the leading comma.
 func (r *Relay) sendHeld(dst []byte) []byte {
 	held := r.heldBytes
-	if begun := &r.memberSent[r.level()]; !*begun {
+	if begun := &r.memberSent[r.nestingLevel()]; !*begun {
 		*begun = true
 		held = bytes.TrimPrefix(held, []byte{','})
 	}
-	r.sink = toClient
+	r.sink = sinkClient
 	return append(dst, held...)
 }
 
@@ -368,7 +368,7 @@ func (r *Relay) identifyMember() (memberKind, error) {
 			continue
 		}
 		if r.seen[kind] || string(name) != watchedNames[kind] {
-			return memberOther, &translate.BadAnswer{Reason: translate.DuplicateMember}
+			return memberOther, &translate.BadAnswerError{Reason: translate.ReasonDuplicateMember}
 		}
 		r.seen[kind] = true
 		return kind, nil
@@ -378,18 +378,18 @@ func (r *Relay) identifyMember() (memberKind, error) {
 
 // endValue processes a value that ends before p[i].
 func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
-	r.grammar.state = wantMore
-	if !r.readsMembers() || r.sink == toClient {
+	r.grammar.state = grammarWantMore
+	if !r.readsMembers() || r.sink == sinkClient {
 		return dst, from
 	}
 	dst = r.writeToSink(dst, p[from:i])
 	switch r.sink { //nolint:exhaustive // the others have given out what they had
-	case toValue:
+	case sinkValue:
 		dst = r.appendValue(dst)
-	case toVector:
+	case sinkVector:
 		dst = r.vector.end(dst)
 	}
-	r.sink = toClient
+	r.sink = sinkClient
 	return dst, i
 }
 
@@ -408,10 +408,10 @@ func (r *Relay) appendValue(dst []byte) []byte {
 		}
 	case memberFinish:
 		var failed bool
-		bounded, failed = answer.LegacyFinish(v)
+		bounded, failed = answer.ReplaceLegacyFinish(v)
 		r.hasError = r.hasError || failed
 	default:
-		bounded = answer.BoundTime(v)
+		bounded = answer.BoundCreated(v)
 	}
 	if bounded == nil {
 		bounded = r.value
@@ -421,21 +421,21 @@ func (r *Relay) appendValue(dst []byte) []byte {
 
 func (r *Relay) writeToSink(dst, p []byte) []byte {
 	switch r.sink {
-	case toHeld:
-		if r.holdBytes(p, 0, len(p)); r.grammar.state >= inString && len(r.heldBytes)-r.nameOffset > maxNameBytes {
+	case sinkHeld:
+		if r.holdBytes(p, 0, len(p)); r.grammar.state >= grammarInString && len(r.heldBytes)-r.nameOffset > maxNameBytes {
 			dst = r.sendHeld(dst)
 		}
 		return dst
-	case dropped:
+	case sinkDropped:
 		return dst
-	case toVector:
+	case sinkVector:
 		return r.vector.append(dst, p)
-	case toCapture, toValue:
+	case sinkCapture, sinkValue:
 		r.value = append(r.value, p[:min(len(p), maxUsageBytes+1-len(r.value))]...)
-		if r.sink == toValue {
+		if r.sink == sinkValue {
 			return dst
 		}
-	case toClient:
+	case sinkClient:
 	}
 	return append(dst, p...)
 }
@@ -443,7 +443,7 @@ func (r *Relay) writeToSink(dst, p []byte) []byte {
 // holdBytes holds back p[from:i], the bytes before a value. It returns i.
 func (r *Relay) holdBytes(p []byte, from, i int) int {
 	p = p[from:i]
-	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > maxBlanks {
+	if inName := r.isKey && r.grammar.state >= grammarInString; !inName && len(p) > maxBlanks {
 		for _, c := range p {
 			if c == ',' || c == ':' || c == '"' {
 				r.heldBytes = append(r.heldBytes, c)

@@ -6,9 +6,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar tracks the position in a JSON text that arrives in pieces. It follows the same rules as
+// jsonGrammar tracks the position in a JSON text that arrives in pieces. It follows the same rules as
 // jsonx.
-type grammar struct {
+type jsonGrammar struct {
 	state         grammarState
 	depth         int
 	objects       uint64 // one bit for each open container, the innermost lowest; 1 for an object
@@ -21,35 +21,35 @@ type grammar struct {
 type grammarState uint8
 
 const (
-	wantRoot      grammarState = iota
-	wantFirstName              // or the end of the object
-	wantName
-	wantColon
-	wantFirstValue // or the end of the array
-	wantValue
-	wantMore // a comma, or the end of the container
-	inString
-	inEscape
-	inHex
-	inWide     // within a multi-byte character
-	inWord     // within true, false or null
-	afterMinus // this state and the following states are within a number
-	afterZero
-	inDigits
-	afterPoint
-	inFraction
-	afterE
-	afterSign
-	inExponent
-	atEnd
+	grammarWantRoot      grammarState = iota
+	grammarWantFirstName              // or the end of the object
+	grammarWantName
+	grammarWantColon
+	grammarWantFirstValue // or the end of the array
+	grammarWantValue
+	grammarWantMore // a comma, or the end of the container
+	grammarInString
+	grammarInEscape
+	grammarInHex
+	grammarInMultibyte // within a multi-byte character
+	grammarInLiteral   // within true, false or null
+	grammarAfterMinus  // this state and the following states are within a number
+	grammarAfterZero
+	grammarInDigits
+	grammarAfterPoint
+	grammarInFraction
+	grammarAfterE
+	grammarAfterSign
+	grammarInExponent
+	grammarAtEnd
 )
 
 // beginEscapeOrRune processes the first byte of an escape or a multi-byte character in a string. It
 // reports whether the byte is allowed.
-func (g *grammar) beginEscapeOrRune(c byte) bool {
+func (g *jsonGrammar) beginEscapeOrRune(c byte) bool {
 	switch {
 	case c == '\\':
-		g.state = inEscape
+		g.state = grammarInEscape
 	case c < ' ':
 		return false
 	default:
@@ -57,85 +57,85 @@ func (g *grammar) beginEscapeOrRune(c byte) bool {
 		if size == 0 {
 			return false
 		}
-		g.state, g.runeBytesLeft, g.low, g.up = inWide, size-1, low, high
+		g.state, g.runeBytesLeft, g.low, g.up = grammarInMultibyte, size-1, low, high
 	}
 	return true
 }
 
 // continueToken processes a byte of a value. ended reports whether the byte ends the value, and ok
 // whether the byte is allowed.
-func (g *grammar) continueToken(c byte) (ended, ok bool) {
+func (g *jsonGrammar) continueToken(c byte) (ended, ok bool) {
 	digit := c >= '0' && c <= '9'
 	switch g.state { //nolint:exhaustive // Append asks for these alone
-	case inEscape:
-		g.state = inString
+	case grammarInEscape:
+		g.state = grammarInString
 		if c == 'u' {
-			g.state, g.hexDigitsLeft = inHex, 4
+			g.state, g.hexDigitsLeft = grammarInHex, 4
 		}
 		return false, strings.IndexByte(`"\/bfnrtu`, c) >= 0
-	case inHex:
+	case grammarInHex:
 		if g.hexDigitsLeft--; g.hexDigitsLeft == 0 {
-			g.state = inString
+			g.state = grammarInString
 		}
 		return false, digit || 'a' <= c|0x20 && c|0x20 <= 'f'
-	case inWide:
+	case grammarInMultibyte:
 		ok = g.low <= c && c <= g.up
 		if g.runeBytesLeft--; g.runeBytesLeft == 0 {
-			g.state = inString
+			g.state = grammarInString
 		}
 		g.low, g.up = 0x80, 0xbf
 		return false, ok
-	case inWord:
+	case grammarInLiteral:
 		ok = g.literalLeft[0] == c
 		g.literalLeft = g.literalLeft[1:]
 		return ok && g.literalLeft == "", ok
-	case afterMinus:
-		g.state = inDigits
+	case grammarAfterMinus:
+		g.state = grammarInDigits
 		if c == '0' {
-			g.state = afterZero
+			g.state = grammarAfterZero
 		}
 		return false, digit
-	case afterPoint:
-		g.state = inFraction
+	case grammarAfterPoint:
+		g.state = grammarInFraction
 		return false, digit
-	case afterE:
-		g.state = inExponent
+	case grammarAfterE:
+		g.state = grammarInExponent
 		if c == '+' || c == '-' {
-			g.state = afterSign
+			g.state = grammarAfterSign
 			return false, true
 		}
 		return false, digit
 	}
-	g.state = inExponent // the state was afterSign
+	g.state = grammarInExponent // the state was grammarAfterSign
 	return false, digit
 }
 
 // continueNumber reports whether c continues a number that could also end here.
-func (g *grammar) continueNumber(c byte) bool {
+func (g *jsonGrammar) continueNumber(c byte) bool {
 	switch {
 	case c >= '0' && c <= '9':
-		return g.state != afterZero
-	case c == '.' && (g.state == afterZero || g.state == inDigits):
-		g.state = afterPoint
-	case c|0x20 == 'e' && g.state != inExponent:
-		g.state = afterE
+		return g.state != grammarAfterZero
+	case c == '.' && (g.state == grammarAfterZero || g.state == grammarInDigits):
+		g.state = grammarAfterPoint
+	case c|0x20 == 'e' && g.state != grammarInExponent:
+		g.state = grammarAfterE
 	default:
 		return false
 	}
 	return true
 }
 
-func (g *grammar) mayContinueDigits() bool {
-	return g.state != afterZero && g.state != afterPoint && g.state != afterE
+func (g *jsonGrammar) mayContinueDigits() bool {
+	return g.state != grammarAfterZero && g.state != grammarAfterPoint && g.state != grammarAfterE
 }
 
 // continueNumberList has the same effect as handleStructure for an array of numbers, at a third of
 // the cost.
-func (g *grammar) continueNumberList(c byte) bool {
+func (g *jsonGrammar) continueNumberList(c byte) bool {
 	switch {
-	case g.state == wantMore && c == ',':
-		g.state = wantValue
-	case g.state != wantValue || g.depth == 0:
+	case g.state == grammarWantMore && c == ',':
+		g.state = grammarWantValue
+	case g.state != grammarWantValue || g.depth == 0:
 		return false
 	default:
 		return g.beginNumber(c)
@@ -143,14 +143,14 @@ func (g *grammar) continueNumberList(c byte) bool {
 	return true
 }
 
-func (g *grammar) beginNumber(c byte) bool {
+func (g *jsonGrammar) beginNumber(c byte) bool {
 	switch {
 	case c == '-':
-		g.state = afterMinus
+		g.state = grammarAfterMinus
 	case c == '0':
-		g.state = afterZero
+		g.state = grammarAfterZero
 	case c >= '1' && c <= '9':
-		g.state = inDigits
+		g.state = grammarInDigits
 	default:
 		return false
 	}
@@ -158,39 +158,39 @@ func (g *grammar) beginNumber(c byte) bool {
 }
 
 // beginToken reports whether c starts a value other than a container.
-func (g *grammar) beginToken(c byte) bool {
+func (g *jsonGrammar) beginToken(c byte) bool {
 	switch c {
 	case '"':
-		g.state = inString
+		g.state = grammarInString
 	case 't':
-		g.state, g.literalLeft = inWord, "true"[1:]
+		g.state, g.literalLeft = grammarInLiteral, "true"[1:]
 	case 'f':
-		g.state, g.literalLeft = inWord, "false"[1:]
+		g.state, g.literalLeft = grammarInLiteral, "false"[1:]
 	case 'n':
-		g.state, g.literalLeft = inWord, "null"[1:]
+		g.state, g.literalLeft = grammarInLiteral, "null"[1:]
 	default:
 		return g.beginNumber(c)
 	}
 	return true
 }
 
-func (g *grammar) openContainer(object bool) {
+func (g *jsonGrammar) openContainer(object bool) {
 	g.depth++
 	g.objects <<= 1
-	g.state = wantFirstValue
+	g.state = grammarWantFirstValue
 	if object {
 		g.objects |= 1
-		g.state = wantFirstName
+		g.state = grammarWantFirstName
 	}
 }
 
-func (g *grammar) closeContainer() {
+func (g *jsonGrammar) closeContainer() {
 	g.depth--
 	g.objects >>= 1
-	g.state = wantMore
+	g.state = grammarWantMore
 	if g.depth == 0 {
-		g.state = atEnd
+		g.state = grammarAtEnd
 	}
 }
 
-func (g *grammar) inObject() bool { return g.objects&1 == 1 }
+func (g *jsonGrammar) inObject() bool { return g.objects&1 == 1 }

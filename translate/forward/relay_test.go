@@ -66,29 +66,29 @@ func TestRelay(t *testing.T) {
 func TestRelayRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, reason string }{
-		{`[1]`, translate.NotObject},
-		{``, translate.BadJSON},
-		{`{"a":1`, translate.BadJSON},
-		{`{"a":1}}`, translate.BadJSON},
-		{`{"a":1}x`, translate.BadJSON},
-		{`{"a":01}`, translate.BadJSON},
-		{`{"a":"` + "\xff" + `"}`, translate.BadJSON},
-		{`{"a":"` + "\xed\xa0\x80" + `"}`, translate.BadJSON},
-		{`{"a":1,}`, translate.BadJSON},
-		{`{"a" 1}`, translate.BadJSON},
-		{`{"a":tru}`, translate.BadJSON},
-		{`{"a":"\x"}`, translate.BadJSON},
-		{`{"model":1,"model":2}`, translate.DuplicateMember},
-		{`{"Model":1}`, translate.DuplicateMember},
-		{`{"usage":{},"us\u0061ge":{}}`, translate.DuplicateMember},
-		{`{"error":{"message":"no"}}`, engineError},
-		{`{"object":"error"}`, engineError},
-		{`{"choices":[{"finish_reason":null}]}`, notFinished},
-		{strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), translate.TooLarge},
+		{`[1]`, translate.ReasonNotObject},
+		{``, translate.ReasonBadJSON},
+		{`{"a":1`, translate.ReasonBadJSON},
+		{`{"a":1}}`, translate.ReasonBadJSON},
+		{`{"a":1}x`, translate.ReasonBadJSON},
+		{`{"a":01}`, translate.ReasonBadJSON},
+		{`{"a":"` + "\xff" + `"}`, translate.ReasonBadJSON},
+		{`{"a":"` + "\xed\xa0\x80" + `"}`, translate.ReasonBadJSON},
+		{`{"a":1,}`, translate.ReasonBadJSON},
+		{`{"a" 1}`, translate.ReasonBadJSON},
+		{`{"a":tru}`, translate.ReasonBadJSON},
+		{`{"a":"\x"}`, translate.ReasonBadJSON},
+		{`{"model":1,"model":2}`, translate.ReasonDuplicateMember},
+		{`{"Model":1}`, translate.ReasonDuplicateMember},
+		{`{"usage":{},"us\u0061ge":{}}`, translate.ReasonDuplicateMember},
+		{`{"error":{"message":"no"}}`, reasonEngineError},
+		{`{"object":"error"}`, reasonEngineError},
+		{`{"choices":[{"finish_reason":null}]}`, reasonNotFinished},
+		{strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), translate.ReasonTooLarge},
 	} {
 		for _, size := range []int{1, 3, 1 << 20} {
 			_, _, err := relayBody(c.body, size)
-			var bad *translate.BadAnswer
+			var bad *translate.BadAnswerError
 			if !errors.As(err, &bad) || bad.Reason != c.reason {
 				t.Errorf("%.40s in pieces of %d: %v, want %s", c.body, size, err, c.reason)
 			}

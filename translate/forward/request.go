@@ -14,7 +14,8 @@ import (
 // body and all slices from the Request must not change. The zero value is ready for use. A Request
 // is not safe for concurrent use.
 type Request struct {
-	Model  []byte // the decoded name in the client's spelling: 1 to chat.MaxModelName bytes without control characters
+	// The decoded name in the client's spelling: 1 to chat.MaxModelName bytes without control characters.
+	Model  []byte
 	Stream bool
 	// Choices is the total number of a completion's choices, for all prompts.
 	Choices   int
@@ -23,8 +24,8 @@ type Request struct {
 	// MaxTokens is the token limit for each completion, or -1 if the client gave none.
 	MaxTokens     int
 	Vectors       VectorForm
-	Rerank        Rerank
-	rerankMembers rankedMembers
+	Rerank        RerankFormat
+	rerankMembers rerankMembers
 
 	body       []byte
 	doc        jsonx.Doc
@@ -68,10 +69,10 @@ func (r *Request) Decode(body []byte) error {
 		return apierr.FromJSONError(err, "")
 	}
 	r.body = body
-	r.Choices, r.MaxTokens, r.Stream, r.Vectors, r.Rerank = 1, -1, false, VectorsAsSent, Rerank{}
+	r.Choices, r.MaxTokens, r.Stream, r.Vectors, r.Rerank = 1, -1, false, VectorsAsSent, RerankFormat{}
 	r.completion, r.limit, r.modelLimit, r.engineLimit, r.contextLimit = false, limitMember{}, 0, -1, -1
 	r.prompt, r.added, r.aliasLimits = jsonx.Value{}, addedMembers{}, chat.AliasLimits{}
-	r.defaulted, r.omitted, r.rerankMembers = defaultMember{}, jsonx.Value{}, rankedMembers{}
+	r.defaulted, r.omitted, r.rerankMembers = defaultMember{}, jsonx.Value{}, rerankMembers{}
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
@@ -102,7 +103,7 @@ func (r *Request) DecodeNoStream(body []byte) error {
 		return err
 	}
 	if r.Stream {
-		return chat.Unsupported("stream", "must be false or absent: this endpoint has no streams").Err()
+		return chat.UnsupportedError("stream", "must be false or absent: this endpoint has no streams").Err()
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return e.Err()
 	}
 	var out [5]jsonx.Value
-	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of", nameOfChoices}, out[:]); err != nil {
+	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of", choicesAliasName}, out[:]); err != nil {
 		return err
 	}
 	prompts := 1
@@ -146,21 +147,21 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	return err
 }
 
-// nameOfChoices is llama.cpp's name for n. If both are present, llama.cpp ignores n.
-const nameOfChoices = "n_cmpl"
+// choicesAliasName is llama.cpp's name for n. If both are present, llama.cpp ignores n.
+const choicesAliasName = "n_cmpl"
 
 // readChoices returns the number of choices for each prompt. It is sent to the engine as n.
 func (r *Request) readChoices(n, other jsonx.Value) (int, error) {
 	if !chat.IsGiven(other) {
 		return readIntAtLeast(n, "n", 1, 1)
 	}
-	count, err := readIntAtLeast(other, nameOfChoices, 1, 1)
+	count, err := readIntAtLeast(other, choicesAliasName, 1, 1)
 	if err != nil {
 		return 0, err
 	}
 	own, err := readIntAtLeast(n, "n", 1, count)
 	if err == nil && own != count {
-		err = chat.WrongValue(nameOfChoices, "must be the same as n when both are given; send one of them").Err()
+		err = chat.WrongValueError(choicesAliasName, "must be the same as n when both are given; send one of them").Err()
 	}
 	r.SetDefault("n", n, strconv.AppendInt(nil, int64(count), 10))
 	return count, err
@@ -185,7 +186,7 @@ func (r *Request) decodeStream() error {
 	}
 	var ok bool
 	if r.Stream, ok = v.Bool(); !ok {
-		return chat.InvalidType("stream", "must be true or false").Err()
+		return chat.InvalidTypeError("stream", "must be true or false").Err()
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func readIntAtLeast(v jsonx.Value, name string, lowest int64, absent int) (int, 
 	if !chat.IsGiven(v) {
 		return absent, nil
 	}
-	n, e := chat.Integer(name, v)
+	n, e := chat.ReadInteger(name, v)
 	if e != nil {
 		return 0, e.Err()
 	}
@@ -210,9 +211,9 @@ func readIntAtLeast(v jsonx.Value, name string, lowest int64, absent int) (int, 
 func readModelName(v jsonx.Value) ([]byte, error) {
 	switch {
 	case !chat.IsGiven(v):
-		return nil, chat.Missing("model").Err()
+		return nil, chat.MissingError("model").Err()
 	case !v.IsString():
-		return nil, chat.InvalidType("model", "must be a string").Err()
+		return nil, chat.InvalidTypeError("model", "must be a string").Err()
 	}
 	name := v.AppendText(nil)
 	return name, CheckModelName(name)
@@ -222,13 +223,13 @@ func readModelName(v jsonx.Value) ([]byte, error) {
 func CheckModelName(name []byte) error {
 	switch {
 	case len(name) == 0:
-		return chat.WrongValue("model", "must not be empty").Err()
+		return chat.WrongValueError("model", "must not be empty").Err()
 	case len(name) > chat.MaxModelName:
 		return apierr.Invalid("model", apierr.CodeInvalidValue, "model must be at most %d bytes long.", chat.MaxModelName)
 	}
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return chat.WrongValue("model", "must not hold control characters").Err()
+			return chat.WrongValueError("model", "must not hold control characters").Err()
 		}
 	}
 	return nil
@@ -249,7 +250,7 @@ func (r *Request) CheckRules(rules *chat.ModelRules) error {
 	}
 	if r.limit.unlimited {
 		if rules.Strict {
-			return chat.WrongValue("max_tokens", "must be at least 0").Err()
+			return chat.WrongValueError("max_tokens", "must be at least 0").Err()
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
@@ -259,7 +260,7 @@ func (r *Request) CheckRules(rules *chat.ModelRules) error {
 			r.MaxTokens, r.engineLimit = most, most
 		}
 	}
-	r.aliasLimits = chat.ReadAliasLimits(r.doc.Root(), completionLimit)
+	r.aliasLimits = chat.ReadAliasLimits(r.doc.Root(), chatTokenLimitMember)
 	r.Generated = max(r.Generated, r.Prompts*r.aliasLimits.Choices)
 	if limit := r.aliasLimits.LowerLimit(r.MaxTokens); limit < r.MaxTokens {
 		r.MaxTokens, r.engineLimit = limit, limit
@@ -299,7 +300,7 @@ func (r *Request) TokenLimit() int {
 // ClientLimit returns the client's token limit from any member, or -1.
 func (r *Request) ClientLimit() int {
 	if r.MaxTokens < 0 && r.aliasLimits.Least > 0 {
-		return r.aliasLimits.Bound(-1, r.modelLimit)
+		return r.aliasLimits.AliasBound(-1, r.modelLimit)
 	}
 	return r.MaxTokens
 }
@@ -318,7 +319,7 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	of := func(v jsonx.Value) {
 		n := int(float64(len(v.Raw())) / bytesPerToken)
 		if v.IsArray() {
-			n = bytes.Count(v.Raw(), comma) + 1
+			n = bytes.Count(v.Raw(), commaBytes) + 1
 		}
 		longest = max(longest, n)
 	}
@@ -332,11 +333,11 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	return longest
 }
 
-var comma = []byte{','}
+var commaBytes = []byte{','}
 
-// completionLimit is chat's name for the token limit. Some engines also read it in legacy
+// chatTokenLimitMember is chat's name for the token limit. Some engines also read it in legacy
 // completions.
-const completionLimit = "max_completion_tokens"
+const chatTokenLimitMember = "max_completion_tokens"
 
 func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 	r.modelLimit = rules.MaxOutputLength
@@ -351,7 +352,7 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 		r.MaxTokens, r.engineLimit = r.modelLimit, r.modelLimit
 	}
 	if rules.Strict {
-		if e := chat.CheckAliases(r.doc.Root(), r.modelLimit, completionLimit); e != nil {
+		if e := chat.CheckAliasLimits(r.doc.Root(), r.modelLimit, chatTokenLimitMember); e != nil {
 			return e.Err()
 		}
 	}
@@ -392,11 +393,11 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 		r.rerankMembers.renameForTexts(&r.edits)
 	}
 	limit := r.TokenLimit()
-	bound := r.aliasLimits.Bound(limit, r.modelLimit)
+	bound := r.aliasLimits.AliasBound(limit, r.modelLimit)
 	if limit >= 0 && limit < r.MaxTokens {
 		bound = limit
 	}
-	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
+	chat.LowerAliasLimits(&r.edits, r.doc.Root(), bound, chatTokenLimitMember)
 	if r.limit.unlimited && limit < 0 {
 		r.edits.Delete(r.limit.Value) // engines interpret -1 differently
 	} else if r.engineLimit >= 0 || limit < r.MaxTokens {
@@ -417,7 +418,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 
 // addedMembers contains the members that the edge adds for the next engine.
 type addedMembers struct {
-	salt     chat.Salt
+	salt     chat.CacheSalt
 	priority chat.Priority
 }
 
@@ -425,7 +426,7 @@ type addedMembers struct {
 func (r *Request) SetPriority(p chat.Priority) { r.added.priority = p }
 
 // SetSalt sets how the next engine separates cached prompts.
-func (r *Request) SetSalt(s chat.Salt) { r.added.salt = s }
+func (r *Request) SetSalt(s chat.CacheSalt) { r.added.salt = s }
 
 // Size returns the length of the body.
 func (r *Request) Size() int { return len(r.body) }

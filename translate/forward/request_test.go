@@ -196,7 +196,8 @@ func TestCompletionLimit(t *testing.T) {
 		{`"max_tokens":9`, "max_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 		{`"max_tokens":-1`, ``, chat.ModelRules{}},
 		{`"max_tokens":-1`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
-		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // LowerTo applies the engine's limit later
+		// LowerTo applies the engine's limit later.
+		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}},
 		{`"max_tokens":-1`, "max_tokens", chat.ModelRules{Strict: true}},
 		{`"max_completion_tokens":9`, "max_completion_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 	} {
@@ -254,7 +255,7 @@ func TestSegmentsSalted(t *testing.T) {
 		if got := string(bytes.Join(r.Segments(nil, "m"), nil)); got != body {
 			t.Errorf("without a salt: %s", got)
 		}
-		r.SetSalt(chat.Salt{Member: "cache_salt", Owner: "key a"})
+		r.SetSalt(chat.CacheSalt{Member: "cache_salt", Owner: "key a"})
 		got := bytes.Join(r.Segments(nil, "m"), nil)
 		if !json.Valid(got) || bytes.Count(got, []byte(`cache_salt`)) != 1 || bytes.Contains(got, []byte("mine")) {
 			t.Errorf("with a salt: sent %s, want only the edge's own salt", got)

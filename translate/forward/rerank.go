@@ -10,22 +10,22 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Rerank describes the rerank response that the client requested.
-type Rerank struct {
+// RerankFormat describes the rerank response that the client requested.
+type RerankFormat struct {
 	Documents int
 	Top       int  // maximum number of results, or 0 for all
 	Texts     bool // whether results may contain the documents
 }
 
-const notRanked = "results without an index and a score each"
+const reasonNotRanked = "results without an index and a score each"
 
 // Normalize returns the response in the format of Cohere, Jina and vLLM. It has at most Top results
 // with index, relevance_score and possibly document, sorted by descending score. SGLang and TEI
 // answer with a bare list, call the score `score`, and send a document as `text` or a bare string.
 // Some engines ignore top_n. If the body already has this format or is not a ranking, Normalize
-// returns it unchanged. The error is a *translate.BadAnswer.
-func (r *Rerank) Normalize(body []byte) ([]byte, error) {
-	if len(body) > translate.MaxAnswer {
+// returns it unchanged. The error is a *translate.BadAnswerError.
+func (r *RerankFormat) Normalize(body []byte) ([]byte, error) {
+	if len(body) > translate.MaxAnswerBytes {
 		return body, nil // Answer.Parse also rejects this body, and any invalid body
 	}
 	var d jsonx.Doc
@@ -69,9 +69,9 @@ type rankedResult struct {
 }
 
 // read returns the results. formed reports whether they already have the required names and order.
-func (r *Rerank) read(results jsonx.Value) (ranked []rankedResult, formed bool, err error) {
+func (r *RerankFormat) read(results jsonx.Value) (ranked []rankedResult, formed bool, err error) {
 	formed = true
-	bad := &translate.BadAnswer{Reason: notRanked}
+	bad := &translate.BadAnswerError{Reason: reasonNotRanked}
 	for it := results.Iter(); it.Next(); {
 		var m [5]jsonx.Value
 		if !it.Value().IsObject() ||
@@ -98,7 +98,7 @@ func (r *Rerank) read(results jsonx.Value) (ranked []rankedResult, formed bool, 
 	return ranked, formed, nil
 }
 
-func (r *Rerank) appendList(dst []byte, ranked []rankedResult) []byte {
+func (r *RerankFormat) appendList(dst []byte, ranked []rankedResult) []byte {
 	dst = append(dst, '[')
 	for i, one := range ranked {
 		if i > 0 {
@@ -118,8 +118,8 @@ func (r *Rerank) appendList(dst []byte, ranked []rankedResult) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers contains the members of a rerank request that have other names in some engines.
-type rankedMembers struct {
+// rerankMembers contains the members of a rerank request that have other names in some engines.
+type rerankMembers struct {
 	documents, returnDocuments jsonx.Value
 	asTexts                    bool
 }
@@ -128,7 +128,7 @@ type rankedMembers struct {
 // and return_documents.
 func (r *Request) SetRerankTexts(is bool) { r.rerankMembers.asTexts = is }
 
-func (m *rankedMembers) renameForTexts(edits *jsonx.Edits) {
+func (m *rerankMembers) renameForTexts(edits *jsonx.Edits) {
 	if m.documents.Exists() {
 		edits.Rename(m.documents, []byte("texts"))
 	}

@@ -12,10 +12,10 @@ import (
 // sends.
 func TestRerank(t *testing.T) {
 	t.Parallel()
-	all := Rerank{Documents: 3, Texts: true}
+	all := RerankFormat{Documents: 3, Texts: true}
 	for _, c := range []struct {
 		name, body, want string
-		asked            Rerank
+		asked            RerankFormat
 	}{
 		{"vLLM", `{"id":"r","model":"m","results":[{"index":1,"document":{"text":"b"},"relevance_score":0.9},{"index":0,"relevance_score":0.1}],"usage":{"total_tokens":4}}`, "", all},
 		{
@@ -33,10 +33,10 @@ func TestRerank(t *testing.T) {
 		{
 			"top_n ignored", `{"results":[{"index":0,"relevance_score":1},{"index":1,"relevance_score":2}]}`,
 			`{"results":[{"index":1,"relevance_score":2}]}`,
-			Rerank{Documents: 3, Texts: true, Top: 1},
+			RerankFormat{Documents: 3, Texts: true, Top: 1},
 		},
-		{"top_n obeyed", `{"results":[{"index":1,"relevance_score":2}]}`, "", Rerank{Documents: 3, Texts: true, Top: 1}},
-		{"documents not wanted", `[{"index":0,"document":"a","score":1}]`, `{"object":"list","model":"","results":[{"index":0,"relevance_score":1}]}`, Rerank{Documents: 3}},
+		{"top_n obeyed", `{"results":[{"index":1,"relevance_score":2}]}`, "", RerankFormat{Documents: 3, Texts: true, Top: 1}},
+		{"documents not wanted", `[{"index":0,"document":"a","score":1}]`, `{"object":"list","model":"","results":[{"index":0,"relevance_score":1}]}`, RerankFormat{Documents: 3}},
 		{"equal scores", `[{"index":2,"score":1},{"index":0,"score":1}]`, `{"object":"list","model":"","results":[{"index":2,"relevance_score":1},{"index":0,"relevance_score":1}]}`, all},
 		{"nothing", `[]`, `{"object":"list","model":"","results":[]}`, all},
 		{"an error", `{"error":{"message":"no"}}`, "", all},
@@ -55,9 +55,9 @@ func TestRerank(t *testing.T) {
 		`[1]`, `[{"index":0}]`, `[{"score":1}]`, `[{"index":3,"score":1}]`, `[{"index":-1,"score":1}]`, `[{"index":0.5,"score":1}]`,
 		`[{"index":0,"score":null}]`, `[{"index":0,"score":"1"}]`, `{"results":[{"index":0}]}`, `[{"index":0,"index":1,"score":1}]`,
 	} {
-		var bad *translate.BadAnswer
-		if got, err := all.Normalize([]byte(body)); !errors.As(err, &bad) || bad.Reason != notRanked {
-			t.Errorf("Normalize of %s = %s, %v, want notRanked", body, got, err)
+		var bad *translate.BadAnswerError
+		if got, err := all.Normalize([]byte(body)); !errors.As(err, &bad) || bad.Reason != reasonNotRanked {
+			t.Errorf("Normalize of %s = %s, %v, want reasonNotRanked", body, got, err)
 		}
 	}
 }

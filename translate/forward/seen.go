@@ -42,5 +42,5 @@ func TextFieldError(known []string, which int, err error) error {
 	if err != nil {
 		return err
 	}
-	return chat.InvalidType(known[which], "must be a text field, without a file name").Err()
+	return chat.InvalidTypeError(known[which], "must be a text field, without a file name").Err()
 }

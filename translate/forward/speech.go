@@ -35,8 +35,8 @@ const (
 	// splits a 16-bit sample nor needs padding.
 	deltaUnit = 6
 
-	noAudio        = "no sound"
-	audioNotBase64 = "sound that is not base64"
+	reasonNoAudio        = "no sound"
+	reasonAudioNotBase64 = "sound that is not base64"
 )
 
 // SetSpeech marks the answer as speech. Call it after Reset.
@@ -47,7 +47,7 @@ func (a *speechAudio) checkEvent(edits *jsonx.Edits, root, kind jsonx.Value, usa
 	switch {
 	case kind.EqualText(speechDone):
 		a.doneSent = true
-		if chat.IsGiven(*usage) && !countsIn(*usage) {
+		if chat.IsGiven(*usage) && !hasTokenCounts(*usage) {
 			u, _ := readUsage(*usage)
 			edits.Set(*usage, fmt.Appendf(nil, speechUsage, u.Prompt, u.Completion, u.Total))
 			*usage = jsonx.Value{}
@@ -59,14 +59,14 @@ func (a *speechAudio) checkEvent(edits *jsonx.Edits, root, kind jsonx.Value, usa
 			text = audio.AppendText(nil)
 		}
 		if !audio.IsString() || len(text) > 0 && !chat.IsBase64(text) {
-			return &translate.BadAnswer{Reason: audioNotBase64}
+			return &translate.BadAnswerError{Reason: reasonAudioNotBase64}
 		}
 		a.hasAudio = true
 	}
 	return nil
 }
 
-func countsIn(usage jsonx.Value) bool {
+func hasTokenCounts(usage jsonx.Value) bool {
 	for _, name := range [...]string{"input_tokens", "output_tokens", "total_tokens"} {
 		if n, ok := usage.Get(name).Int(); !ok || n < 0 {
 			return false
@@ -75,8 +75,8 @@ func countsIn(usage jsonx.Value) bool {
 	return true
 }
 
-// AppendSound appends the event for a piece of an engine's audio.
-func (s *Stream) AppendSound(dst, piece []byte) []byte {
+// AppendAudio appends the event for a piece of an engine's audio.
+func (s *Stream) AppendAudio(dst, piece []byte) []byte {
 	a := &s.speech
 	a.hasAudio = a.hasAudio || len(piece) > 0
 	n := len(a.unsentBytes) + len(piece)
@@ -113,7 +113,7 @@ func (a *speechAudio) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	case a.doneSent:
 		return dst, nil
 	case !a.hasAudio:
-		return dst, &translate.BadAnswer{Reason: noAudio}
+		return dst, &translate.BadAnswerError{Reason: reasonNoAudio}
 	case !a.bodyComplete && !mark:
 		return dst, translate.ErrNoFinish
 	}

@@ -33,8 +33,8 @@ func TestSound(t *testing.T) {
 		var out []byte
 		for _, p := range pieces {
 			before := s.eventCount
-			if out = s.AppendSound(out, p); s.Started() != (len(out) > 0) || s.eventCount-before > 1 {
-				t.Fatalf("%d events, started %v", s.eventCount, s.Started())
+			if out = s.AppendAudio(out, p); s.HasStarted() != (len(out) > 0) || s.eventCount-before > 1 {
+				t.Fatalf("%d events, started %v", s.eventCount, s.HasStarted())
 			}
 		}
 		s.MarkEnded()
@@ -45,7 +45,7 @@ func TestSound(t *testing.T) {
 			}
 			return
 		}
-		if err != nil || !s.Finished() {
+		if err != nil || !s.IsFinished() {
 			t.Fatal(err)
 		}
 		var sound, text []byte
@@ -100,19 +100,19 @@ func TestSpeechEvents(t *testing.T) {
 		"without an end":      {[]string{delta}, true, shown + end, nil},
 		"a mark for an end":   {[]string{delta, "[DONE]"}, false, shown + end + "data: [DONE]\n\n", nil},
 		"cut":                 {[]string{delta}, false, shown, translate.ErrNoFinish},
-		"nothing but a mark":  {[]string{"[DONE]"}, true, "", new(translate.BadAnswer)},
+		"nothing but a mark":  {[]string{"[DONE]"}, true, "", new(translate.BadAnswerError)},
 		"an error":            {[]string{delta, `{"error":{"message":"out of memory"}}`}, true, shown, new(engineerror.Error)},
 		"an error of its own": {[]string{`{"type":"speech.audio.error","message":"out of memory"}`}, true, "", new(engineerror.Error)},
-		"no base64":           {[]string{delta, `{"type":"speech.audio.delta","audio":"!!!notb64"}`}, true, shown, new(translate.BadAnswer)},
-		"half of base64":      {[]string{delta, `{"type":"speech.audio.delta","audio":"AAA"}`}, true, shown, new(translate.BadAnswer)},
-		"no text":             {[]string{`{"type":"speech.audio.delta","audio":7}`, done}, true, "", new(translate.BadAnswer)},
+		"no base64":           {[]string{delta, `{"type":"speech.audio.delta","audio":"!!!notb64"}`}, true, shown, new(translate.BadAnswerError)},
+		"half of base64":      {[]string{delta, `{"type":"speech.audio.delta","audio":"AAA"}`}, true, shown, new(translate.BadAnswerError)},
+		"no text":             {[]string{`{"type":"speech.audio.delta","audio":7}`, done}, true, "", new(translate.BadAnswerError)},
 		"no sound in a piece": {[]string{`{"type":"speech.audio.delta","audio":""}`, done}, true, `data: {"type":"speech.audio.delta","audio":""}` + "\n\ndata: " + done + "\n\n", nil},
 		"an escape":           {[]string{`{"type":"speech.audio.delta","audio":"AA\/A"}`, done}, true, `data: {"type":"speech.audio.delta","audio":"AA\/A"}` + "\n\ndata: " + done + "\n\n", nil},
 		"absurd counts": {
 			[]string{delta, `{"type":"speech.audio.done","usage":{"input_tokens":-5,"output_tokens":1e300,"total_tokens":99999999999999999999}}`},
 			true, shown + `data: {"type":"speech.audio.done","usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}` + "\n\n", nil,
 		},
-		"bytes and not events": {[]string{"RIFF"}, true, "", new(translate.BadAnswer)},
+		"bytes and not events": {[]string{"RIFF"}, true, "", new(translate.BadAnswerError)},
 	} {
 		s := speechStream()
 		var out []byte
@@ -139,17 +139,17 @@ func TestSpeechEvents(t *testing.T) {
 		}
 	}
 	s := speechStream()
-	if out := s.Fail(s.AppendSound(nil, []byte("RIFF....")), apierr.Internal(nil)); strings.Count(string(out), "data: ") != 2 || !strings.Contains(string(out), `"error"`) {
+	if out := s.AppendFailure(s.AppendAudio(nil, []byte("RIFF....")), apierr.InternalError(nil)); strings.Count(string(out), "data: ") != 2 || !strings.Contains(string(out), `"error"`) {
 		t.Errorf("got %s, want the sound and an error event", out)
 	}
 }
 
 // isSameErrorKind reports whether err equals want or has the same type.
 func isSameErrorKind(err, want error) bool {
-	var bad *translate.BadAnswer
+	var bad *translate.BadAnswerError
 	var engine *engineerror.Error
 	switch want.(type) {
-	case *translate.BadAnswer:
+	case *translate.BadAnswerError:
 		return errors.As(err, &bad)
 	case *engineerror.Error:
 		return errors.As(err, &engine)
@@ -161,8 +161,8 @@ func isSameErrorKind(err, want error) bool {
 func TestSoundAllocs(t *testing.T) {
 	s, piece := speechStream(), make([]byte, 16<<10+1)
 	out := make([]byte, 0, 32<<10)
-	s.AppendSound(out, piece)
-	if n := testing.AllocsPerRun(50, func() { s.AppendSound(out, piece) }); n != 0 {
+	s.AppendAudio(out, piece)
+	if n := testing.AllocsPerRun(50, func() { s.AppendAudio(out, piece) }); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}
 }

@@ -20,13 +20,13 @@ type Stream struct {
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
-	choiceEnds choiceEnds
+	choiceEnds choiceEndTracker
 	doneSeen   bool // [DONE] has arrived
 	closed     bool
 	eventCount int
 	textBytes  int // bytes of the completions' texts
 	usage      usageTotal
-	transcript transcript
+	transcript transcriptState
 	speech     speechAudio
 }
 
@@ -45,7 +45,7 @@ func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 var doneData = []byte("[DONE]")
 
 // Append appends the client's event for one engine event. If the event is not a JSON object, the
-// error is a *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error.
+// error is a *translate.BadAnswerError. If the engine reports a failure, it is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneData) {
 		s.doneSeen = true
@@ -64,19 +64,19 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return s.transcript.appendSegment(dst, ev.Data)
 	}
 	if err != nil {
-		return dst, &translate.BadAnswer{Reason: translate.BadJSON}
+		return dst, &translate.BadAnswerError{Reason: translate.ReasonBadJSON}
 	}
 	root := s.doc.Root()
 	if !root.IsObject() {
-		return dst, &translate.BadAnswer{Reason: translate.NotObject}
+		return dst, &translate.BadAnswerError{Reason: translate.ReasonNotObject}
 	}
 	var out [7]jsonx.Value
 	err = root.Fields([]string{"model", "choices", "usage", "type", "error", "object", "created"}, out[:])
 	if err != nil {
-		return dst, &translate.BadAnswer{Reason: translate.DuplicateMember}
+		return dst, &translate.BadAnswerError{Reason: translate.ReasonDuplicateMember}
 	}
 	if chat.IsGiven(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") || out[3].EqualText(speechError) {
-		e := engineerror.Parse(0, "application/json", ev.Data)
+		e := engineerror.ParseErrorBody(0, "application/json", ev.Data)
 		return dst, &e
 	}
 	s.edits.Reset()
@@ -118,26 +118,26 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// Started reports whether the client has been sent an event.
-func (s *Stream) Started() bool { return s.eventCount > 0 || s.closed }
+// HasStarted reports whether the client has been sent an event.
+func (s *Stream) HasStarted() bool { return s.eventCount > 0 || s.closed }
 
 // NextEngine prepares for another engine, which starts the answer again.
 func (s *Stream) NextEngine() { s.doneSeen, s.speech.unsentBytes = false, nil }
 
-// Finished reports whether the stream may now end successfully.
-func (s *Stream) Finished() bool {
+// IsFinished reports whether the stream may now end successfully.
+func (s *Stream) IsFinished() bool {
 	if s.choices == 0 { // in a long recording, each part may end with a finish_reason
 		return s.transcript.doneSent || s.speech.doneSent
 	}
 	// Some engines ignore n and return one choice.
-	return s.choiceEnds.all() && (len(s.choiceEnds.seen) >= s.choices || s.doneSeen)
+	return s.choiceEnds.allEnded() && (len(s.choiceEnds.seen) >= s.choices || s.doneSeen)
 }
 
 // BufferedBytes returns roughly how many bytes the Stream buffers.
 func (s *Stream) BufferedBytes() int { return cap(s.transcript.textSoFar) }
 
-// Done reports whether the stream needs no more events from the engine.
-func (s *Stream) Done() bool { return s.doneSeen }
+// IsDone reports whether the stream needs no more events from the engine.
+func (s *Stream) IsDone() bool { return s.doneSeen }
 
 // Finish appends the end of a successful stream: [DONE] for completions, and transcript.text.done
 // or speech.audio.done if the engine did not send it.
@@ -150,7 +150,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 		}
 		s.closed = s.closed || err == nil
 		return dst, err
-	case !s.Finished() && (s.choices > 0 || !s.transcript.isComplete(s.doneSeen) && !s.choiceEnds.all()):
+	case !s.IsFinished() && (s.choices > 0 || !s.transcript.isComplete(s.doneSeen) && !s.choiceEnds.allEnded()):
 		return dst, translate.ErrNoFinish
 	case s.closed:
 		return dst, nil
@@ -165,17 +165,17 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Fail appends the event that reports a failure, without [DONE].
-func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
+// AppendFailure appends the event that reports a failure, without [DONE].
+func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 	if s.closed {
 		return dst
 	}
 	s.closed = true
-	return sse.AppendEvent(dst, "", e.Append(nil))
+	return sse.AppendEvent(dst, "", e.AppendBody(nil))
 }
 
-// Keepalive appends a comment, which clients ignore.
-func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
+// AppendKeepalive appends a comment, which clients ignore.
+func (s *Stream) AppendKeepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
 // Markup returns 0: engines do not parse these answers, so the answers contain no unparsed markup.
 func (s *Stream) Markup() translate.Markup { return 0 }
@@ -188,16 +188,16 @@ func (s *Stream) Usage() translate.Usage {
 	case len(s.usage.byChoice) > 0:
 		return s.usage.sum(s.choices)
 	}
-	return translate.EstimatedUsage(max(s.eventCount, translate.TokensInBytes(s.textBytes)))
+	return translate.EstimateUsage(max(s.eventCount, translate.TokensInBytes(s.textBytes)))
 }
 
-type choiceEnds struct {
+type choiceEndTracker struct {
 	seen      map[int64]bool // the choices that have arrived; true if the choice has ended
 	openCount int
 }
 
 // recordEnds replaces finish reasons, and reports whether the engine aborted a choice.
-func (e *choiceEnds) recordEnds(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
+func (e *choiceEndTracker) recordEnds(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
 	for it := choices.Iter(); it.Next(); {
 		c := it.Value()
 		index, ok := c.Get("index").Int()
@@ -227,4 +227,4 @@ func (e *choiceEnds) recordEnds(edits *jsonx.Edits, choices jsonx.Value) (failed
 	return false
 }
 
-func (e *choiceEnds) all() bool { return e.openCount == 0 && len(e.seen) > 0 }
+func (e *choiceEndTracker) allEnded() bool { return e.openCount == 0 && len(e.seen) > 0 }

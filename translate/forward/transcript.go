@@ -17,7 +17,7 @@ import (
 // The first format is passed on, and the other formats are converted to it. Converted events retain
 // their other members.
 
-type transcript struct {
+type transcriptState struct {
 	plainText    bool   // segments may be plain text
 	textSoFar    []byte // the text so far, from segments and deltas
 	hasPieces    bool
@@ -28,9 +28,9 @@ type transcript struct {
 
 // addText adds a piece of text to the transcript. If apart is true and no space separates the piece
 // from the text so far, addText inserts a space. It returns the resulting piece.
-func (t *transcript) addText(piece []byte, apart bool) ([]byte, error) {
-	if len(t.textSoFar)+len(piece) >= translate.MaxAnswer {
-		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
+func (t *transcriptState) addText(piece []byte, apart bool) ([]byte, error) {
+	if len(t.textSoFar)+len(piece) >= translate.MaxAnswerBytes {
+		return nil, &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 	}
 	from := len(t.textSoFar)
 	if n := len(t.textSoFar); apart && n > 0 && len(piece) > 0 && !isBlank(t.textSoFar[n-1]) && !isBlank(piece[0]) {
@@ -73,7 +73,7 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 
 // convertEvent converts a segment or a chunk to a delta. Other members, such as times, are not
 // changed.
-func (t *transcript) convertEvent(edits *jsonx.Edits, root, kind jsonx.Value) error {
+func (t *transcriptState) convertEvent(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := segmentText(root); ok {
 		piece, err := t.addText(text, true)
 		if err != nil {
@@ -104,7 +104,7 @@ func (t *transcript) convertEvent(edits *jsonx.Edits, root, kind jsonx.Value) er
 	return nil
 }
 
-func (t *transcript) appendSegment(dst, text []byte) ([]byte, error) {
+func (t *transcriptState) appendSegment(dst, text []byte) ([]byte, error) {
 	piece, err := t.addText(text, true)
 	if err != nil {
 		return dst, err
@@ -117,7 +117,7 @@ const (
 	transcriptDelta = "transcript.text.delta"
 	transcriptDone  = "transcript.text.done"
 
-	noText = "no text"
+	reasonNoText = "no text"
 )
 
 func appendDelta(dst, text []byte) []byte {
@@ -128,7 +128,7 @@ func appendDeltaEvent(dst, text []byte) []byte {
 	return sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, text), '}'))
 }
 
-func (t *transcript) appendDone(dst []byte) []byte {
+func (t *transcriptState) appendDone(dst []byte) []byte {
 	t.doneSent = true
 	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.textSoFar)
 	if t.hasChunks { // clients of chunks read the first choice of each event
@@ -139,7 +139,7 @@ func (t *transcript) appendDone(dst []byte) []byte {
 
 // isComplete reports whether the transcript is complete if the engine's body ends now. mark is true
 // if [DONE] has arrived.
-func (t *transcript) isComplete(mark bool) bool {
+func (t *transcriptState) isComplete(mark bool) bool {
 	return t.doneSent || t.bodyComplete && t.hasPieces || mark && len(t.textSoFar) > 0
 }
 
@@ -150,27 +150,27 @@ func (s *Stream) SetPlainText() { s.transcript.plainText = true }
 // MarkEnded records that the engine's body is complete. Segments and audio have no other end mark.
 func (s *Stream) MarkEnded() { s.transcript.bodyComplete, s.speech.bodyComplete = true, true }
 
-// AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event also
+// AppendTranscript appends a whole transcript as a stream. If the answer is JSON, the last event also
 // contains the answer's other members. The errors are the same as for Append.
-func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
+func (s *Stream) AppendTranscript(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		s.transcript.textSoFar = append(s.transcript.textSoFar[:0], body...)
 		return s.transcript.appendDone(appendDeltaEvent(dst, body)), nil
 	}
 	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
-		return dst, &translate.BadAnswer{Reason: translate.BadJSON}
+		return dst, &translate.BadAnswerError{Reason: translate.ReasonBadJSON}
 	}
 	root := s.doc.Root()
 	if !root.IsObject() {
-		return dst, &translate.BadAnswer{Reason: translate.NotObject}
+		return dst, &translate.BadAnswerError{Reason: translate.ReasonNotObject}
 	}
 	if chat.IsGiven(root.Get("error")) {
-		e := engineerror.Parse(0, "application/json", body)
+		e := engineerror.ParseErrorBody(0, "application/json", body)
 		return dst, &e
 	}
 	text, ok := segmentText(root)
 	if !ok {
-		return dst, &translate.BadAnswer{Reason: noText}
+		return dst, &translate.BadAnswerError{Reason: reasonNoText}
 	}
 	if u, ok := readUsage(root.Get("usage")); ok {
 		s.usage.total = u

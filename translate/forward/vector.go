@@ -220,11 +220,11 @@ func (v *vectorRewriter) appendFloats(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-const mixedVector = "an embedding that is not a list of numbers"
+const reasonMixedVector = "an embedding that is not a list of numbers"
 
 func (v *vectorRewriter) err() error {
 	if v.hasOtherElements {
-		return &translate.BadAnswer{Reason: mixedVector}
+		return &translate.BadAnswerError{Reason: reasonMixedVector}
 	}
 	return nil
 }

@@ -87,9 +87,9 @@ func TestVectors_Mixed(t *testing.T) {
 		a := Answer{Vectors: VectorsBase64}
 		_, _, piecemeal := relayBodyAs(VectorsBase64, body, 3)
 		for _, err := range []error{a.Parse([]byte(body)), piecemeal} {
-			var bad *translate.BadAnswer
-			if !errors.As(err, &bad) || bad.Reason != mixedVector {
-				t.Errorf("%.20s: got the error %v, want mixedVector", value, err)
+			var bad *translate.BadAnswerError
+			if !errors.As(err, &bad) || bad.Reason != reasonMixedVector {
+				t.Errorf("%.20s: got the error %v, want reasonMixedVector", value, err)
 			}
 		}
 	}
@@ -107,7 +107,8 @@ func TestVectors_RoundTrip(t *testing.T) {
 			if i > 0 {
 				numbers = append(numbers, ',')
 			}
-			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64) // as engines in Python write numbers
+			// As engines in Python write numbers.
+			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64)
 		}
 		body := `{"data":[{"embedding":` + string(numbers) + `]}]}`
 		in64, _, err := relayBodyAs(VectorsBase64, body, sizes...)

@@ -10,7 +10,7 @@ import (
 
 // TestAbuse checks that each text designed to be expensive is parsed in well under a second.
 func TestAbuse(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector is slow")
 	}
 	for name, src := range map[string]string{

@@ -187,7 +187,7 @@ func BenchmarkNumbers(b *testing.B) {
 // TestAllocs checks that a Doc that has parsed a body does not allocate for another body of the
 // same size.
 func TestAllocs(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	var (

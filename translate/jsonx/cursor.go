@@ -30,8 +30,8 @@ func (c *Cursor) Jump(at int) { c.pos = at }
 // Reject makes the cursor reject the document.
 func (c *Cursor) Reject() { c.pos, c.rejected = len(c.src), true }
 
-// Done reports whether the whole document was read and accepted.
-func (c *Cursor) Done() bool { return !c.rejected && skipSpace(c.src, c.pos) >= len(c.src) }
+// IsAccepted reports whether the whole document was read and accepted.
+func (c *Cursor) IsAccepted() bool { return !c.rejected && skipSpace(c.src, c.pos) >= len(c.src) }
 
 // Peek returns the next byte that is not whitespace, or 0 at the end.
 func (c *Cursor) Peek() byte {
@@ -58,7 +58,7 @@ func (c *Cursor) FirstMember() (name []byte, ok bool) {
 		c.pos++
 		return nil, false
 	}
-	return c.name()
+	return c.readName()
 }
 
 // NextMember returns the name of the next member. The caller must have read the previous value. At
@@ -67,12 +67,12 @@ func (c *Cursor) FirstMember() (name []byte, ok bool) {
 func (c *Cursor) NextMember() (name []byte, ok bool) {
 	if c.pos < len(c.src) && c.src[c.pos] == ',' {
 		c.pos++
-		return c.name()
+		return c.readName()
 	}
 	switch c.Peek() {
 	case ',':
 		c.pos++
-		return c.name()
+		return c.readName()
 	case '}':
 		c.pos++
 	default:
@@ -81,9 +81,10 @@ func (c *Cursor) NextMember() (name []byte, ok bool) {
 	return nil, false
 }
 
-func (c *Cursor) name() (name []byte, ok bool) {
+func (c *Cursor) readName() (name []byte, ok bool) {
 	if s := c.src[c.pos:]; len(s) > 34 && s[0] == '"' && c.childrenLeft > 0 {
-		if n := findSpecial32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // the name is short, and no spaces follow
+		// The name is short, and no spaces follow.
+		if n := findSpecial32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' {
 			c.pos += n + 3
 			c.childrenLeft--
 			return s[1 : n+1], true
@@ -107,8 +108,8 @@ func (c *Cursor) name() (name []byte, ok bool) {
 	return c.src[from : end-1], true
 }
 
-// Value reads the next value and returns its text, or nil if the document is rejected.
-func (c *Cursor) Value() []byte {
+// ReadValue reads the next value and returns its text, or nil if the document is rejected.
+func (c *Cursor) ReadValue() []byte {
 	c.Peek()
 	start := c.pos
 	if c.skipValue(cursorDepth); c.rejected {
@@ -133,9 +134,9 @@ func (c *Cursor) ReadUint() (n int) {
 	return n
 }
 
-// String reads the next string. It returns the string's text, quotes included, and whether the text
+// ReadString reads the next string. It returns the string's text, quotes included, and whether the text
 // contains escapes. It returns nil for any other value.
-func (c *Cursor) String() (raw []byte, escaped bool) {
+func (c *Cursor) ReadString() (raw []byte, escaped bool) {
 	if c.Peek() != '"' {
 		c.Reject()
 		return nil, false
@@ -153,13 +154,13 @@ func (c *Cursor) String() (raw []byte, escaped bool) {
 func (c *Cursor) skipValue(depth int) {
 	switch b := c.Peek(); b {
 	case '"':
-		c.String()
+		c.ReadString()
 	case 'n':
-		c.literal("null")
+		c.readLiteral("null")
 	case 't':
-		c.literal("true")
+		c.readLiteral("true")
 	case 'f':
-		c.literal("false")
+		c.readLiteral("false")
 	case '{':
 		if depth == 0 {
 			c.Reject()
@@ -173,7 +174,7 @@ func (c *Cursor) skipValue(depth int) {
 			c.Reject()
 			return
 		}
-		c.elements(depth - 1)
+		c.skipElements(depth - 1)
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		end, _, ok := scanNumber(c.src, c.pos)
 		if c.pos = end; !ok {
@@ -184,7 +185,7 @@ func (c *Cursor) skipValue(depth int) {
 	}
 }
 
-func (c *Cursor) elements(depth int) {
+func (c *Cursor) skipElements(depth int) {
 	c.pos++
 	if c.Peek() == ']' {
 		c.pos++
@@ -206,7 +207,7 @@ func (c *Cursor) elements(depth int) {
 	c.Reject()
 }
 
-func (c *Cursor) literal(word string) {
+func (c *Cursor) readLiteral(word string) {
 	if end := c.pos + len(word); end <= len(c.src) && string(c.src[c.pos:end]) == word {
 		c.pos = end
 		return

@@ -14,11 +14,11 @@ func FuzzCursor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		c := NewCursor(src)
-		raw := c.Value()
+		raw := c.ReadValue()
 		var d Doc
 		err := d.Parse(src, Options{Paired: true})
 		switch {
-		case !c.Done():
+		case !c.IsAccepted():
 			return
 		case err != nil:
 			t.Fatalf("a cursor accepts %q: %v", src, err)
@@ -33,14 +33,14 @@ func FuzzCursor(f *testing.F) {
 			if !ok || !bytes.Equal(name, it.Key().Name()) {
 				t.Fatalf("%q: name %q (%v), want %q", src, name, ok, it.Key().Name())
 			}
-			if v := c.Value(); !bytes.Equal(v, it.Value().Raw()) {
+			if v := c.ReadValue(); !bytes.Equal(v, it.Value().Raw()) {
 				t.Fatalf("%q: value %q, want %q", src, v, it.Value().Raw())
 			}
 			if c.Offset() != it.Value().End() {
 				t.Fatalf("%q: at %d after %q, which ends at %d", src, c.Offset(), name, it.Value().End())
 			}
 		}
-		if ok || !c.Done() {
+		if ok || !c.IsAccepted() {
 			t.Fatalf("%q: not at the end", src)
 		}
 	})
@@ -81,9 +81,9 @@ var cursorSources = []struct {
 func TestCursor(t *testing.T) {
 	for _, s := range cursorSources {
 		c := NewCursor([]byte(s.src))
-		c.Value()
-		if c.Done() != s.read {
-			t.Errorf("%q: read %v, want %v", s.src, c.Done(), s.read)
+		c.ReadValue()
+		if c.IsAccepted() != s.read {
+			t.Errorf("%q: read %v, want %v", s.src, c.IsAccepted(), s.read)
 		}
 	}
 	deep := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
@@ -93,9 +93,9 @@ func TestCursor(t *testing.T) {
 		read bool
 	}{{deep(cursorDepth), true}, {deep(cursorDepth + 1), false}, {long(MaxMembers), true}, {long(MaxMembers + 1), false}} {
 		c := NewCursor(s.src)
-		c.Value()
-		if c.Done() != s.read {
-			t.Errorf("%.20q of %d bytes: read %v, want %v", s.src, len(s.src), c.Done(), s.read)
+		c.ReadValue()
+		if c.IsAccepted() != s.read {
+			t.Errorf("%.20q of %d bytes: read %v, want %v", s.src, len(s.src), c.IsAccepted(), s.read)
 		}
 	}
 }

@@ -70,13 +70,13 @@ type MemberProblem uint8
 
 // The problems that Fields reports.
 const (
-	Duplicate   MemberProblem = iota + 1 // the name occurs twice, possibly with escapes
-	CaseVariant                          // the name occurs in a different case, as in "Model"
+	MemberDuplicate MemberProblem = iota + 1 // the name occurs twice, possibly with escapes
+	CaseVariant                              // the name occurs in a different case, as in "Model"
 )
 
 func (p MemberProblem) String() string {
 	switch p {
-	case Duplicate:
+	case MemberDuplicate:
 		return "given twice"
 	case CaseVariant:
 		return "spelt in another case"

@@ -28,10 +28,10 @@ const (
 	flagUnrecorded                // container: has children that are not on the tape
 )
 
-// node is one entry of the tape, in document order. A container precedes its children. A member is
+// tapeNode is one entry of the tape, in document order. A container precedes its children. A member is
 // a name (a String node) followed by a value. next is the index of the first node after the
 // subtree.
-type node struct {
+type tapeNode struct {
 	start, end uint32
 	next       int32
 	kind       Kind
@@ -40,7 +40,7 @@ type node struct {
 
 // set assigns each field separately. A composite literal would be built in memory and then copied,
 // and the copy would stall on the preceding stores. This would double the time of Parse.
-func (n *node) set(start, end, next int, kind Kind, flags uint8) {
+func (n *tapeNode) set(start, end, next int, kind Kind, flags uint8) {
 	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
 	n.kind, n.flags = kind, flags
 }

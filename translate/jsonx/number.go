@@ -31,9 +31,9 @@ func (v Value) Int() (int64, bool) {
 	var u uint64
 	var ok bool
 	if n.flags&flagFraction == 0 {
-		u, ok = digitsValue(s, nil)
+		u, ok = parseDigits(s, nil)
 	} else {
-		u, ok = scientificValue(s)
+		u, ok = parseScientific(s)
 	}
 	switch {
 	case !ok:
@@ -49,7 +49,7 @@ func (v Value) Int() (int64, bool) {
 // Every integer of at most shortDigits digits fits into 64 bits.
 const shortDigits = 18
 
-func digitsValue(a, b []byte) (u uint64, ok bool) {
+func parseDigits(a, b []byte) (u uint64, ok bool) {
 	for _, s := range [2][]byte{a, b} {
 		for _, c := range s {
 			if u > math.MaxUint64/10 {
@@ -66,7 +66,7 @@ func digitsValue(a, b []byte) (u uint64, ok bool) {
 	return u, true
 }
 
-func scientificValue(s []byte) (u uint64, ok bool) {
+func parseScientific(s []byte) (u uint64, ok bool) {
 	whole := s[:skipDigits(s, 0)]
 	s = s[len(whole):]
 	var frac []byte
@@ -82,7 +82,8 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			s = s[1:]
 		}
 		for _, c := range s {
-			exp = min(exp*10+int(c-'0'), 1<<40) // a larger exponent makes no difference, because no source is this long
+			// A larger exponent makes no difference, because no source is this long.
+			exp = min(exp*10+int(c-'0'), 1<<40)
 		}
 		if neg {
 			exp = -exp
@@ -106,7 +107,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 	if exp < 0 {
 		return 0, false
 	}
-	u, ok = digitsValue(whole, frac)
+	u, ok = parseDigits(whole, frac)
 	for ; ok && u != 0 && exp > 0; exp-- {
 		if u > math.MaxUint64/10 {
 			return 0, false

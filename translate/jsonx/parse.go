@@ -33,7 +33,7 @@ type Options struct {
 	Paired bool
 }
 
-type frame struct {
+type openContainer struct {
 	node   int32 // the container's node, or -1 if it is not recorded
 	count  int32
 	object bool
@@ -44,8 +44,8 @@ type frame struct {
 // the Doc.
 type Doc struct {
 	src   []byte
-	nodes []node
-	stack []frame
+	nodes []tapeNode
+	stack []openContainer
 }
 
 // Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError. After an error,
@@ -65,7 +65,7 @@ func (d *Doc) Parse(src []byte, o Options) error {
 	}
 	o.MaxDepth = min(o.MaxDepth, maxDepth)
 	if len(d.stack) < o.MaxDepth {
-		d.stack = make([]frame, o.MaxDepth)
+		d.stack = make([]openContainer, o.MaxDepth)
 	}
 	d.src = nil
 	nodes, err := parse(src, d.nodes[:0:min(cap(d.nodes), o.MaxNodes)], d.stack, o)
@@ -90,12 +90,12 @@ func (d *Doc) Reset() {
 	}
 }
 
-// grow returns a copy of a full tape with more space, or false if the tape has reached the limit.
-func grow(tape []node, limit int) ([]node, bool) {
+// growTape returns a copy of a full tape with more space, or false if the tape has reached the limit.
+func growTape(tape []tapeNode, limit int) ([]tapeNode, bool) {
 	if len(tape) >= limit {
 		return tape, false
 	}
-	n := make([]node, min(max(2*len(tape), 64), limit))
+	n := make([]tapeNode, min(max(2*len(tape), 64), limit))
 	copy(n, tape)
 	return n, true
 }
@@ -103,15 +103,15 @@ func grow(tape []node, limit int) ([]node, bool) {
 // parse fills nodes up to its capacity and then continues in a larger copy. It returns the filled
 // nodes even if it also returns an error. stack must have a frame for every level up to o.MaxDepth.
 // States are labels, and short tokens need no function call, so all variables stay in registers.
-func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
+func parse(src []byte, nodes []tapeNode, stack []openContainer, o Options) ([]tapeNode, error) {
 	if len(src) > maxSize {
 		return nodes[:0], &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
 	}
 	var (
 		tape   = nodes[:cap(nodes)]
-		k      int    // number of filled nodes
-		cur    *frame // the innermost open container, or nil
-		depth  int    // number of open containers; up to o.Record, their children are recorded
+		k      int            // number of filled nodes
+		cur    *openContainer // the innermost open container, or nil
+		depth  int            // number of open containers; up to o.Record, their children are recorded
 		record = o.Record
 		i      int
 	)
@@ -123,7 +123,7 @@ value: // a value must follow
 	}
 	if k == len(tape) && depth <= record {
 		var ok bool
-		if tape, ok = grow(tape, o.MaxNodes); !ok {
+		if tape, ok = growTape(tape, o.MaxNodes); !ok {
 			return tape[:k], &LimitError{i, LimitNodes, o.MaxNodes}
 		}
 	}
@@ -262,7 +262,7 @@ member: // a member's name must follow
 		if depth <= record {
 			if k == len(tape) {
 				var ok bool
-				if tape, ok = grow(tape, o.MaxNodes); !ok {
+				if tape, ok = growTape(tape, o.MaxNodes); !ok {
 					return tape[:k], &LimitError{i, LimitNodes, o.MaxNodes}
 				}
 			}

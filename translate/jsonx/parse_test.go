@@ -171,7 +171,7 @@ func TestErrorTexts(t *testing.T) {
 	}{
 		{&SyntaxError{3, reasonNumber}, "parse JSON: invalid number at byte 3"},
 		{&LimitError{7, LimitMembers, 10}, "parse JSON: more than 10 members of one object at byte 7"},
-		{&MemberError{"model", Duplicate, 1}, `read JSON object: member "model" is given twice`},
+		{&MemberError{"model", MemberDuplicate, 1}, `read JSON object: member "model" is given twice`},
 		{&MemberError{"model", CaseVariant, 1}, `read JSON object: member "model" is spelt in another case`},
 	} {
 		if got := c.err.Error(); got != c.want {
@@ -238,7 +238,7 @@ func toAny(v Value) any {
 		m := map[string]any{}
 		for it := v.Iter(); it.Next(); {
 			k := string(it.Key().AppendTo(nil))
-			if !it.Key().Is(k) || !it.Key().EqualFold(strings.ToUpper(k)) && isASCII(k) {
+			if !it.Key().Equals(k) || !it.Key().EqualFold(strings.ToUpper(k)) && isASCII(k) {
 				panic("Is or Fold disagree with AppendTo for " + k)
 			}
 			m[k] = toAny(it.Value())
@@ -259,7 +259,7 @@ var scanDocs [2]Doc
 // code.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
-	if !hasVector {
+	if !hasVectorText {
 		return
 	}
 	texts := [][]byte{src}
@@ -270,9 +270,9 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 	with, without := &scanDocs[0], &scanDocs[1]
 	for _, text := range texts {
 		err := with.Parse(text, Options{Record: 64})
-		hasVector = false
+		hasVectorText = false
 		werr := without.Parse(text, Options{Record: 64})
-		hasVector = true
+		hasVectorText = true
 		if !reflect.DeepEqual(err, werr) || !slices.Equal(with.nodes, without.nodes) {
 			t.Fatalf("%q: %v with vectors, %v without", text, err, werr)
 		}

@@ -5,8 +5,8 @@ package jsonx
 import "golang.org/x/sys/cpu"
 
 // Every arm64 has NEON, but GODEBUG=cpu.asimd=off disables it, as cpu.avx2=off disables AVX2. (Go's
-// runtime does not recognize asimd and prints a warning.) Tests also set hasVector to false.
-var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
+// runtime does not recognize asimd and prints a warning.) Tests also set hasVectorText to false.
+var hasVectorText = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorText skips 64-byte blocks of a string as long as they contain only valid characters and
 // two-byte escapes. p must point to at least the given number of blocks. The three bytes before p
@@ -31,17 +31,19 @@ func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint6
 // three sets of errors, indexed by the high half of the first byte, its low half, and the high half
 // of the second byte. The bytes are invalid if all three sets contain the same error.
 const (
-	tooShort  = 1 << iota // a first byte without a continuation
-	tooLong               // ASCII followed by a continuation
-	overlong3             // a character of three bytes that could be shorter
-	tooLarge              // above U+10FFFF: 0xf4 0x90, or 0xf5 or more followed by 0x90 or more
-	surrogate
-	overlong2
-	overlong4 // four bytes that could be fewer; or above U+10FFFF: 0xf5 or more, then 0x80 to 0x8f
-	twoMore   // two continuations: wrong unless the second is the third or fourth byte of a character
+	utf8TooShort  = 1 << iota // a first byte without a continuation
+	utf8TooLong               // ASCII followed by a continuation
+	utf8Overlong3             // a character of three bytes that could be shorter
+	utf8TooLarge              // above U+10FFFF: 0xf4 0x90, or 0xf5 or more followed by 0x90 or more
+	utf8Surrogate
+	utf8Overlong2
+	utf8Overlong4 // four bytes that could be fewer; or above U+10FFFF: 0xf5 or more, then 0x80 to 0x8f
+	// Two continuations: wrong unless the second is the third or fourth byte of a character.
+	utf8TwoContinuations
 
-	anyFirst = tooShort | tooLong | twoMore    // for any low half of the first byte
-	fromFive = anyFirst | tooLarge | overlong4 // for a low half of 5 or more in the first byte
+	anyFirst = utf8TooShort | utf8TooLong | utf8TwoContinuations // for any low half of the first byte
+	// For a low half of 5 or more in the first byte.
+	fromFive = anyFirst | utf8TooLarge | utf8Overlong4
 )
 
 // These constants are sets of bytes that may follow a backslash, grouped by the byte's high half.
@@ -55,30 +57,33 @@ const (
 // vectorTables are indexed by half a byte. The assembler addresses each table by its position.
 var vectorTables = [8][16]byte{
 	{ // by the high half of a first byte
-		tooLong, tooLong, tooLong, tooLong, tooLong, tooLong, tooLong, tooLong,
-		twoMore, twoMore, twoMore, twoMore,
-		tooShort | overlong2, tooShort, tooShort | overlong3 | surrogate, tooShort | tooLarge | overlong4,
+		utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong,
+		utf8TwoContinuations, utf8TwoContinuations, utf8TwoContinuations, utf8TwoContinuations,
+		utf8TooShort | utf8Overlong2, utf8TooShort, utf8TooShort | utf8Overlong3 | utf8Surrogate, utf8TooShort | utf8TooLarge | utf8Overlong4,
 	},
 	{ // by the low half of a first byte
-		anyFirst | overlong3 | overlong2 | overlong4, anyFirst | overlong2, anyFirst, anyFirst,
-		anyFirst | tooLarge, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive,
-		fromFive, fromFive | surrogate, fromFive, fromFive,
+		anyFirst | utf8Overlong3 | utf8Overlong2 | utf8Overlong4, anyFirst | utf8Overlong2, anyFirst, anyFirst,
+		anyFirst | utf8TooLarge, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive,
+		fromFive, fromFive | utf8Surrogate, fromFive, fromFive,
 	},
 	{ // by the high half of a second byte
-		tooShort, tooShort, tooShort, tooShort, tooShort, tooShort, tooShort, tooShort,
-		tooLong | overlong2 | twoMore | overlong3 | overlong4,
-		tooLong | overlong2 | twoMore | overlong3 | tooLarge,
-		tooLong | overlong2 | twoMore | surrogate | tooLarge,
-		tooLong | overlong2 | twoMore | surrogate | tooLarge,
-		tooShort, tooShort, tooShort, tooShort,
+		utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort,
+		utf8TooLong | utf8Overlong2 | utf8TwoContinuations | utf8Overlong3 | utf8Overlong4,
+		utf8TooLong | utf8Overlong2 | utf8TwoContinuations | utf8Overlong3 | utf8TooLarge,
+		utf8TooLong | utf8Overlong2 | utf8TwoContinuations | utf8Surrogate | utf8TooLarge,
+		utf8TooLong | utf8Overlong2 | utf8TwoContinuations | utf8Surrogate | utf8TooLarge,
+		utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort,
 	},
-	{0xe: twoMore, 0xf: twoMore}, // by the high half of a first byte: characters of three or more bytes
-	{0xf: twoMore},               // by the high half of a first byte: characters of four bytes
+	// By the high half of a first byte: characters of three or more bytes.
+	{0xe: utf8TwoContinuations, 0xf: utf8TwoContinuations},
+	// By the high half of a first byte: characters of four bytes.
+	{0xf: utf8TwoContinuations},
 	{ // bytes that may follow a backslash, except u: by the low half
 		0x2: column2 | column6 | column7, 0x4: column7, 0x6: column6,
 		0xc: column5, 0xe: column6, 0xf: column2,
 	},
-	{0x2: column2, 0x5: column5, 0x6: column6, 0x7: column7},   // bytes that may follow a backslash: by the high half
+	// Bytes that may follow a backslash: by the high half.
+	{0x2: column2, 0x5: column5, 0x6: column6, 0x7: column7},
 	{1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}, // converts bytes to the bits of a mask
 }
 

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	ones   = 0x0101010101010101
-	highs  = 0x8080808080808080
-	quotes = ones * '"'
-	backs  = ones * '\\'
+	lowBits        = 0x0101010101010101
+	highBits       = 0x8080808080808080
+	quoteBytes     = lowBits * '"'
+	backslashBytes = lowBits * '\\'
 )
 
 // markSpecial sets the high bit of each byte in x that a string scan must examine: a quote, a
@@ -19,7 +19,7 @@ const (
 // the control characters, so one subtraction finds the quote and the control characters. A borrow
 // can set a false mark only above a correct mark, so the lowest mark is always correct.
 func markSpecial(x uint64) uint64 {
-	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
+	return (x | ((x ^ 2*lowBits) - ('"'-1)*lowBits) | ((x ^ backslashBytes) - lowBits)) & highBits
 }
 
 // findSpecial returns the offset of the first special byte at or after i. If it finds none, it
@@ -57,7 +57,7 @@ func findSpecial(s []byte, i int) int {
 // offset of a character or an escape within the string. The caller continues its search at the
 // returned offset, which may equal i and is never after the closing quote.
 func SkipText(s []byte, i int) int {
-	if hasVector && i >= 3 && len(s)-i >= 64 {
+	if hasVectorText && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = skipBlocks(s, i)
 	}
 	return findSpecial(s, i)
@@ -107,7 +107,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		mask uint64 // the special bytes in these 64 bytes
 		seen uint8
 	)
-	if hasVector && i >= 3 && len(s)-i >= 64 {
+	if hasVectorText && i >= 3 && len(s)-i >= 64 {
 		i, base, mask, flags = skipBlocks(s, i)
 	}
 	for {
@@ -117,7 +117,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		case len(s)-i >= 8:
 			if mask != 0 { // the block has no more special bytes
 				i, mask = max(i, base+64), 0
-				if !hasVector {
+				if !hasVectorText {
 					i, base, mask, seen = skipBlocks(s, i)
 					flags |= seen
 				}
@@ -143,7 +143,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			if i+1 >= len(s) {
 				return len(s), 0, reasonEnd
 			}
-			if simple[s[i+1]] {
+			if simpleEscapes[s[i+1]] {
 				i += 2
 				continue
 			}
@@ -160,7 +160,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			i++ // within the last bytes of s
 		default:
 			flags |= flagNonASCII
-			if mask == 0 && len(s)-i >= 64 && (hasVector && i >= 3 || !hasVector && c < 0xe0) {
+			if mask == 0 && len(s)-i >= 64 && (hasVectorText && i >= 3 || !hasVectorText && c < 0xe0) {
 				i, base, mask, seen = skipBlocks(s, i) // skipBlocksByWord stops at three-byte characters
 				flags |= seen
 				continue
@@ -187,7 +187,7 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 		if j >= len(s) {
 			return len(s), false, reasonEnd
 		}
-		if unhex(s[j]) < 0 {
+		if hexDigitValue(s[j]) < 0 {
 			return j, false, reasonEscape
 		}
 	}
@@ -204,7 +204,7 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 // escape must start at i. If mask is not 0, it marks the special bytes in s[base:base+64], and next
 // equals base.
 func skipBlocks(s []byte, i int) (next, base int, mask uint64, flags uint8) {
-	if !hasVector {
+	if !hasVectorText {
 		base, mask, flags = skipBlocksByWord(s, i)
 		return base, base, mask, flags
 	}
@@ -239,7 +239,7 @@ func isPairedSurrogate(s []byte, i int) bool {
 		return false
 	}
 	for _, c := range s[i+8 : i+12] {
-		if unhex(c) < 0 {
+		if hexDigitValue(c) < 0 {
 			return false // the scan will find the error
 		}
 	}
@@ -247,8 +247,8 @@ func isPairedSurrogate(s []byte, i int) bool {
 	return s[i+8]|0x20 == 'd' && c >= 'c' && c <= 'f'
 }
 
-// simple marks the bytes that may follow a backslash, except u.
-var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+// simpleEscapes marks the bytes that may follow a backslash, except u.
+var simpleEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // utf8Starts maps a first byte to the character's length and the range of the second byte.
 var utf8Starts = func() (table [256]struct{ size, low, high uint8 }) {
@@ -297,7 +297,7 @@ func scanWide(s []byte, i int) (end int, reason string) {
 	return i, ""
 }
 
-func unhex(c byte) int {
+func hexDigitValue(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':
 		return int(c - '0')
@@ -309,8 +309,8 @@ func unhex(c byte) int {
 	return -1
 }
 
-func hex4(s []byte) rune {
-	return rune(unhex(s[0])<<12 | unhex(s[1])<<8 | unhex(s[2])<<4 | unhex(s[3]))
+func parseHex4(s []byte) rune {
+	return rune(hexDigitValue(s[0])<<12 | hexDigitValue(s[1])<<8 | hexDigitValue(s[2])<<4 | hexDigitValue(s[3]))
 }
 
 // decodeRune decodes the character or escape at i, and returns the offset after it.
@@ -338,13 +338,13 @@ func decodeRune(s []byte, i int) (rune, int) {
 	default:
 		return rune(c), i + 2
 	}
-	r := hex4(s[i+2:])
+	r := parseHex4(s[i+2:])
 	i += 6
 	if r < 0xd800 || r > 0xdfff {
 		return r, i
 	}
 	if r < 0xdc00 && i+6 <= len(s) && s[i] == '\\' && s[i+1] == 'u' {
-		if low := hex4(s[i+2:]); low >= 0xdc00 && low <= 0xdfff {
+		if low := parseHex4(s[i+2:]); low >= 0xdc00 && low <= 0xdfff {
 			return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, i + 6
 		}
 	}
@@ -394,14 +394,14 @@ func foldDecoded(s []byte, name string) bool {
 		case '\u212a':
 			r = 'k'
 		}
-		if r >= utf8.RuneSelf || lower(byte(r)) != lower(name[j]) {
+		if r >= utf8.RuneSelf || toLowerASCII(byte(r)) != toLowerASCII(name[j]) {
 			return false
 		}
 	}
 	return i == len(s)
 }
 
-func lower(c byte) byte {
+func toLowerASCII(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c += 'a' - 'A'
 	}
@@ -442,7 +442,7 @@ func AppendEscaped(dst, s []byte) []byte {
 			}
 			continue
 		}
-		e := escapes[c]
+		e := escapeChars[c]
 		if e == 0 {
 			i++
 			continue
@@ -457,8 +457,8 @@ func AppendEscaped(dst, s []byte) []byte {
 	}
 }
 
-// escapes maps each byte that must be escaped to the character after the backslash.
-var escapes = func() (t [utf8.RuneSelf]byte) {
+// escapeChars maps each byte that must be escaped to the character after the backslash.
+var escapeChars = func() (t [utf8.RuneSelf]byte) {
 	for c := range ' ' {
 		t[c] = 'u'
 	}

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMendLone checks that ReplaceLoneSurrogates changes neither the length of a text nor its
+// TestReplaceLoneSurrogates checks that ReplaceLoneSurrogates changes neither the length of a text nor its
 // decoded value.
-func TestMendLone(t *testing.T) {
+func TestReplaceLoneSurrogates(t *testing.T) {
 	pieces := []string{`\ud83d`, `\ude00`, `\uD83D`, `\uDE00`, `\udbff`, `\udfff`, `a`, `ü`, `\\`, `\"`, `\n`, `\u00e4`, `ud83d`, `\ufffd`}
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(`{"k":"`)

@@ -17,7 +17,7 @@ func (d *Doc) Root() Value {
 	return Value{d: d}
 }
 
-func (v Value) node() *node { return &v.d.nodes[v.i] }
+func (v Value) node() *tapeNode { return &v.d.nodes[v.i] }
 
 // Kind returns the kind of v, or Invalid if v is absent.
 func (v Value) Kind() Kind {
@@ -163,8 +163,8 @@ func (k Key) Raw() []byte { return k.raw }
 // IsPlainASCII reports whether the name is ASCII without escapes.
 func (k Key) IsPlainASCII() bool { return k.flags == 0 }
 
-// Is reports whether the decoded key equals the given name.
-func (k Key) Is(name string) bool {
+// Equals reports whether the decoded key equals the given name.
+func (k Key) Equals(name string) bool {
 	if k.flags&flagEscaped == 0 {
 		return string(k.raw) == name
 	}
@@ -185,7 +185,7 @@ func foldPlain(s []byte, name string) bool {
 		return false
 	}
 	for i, c := range s {
-		if c != name[i] && lower(c) != lower(name[i]) {
+		if c != name[i] && toLowerASCII(c) != toLowerASCII(name[i]) {
 			return false
 		}
 	}
@@ -216,7 +216,7 @@ func (v Value) Get(name string) Value {
 		return Value{}
 	}
 	for it := v.Iter(); it.Next(); {
-		if it.Key().Is(name) {
+		if it.Key().Equals(name) {
 			return it.Value()
 		}
 	}
@@ -279,10 +279,10 @@ func (v Value) Fields(names []string, out []Value) error {
 func (v Value) set(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
 	switch {
-	case !(Key{v.d.src[k.start+1 : k.end-1], k.flags}).Is(name):
+	case !(Key{v.d.src[k.start+1 : k.end-1], k.flags}).Equals(name):
 		return &MemberError{name, CaseVariant, int(k.start)}
 	case out.d != nil:
-		return &MemberError{name, Duplicate, int(k.start)}
+		return &MemberError{name, MemberDuplicate, int(k.start)}
 	}
 	*out = Value{v.d, i + 1}
 	return nil
@@ -313,18 +313,18 @@ func (n *NameIndex) addNames(names []string) {
 	n.list = names
 	for j, name := range names {
 		if name != "" {
-			n.buckets[bucket(len(name), name[0])] |= 1 << j
+			n.buckets[nameBucket(len(name), name[0])] |= 1 << j
 		}
 	}
 }
 
-func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
+func nameBucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
 // Index returns the position of k in the list, or -1. It ignores the case of letters.
 func (n *NameIndex) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
-		set = n.buckets[bucket(len(k.raw), k.raw[0])]
+		set = n.buckets[nameBucket(len(k.raw), k.raw[0])]
 	}
 	for ; set != 0; set &= set - 1 {
 		j := bits.TrailingZeros64(set)
@@ -363,7 +363,7 @@ func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err
 		k := &nodes[i]
 		raw := src[k.start+1 : k.end-1]
 		if k.flags == 0 && len(raw) > 0 {
-			if j := n.exact(raw); j >= 0 && found&(1<<j) == 0 {
+			if j := n.indexExact(raw); j >= 0 && found&(1<<j) == 0 {
 				out[j] = Value{d, i + 1}
 				found |= 1 << j
 				continue
@@ -382,9 +382,9 @@ func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err
 	return found, others, nil
 }
 
-// exact returns the position of a name in the list, or -1. The name must not be empty.
-func (n *NameIndex) exact(name []byte) int {
-	for set := n.buckets[bucket(len(name), name[0])]; set != 0; set &= set - 1 {
+// indexExact returns the position of a name in the list, or -1. The name must not be empty.
+func (n *NameIndex) indexExact(name []byte) int {
+	for set := n.buckets[nameBucket(len(name), name[0])]; set != 0; set &= set - 1 {
 		if j := bits.TrailingZeros64(set); string(name) == n.list[j] {
 			return j
 		}
@@ -392,8 +392,8 @@ func (n *NameIndex) exact(name []byte) int {
 	return -1
 }
 
-// Pair returns the values of an object that has exactly the members first and second, in this order.
-func (v Value) Pair(first, second string) (a, b Value, ok bool) {
+// PairMembers returns the values of an object that has exactly the members first and second, in this order.
+func (v Value) PairMembers(first, second string) (a, b Value, ok bool) {
 	if v.Kind() != Object {
 		return Value{}, Value{}, false
 	}

@@ -157,8 +157,8 @@ func TestFields(t *testing.T) {
 		{"plain", `{"other":1,"model":"m","other":2,"messages":[]}`, "", 0},
 		{"not an object", `["model","model"]`, "", 0},
 		{"empty", `{}`, "", 0},
-		{"twice", `{"model":"a","x":1,"model":"a"}`, "model", Duplicate},
-		{"twice, escaped", `{"model":"a","mod\u0065l":"b"}`, "model", Duplicate},
+		{"twice", `{"model":"a","x":1,"model":"a"}`, "model", MemberDuplicate},
+		{"twice, escaped", `{"model":"a","mod\u0065l":"b"}`, "model", MemberDuplicate},
 		{"escaped", `{"m\u006fdel":"a"}`, "", 0},
 		{"case", `{"Model":"a"}`, "model", CaseVariant},
 		{"case after", `{"model":"a","MODEL":"b"}`, "model", CaseVariant},
@@ -229,7 +229,7 @@ func FuzzFields(f *testing.F) {
 				for i, name := range names {
 					switch {
 					case key == name && values[i].Exists():
-						want = &MemberError{Name: name, Problem: Duplicate}
+						want = &MemberError{Name: name, Problem: MemberDuplicate}
 					case key == name:
 						values[i] = it.Value()
 					case strings.EqualFold(key, name):
@@ -287,12 +287,12 @@ func TestPair(t *testing.T) {
 		if err := d.Parse([]byte(src), Options{}); err != nil {
 			t.Fatal(err)
 		}
-		a, b, ok := d.Root().Pair("a", "b")
+		a, b, ok := d.Root().PairMembers("a", "b")
 		if ok != want || ok && (a != d.Root().Get("a") || b != d.Root().Get("b")) {
 			t.Errorf("%s: %s, %s, %v", src, a.Raw(), b.Raw(), ok)
 		}
 	}
-	if _, _, ok := (Value{}).Pair("a", "b"); ok {
+	if _, _, ok := (Value{}).PairMembers("a", "b"); ok {
 		t.Error("an absent value has members")
 	}
 }

@@ -17,9 +17,9 @@ import (
 // this. Without GODEBUG, arm64 must run the vector code.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
-	if off && hasVector {
+	if off && hasVectorText {
 		t.Error("the vector code runs all the same")
-	} else if !off && !hasVector && runtime.GOARCH == "arm64" {
+	} else if !off && !hasVectorText && runtime.GOARCH == "arm64" {
 		t.Error("the vector code does not run")
 	}
 }
@@ -56,7 +56,7 @@ func (s *textState) next(c byte) bool {
 		s.due, s.low, s.high = s.due-1, 0x80, 0xbf
 		return ok
 	case escaped:
-		return simple[c]
+		return simpleEscapes[c]
 	case c < 0x80:
 		return c >= ' ' && c != '"'
 	case c < 0xc0:
@@ -105,7 +105,8 @@ const validPieces = 25
 
 // fill fills s with pieces. One in oneIn pieces is invalid.
 func fill(s []byte, random *rand.Rand, oneIn int) {
-	few := pieces[:1+random.IntN(validPieces)] // a text has only a few kinds of pieces, so that some blocks contain a single kind
+	// A text has only a few kinds of pieces, so that some blocks contain a single kind.
+	few := pieces[:1+random.IntN(validPieces)]
 	few = few[random.IntN(len(few)):]
 	for len(s) > 0 {
 		piece := few[random.IntN(len(few))]
@@ -127,10 +128,10 @@ func compareVector(t *testing.T, s []byte, i, blocks int) {
 // TestVectorText checks vectorText at every offset in a cache line, and at both ends of readable
 // memory. vectorText may read three bytes before a text, but none after it.
 func TestVectorText(t *testing.T) {
-	if !hasVector {
+	if !hasVectorText {
 		t.Skip("no vectors here")
 	}
-	memory := guardpage.Memory(t, 1)
+	memory := guardpage.GuardedMemory(t, 1)
 	random := rand.New(rand.NewPCG(1, 2))
 	texts := 20_000
 	if testing.Short() {
@@ -150,10 +151,10 @@ func TestVectorText(t *testing.T) {
 // TestVectorTextPairs checks all pairs of bytes in each kind of text, within a vector and across
 // the border between two vectors or blocks.
 func TestVectorTextPairs(t *testing.T) {
-	if !hasVector {
+	if !hasVectorText {
 		t.Skip("no vectors here")
 	}
-	memory := guardpage.Memory(t, 1)
+	memory := guardpage.GuardedMemory(t, 1)
 	for _, kind := range []string{"a", "ä", "水", "\U0001f600", `\n`, `\\`} {
 		text := []byte("abc" + strings.Repeat(kind, 192/len(kind)))
 		s := memory[len(memory)-len(text):]
@@ -170,7 +171,7 @@ func TestVectorTextPairs(t *testing.T) {
 }
 
 func FuzzVectorText(f *testing.F) {
-	if !hasVector {
+	if !hasVectorText {
 		f.Skip("no vectors here")
 	}
 	for _, body := range bodies {
@@ -179,7 +180,7 @@ func FuzzVectorText(f *testing.F) {
 	for _, piece := range pieces {
 		f.Add([]byte(strings.Repeat("b", 62) + piece))
 	}
-	memory := guardpage.Memory(f, 1<<16)
+	memory := guardpage.GuardedMemory(f, 1<<16)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = text[:min(len(text), len(memory)-67)]
 		blocks := (len(text) + 63) / 64

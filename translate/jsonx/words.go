@@ -9,8 +9,8 @@ import (
 // makes every byte except control characters and 0x20 reach 0x80. The caller first flips a bit that
 // turns the quote into 0x20.
 const (
-	notZero = 0x7f * ones
-	notStop = (0x7f - ' ') * ones
+	notZero = 0x7f * lowBits
+	notStop = (0x7f - ' ') * lowBits
 )
 
 // skipBlocksByWord does the same as skipBlocks on processors without vector code. A character or an
@@ -58,7 +58,7 @@ func skipPlainBlocks(s []byte, i int) int {
 
 func hasNonASCII(w *[64]byte) bool {
 	return (loadWord(w, 0)|loadWord(w, 8)|loadWord(w, 16)|loadWord(w, 24)|
-		loadWord(w, 32)|loadWord(w, 40)|loadWord(w, 48)|loadWord(w, 56))&highs != 0
+		loadWord(w, 32)|loadWord(w, 40)|loadWord(w, 48)|loadWord(w, 56))&highBits != 0
 }
 
 // scanEscapeBlock examines a block without bytes above 0x7f. It returns the start of the next block,
@@ -68,10 +68,10 @@ func scanEscapeBlock(w *[64]byte) (next int, mask uint64, flags uint8) {
 	var back, stop uint64 // inverted until after the loop
 	for at := 0; at < 64; at += 8 {
 		x := loadWord(w, at)
-		back = back>>1 | ((x^backs)+notZero)&highs
-		stop = stop>>1 | ((x^2*ones)+notStop)&highs
+		back = back>>1 | ((x^backslashBytes)+notZero)&highBits
+		stop = stop>>1 | ((x^2*lowBits)+notStop)&highBits
 	}
-	back, stop = transposed(^back), transposed(^stop)
+	back, stop = transposeBits(^back), transposeBits(^stop)
 	// In a run of backslashes, every second backslash is escaped. If a run starts at an odd bit,
 	// the addition carries out of the run. The carry into the bit after the run shows whether the
 	// run's length is odd.
@@ -80,7 +80,7 @@ func scanEscapeBlock(w *[64]byte) (next int, mask uint64, flags uint8) {
 	sum, open := bits.Add64(back, back&^follows&^even, 0)
 	escaped := (sum<<1 ^ even) & follows
 	for m := escaped; m != 0; m &= m - 1 {
-		if !simple[w[bits.TrailingZeros64(m)&63]] {
+		if !simpleEscapes[w[bits.TrailingZeros64(m)&63]] {
 			return 0, specialMask(w), 0
 		}
 	}
@@ -98,17 +98,19 @@ func scanTwoByteBlock(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
 		before, x := binary.LittleEndian.Uint64(s[at:at+8]), binary.LittleEndian.Uint64(s[at+1:at+9])
-		y := x &^ highs
+		y := x &^ highBits
 		lead := x & (x << 1)
-		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // characters of three bytes or more; overlong characters
-		bad |= x ^ lead ^ before&(before<<1)                 // a first byte without a second, or a second without a first
-		bad |= ^(((y^2*ones)+notStop)&((y^backs)+notZero) | x)
-		if bad&highs != 0 {
+		// Characters of three bytes or more; overlong characters.
+		bad |= lead&(x<<2) | lead&^(x&(0x1e*lowBits)+0x7e*lowBits)
+		// A first byte without a second, or a second without a first.
+		bad |= x ^ lead ^ before&(before<<1)
+		bad |= ^(((y^2*lowBits)+notStop)&((y^backslashBytes)+notZero) | x)
+		if bad&highBits != 0 {
 			return 0, 0
 		}
 		wide |= x
 	}
-	if wide&highs != 0 {
+	if wide&highBits != 0 {
 		flags = flagNonASCII
 	}
 	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character belongs to the next block
@@ -116,8 +118,8 @@ func scanTwoByteBlock(s *[65]byte) (next int, flags uint8) {
 
 func loadWord(w *[64]byte, at int) uint64 { return binary.LittleEndian.Uint64(w[at : at+8]) }
 
-// transposed moves bit 8i+j of x to bit 8j+i.
-func transposed(x uint64) uint64 {
+// transposeBits moves bit 8i+j of x to bit 8j+i.
+func transposeBits(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
 	x ^= t ^ t<<7
 	t = (x ^ x>>14) & 0x0000cccc0000cccc
@@ -132,8 +134,8 @@ func specialMask(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {
 		x := loadWord(w, at)
-		y := x &^ highs // prevents a carry into the next byte
-		plain = plain>>1 | ((y^2*ones)+notStop)&((y^backs)+notZero)&^x&highs
+		y := x &^ highBits // prevents a carry into the next byte
+		plain = plain>>1 | ((y^2*lowBits)+notStop)&((y^backslashBytes)+notZero)&^x&highBits
 	}
-	return transposed(^plain)
+	return transposeBits(^plain)
 }

@@ -57,20 +57,20 @@ func compareBytewise(t *testing.T, text []byte) {
 	}
 	var want, got result
 	want.end, want.flags, want.reason = scanBytewise(text, 1)
-	for _, vector := range slices.Compact([]bool{false, hasVector}) {
-		had := hasVector
-		hasVector = vector
+	for _, vector := range slices.Compact([]bool{false, hasVectorText}) {
+		had := hasVectorText
+		hasVectorText = vector
 		got.end, got.flags, got.reason = scanString(text, 1)
-		hasVector = had
+		hasVectorText = had
 		if got != want {
 			t.Fatalf("vectors %v: %q: got %+v, want %+v", vector, text, got, want)
 		}
 	}
 }
 
-// TestWords checks valid and invalid bytes at every position in a block, between blocks of each
+// TestSkipBlocksByWord checks valid and invalid bytes at every position in a block, between blocks of each
 // kind.
-func TestWords(t *testing.T) {
+func TestSkipBlocksByWord(t *testing.T) {
 	kinds := []string{"a", `a\n`, "aä", `ä\"`, "Ж", "水", `\\`, "a€", "\U0001f600", `\u00e4`}
 	items := []string{
 		"ä", "Ж", "\u00df\u07ff", "水", "\U0001f600", `\n`, `\"`, `\\`, `\u00e4`, `\ud800`, `\ud83d\ude00`, `"`,
@@ -88,7 +88,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-func FuzzWords(f *testing.F) {
+func FuzzSkipBlocksByWord(f *testing.F) {
 	for _, body := range bodies {
 		f.Add(body.src[:min(len(body.src), 1000)])
 	}

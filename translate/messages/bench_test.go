@@ -36,7 +36,7 @@ var eventCases = []struct {
 // feed returns a function that passes one event of the case to s. The function occasionally starts
 // a new stream, because a Stream stores all arguments.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
-	e := &echo{RequestInfo{thinking: thinkingIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingIf(thinking)}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
 	n := 0
 	send := func(data []byte) {
@@ -75,7 +75,7 @@ func BenchmarkStream(b *testing.B) {
 
 // TestStreamAllocs checks that a stream does not allocate per event.
 func TestStreamAllocs(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range eventCases {
@@ -90,7 +90,7 @@ func TestStreamAllocs(t *testing.T) {
 	}
 	// A Stream reuses its memory even if tool calls are held back.
 	var s Stream
-	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		if bytes.Contains(upstream, []byte("error")) || bytes.Contains(upstream, []byte("matched_stop")) || bytes.Contains(upstream, []byte("stop_reason")) {
 			continue
@@ -98,7 +98,7 @@ func TestStreamAllocs(t *testing.T) {
 		var events []sse.Event
 		r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 		for {
-			ev, err := r.Next()
+			ev, err := r.NextEvent()
 			if err != nil {
 				break
 			}
@@ -157,19 +157,19 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-func BenchmarkWhole(b *testing.B) {
+func BenchmarkAppendCompletion(b *testing.B) {
 	const body = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"I look.","tool_calls":[{"id":"c0","type":"function","function":{"name":"read","arguments":"{\"path\":\"a.go\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
 	var (
 		c   answer.Completion
 		s   Stream
 		dst []byte
 	)
-	identity := dialects.Identity{Model: "public", ID: "msg_1"}
+	identity := dialects.AnswerIdentity{Model: "public", ID: "msg_1"}
 	b.ReportAllocs()
 	for b.Loop() {
 		err := c.Parse([]byte(body))
 		if s.Reset(&identity); err == nil {
-			dst, err = s.AppendWhole(dst[:0], &c)
+			dst, err = s.AppendCompletion(dst[:0], &c)
 		}
 		if err != nil {
 			b.Fatal(err)

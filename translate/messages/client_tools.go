@@ -29,46 +29,46 @@ const (
 	newOrInsert  = `"new_str":{"type":"string","description":"str_replace: the text in its place. insert: the text to insert."}`
 	insertedText = `"insert_text":{"type":"string","description":"insert: the text to insert."}`
 
-	editorAbout = "Views, creates and edits text files."
-	object      = `{"type":"object","properties":{`
-	needsPath   = `},"required":["command","path"]}`
+	editorDescription  = "Views, creates and edits text files."
+	schemaObjectStart  = `{"type":"object","properties":{`
+	schemaPathRequired = `},"required":["command","path"]}`
 )
 
 // clientTools lists the tools in the order in which they are compared with a type.
 var clientTools = [...]clientTool{
 	{
 		typePrefix: "bash_", description: "Runs commands in a bash shell that stays open from one call to the next.",
-		schema: object + `"command":{"type":"string","description":"The command to run; needed unless restart is true."},` +
+		schema: schemaObjectStart + `"command":{"type":"string","description":"The command to run; needed unless restart is true."},` +
 			`"restart":{"type":"boolean","description":"Starts the shell anew."}}}`,
 	},
 	{
-		typePrefix: "text_editor_", beforeVersion: "20250429", description: editorAbout,
-		schema: object + commands("view", "create", "str_replace", "insert", "undo_edit") + "," + pathProperty + "," +
-			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
+		typePrefix: "text_editor_", beforeVersion: "20250429", description: editorDescription,
+		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert", "undo_edit") + "," + pathProperty + "," +
+			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + schemaPathRequired,
 	},
 	{
-		typePrefix: "text_editor_", beforeVersion: "20250728", description: editorAbout,
-		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
-			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
+		typePrefix: "text_editor_", beforeVersion: "20250728", description: editorDescription,
+		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
+			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + schemaPathRequired,
 	},
 	{
 		// Since this version, the vendor's models send insert_text, even though the vendor's
 		// documentation describes new_str.
-		typePrefix: "text_editor_", description: editorAbout,
-		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
+		typePrefix: "text_editor_", description: editorDescription,
+		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
-			insertedText + needsPath,
+			insertedText + schemaPathRequired,
 	},
 	{
 		typePrefix: "memory_", description: "Keeps notes across conversations, in files under /memories. View the directory before you begin.",
-		schema: object + commands("view", "create", "str_replace", "insert", "delete", "rename") + "," + pathProperty + "," +
+		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert", "delete", "rename") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
 			insertedText + `,"old_path":{"type":"string","description":"rename: the path that is."},` +
 			`"new_path":{"type":"string","description":"rename: the path to be."}},"required":["command"]}`,
 	},
 }
 
-func commands(words ...string) string {
+func commandProperty(words ...string) string {
 	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
 }
 
@@ -84,7 +84,7 @@ func findClientTool(kind jsonx.Value) *clientTool {
 }
 
 func (t *clientTool) write(w *dialects.ChatWriter, name jsonx.Value) {
-	w.Raw(`{"type":"function","function":{"name":`, name)
+	w.WriteRaw(`{"type":"function","function":{"name":`, name)
 	w.WriteString(`,"description":"` + t.description + `","parameters":` + t.schema + `}}`)
 }
 

@@ -12,13 +12,14 @@ type contentWriter struct {
 	isParts bool // the content is an array of parts rather than a string
 	n       int
 
-	dropped *dialects.Dropped // the omitted parts of the request; nil if no part may be omitted
+	dropped *dialects.DroppedParts // the omitted parts of the request; nil if no part may be omitted
 
 	skipText, skipImages bool
 
-	textsSeen, imagesSeen                 int // includes texts and images that were not written
-	omittedCount                          int
-	messageIndex, blockIndex, nestedIndex int // current position in the client's body (see dialects.ImagePosition)
+	textsSeen, imagesSeen int // includes texts and images that were not written
+	omittedCount          int
+	// Current position in the client's body (see dialects.ImagePosition).
+	messageIndex, blockIndex, nestedIndex int
 }
 
 func (c *contentWriter) beginContent() {
@@ -74,11 +75,11 @@ func (c *contentWriter) beginPart() {
 	if c.n == 0 {
 		c.w.Out[len(c.w.Out)-1] = '['
 	}
-	c.w.Comma(c.n)
+	c.w.WriteComma(c.n)
 	c.n++
 }
 
-func (c *contentWriter) writeImage(b *block) {
+func (c *contentWriter) writeImage(b *contentBlock) {
 	c.imagesSeen++
 	if c.w == nil || c.skipImages {
 		return
@@ -90,7 +91,7 @@ func (c *contentWriter) writeImage(b *block) {
 	c.beginPart()
 	if b.source[sourceType].EqualText("url") {
 		place.Member = "source.url"
-		c.w.Raw(`{"type":"image_url","image_url":{"url":`, b.source[sourceURL])
+		c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, b.source[sourceURL])
 	} else {
 		place.Member = "source.data"
 		c.w.WriteString(`{"type":"image_url","image_url":{"url":"data:`)

@@ -11,9 +11,9 @@ import (
 
 // The edge applies clear_thinking itself, and ignores all other edits.
 const (
-	clearThinking = "clear_thinking_20251015"
-	clearToolUses = "clear_tool_uses_20250919"
-	compact       = "compact_20260112"
+	clearThinking   = "clear_thinking_20251015"
+	clearToolUses   = "clear_tool_uses_20250919"
+	editTypeCompact = "compact_20260112"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 	editClearToolInputs
 	editInstructions
 	editPause
-	editMembers
+	editMemberCount
 )
 
 var (
@@ -35,73 +35,73 @@ var (
 	amountNames = jsonx.NewNameIndex("type", "value")
 )
 
-// checkEdits rejects edits that the edge cannot read. Otherwise the client and the model would see
+// checkContextEdits rejects edits that the edge cannot read. Otherwise the client and the model would see
 // different conversations.
-func checkEdits(v jsonx.Value) *fault {
+func checkContextEdits(v jsonx.Value) *requestFault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
 	if f == nil && chat.IsGiven(edits[0]) && !edits[0].IsArray() {
-		f = chat.WrongType("context_management.edits", "an array of edits", edits[0])
+		f = chat.WrongTypeError("context_management.edits", "an array of edits", edits[0])
 	}
 	if f != nil || !edits[0].IsArray() {
 		return f
 	}
 	for it := edits[0].Iter(); it.Next(); {
-		if f = checkEdit(it.Value()); f != nil {
+		if f = checkContextEdit(it.Value()); f != nil {
 			return f.InElement("edits", it.Index()).InObject("context_management")
 		}
 	}
 	return nil
 }
 
-// checkEdit checks one edit. If the kind is unknown, it checks only the type.
-func checkEdit(v jsonx.Value) *fault {
-	var m [editMembers]jsonx.Value
+// checkContextEdit checks one edit. If the kind is unknown, it checks only the type.
+func checkContextEdit(v jsonx.Value) *requestFault {
+	var m [editMemberCount]jsonx.Value
 	f := chat.ReadElement("an object with a type", v, editNames, m[:])
 	if f == nil {
-		f = chat.RequiredString("type", m[editType])
+		f = chat.CheckRequiredString("type", m[editType])
 	}
 	switch kind := m[editType]; {
 	case f != nil:
 		return f
 	case kind.EqualText(clearThinking):
-		return checkKept(m[editKeep])
+		return checkKeptThinking(m[editKeep])
 	case kind.EqualText(clearToolUses):
 		return chat.FirstInvalid(
-			checkAmount("keep", m[editKeep], "tool_uses"),
-			checkAmount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
-			checkAmount("clear_at_least", m[editClearAtLeast], "input_tokens"),
+			checkEditAmount("keep", m[editKeep], "tool_uses"),
+			checkEditAmount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
+			checkEditAmount("clear_at_least", m[editClearAtLeast], "input_tokens"),
 			optionalStrings("exclude_tools", m[editExcludeTools], "an array of strings"),
 			checkClearedInputs(m[editClearToolInputs]),
 		)
-	case kind.EqualText(compact):
-		_, f = chat.OptionalBool("pause_after_compaction", m[editPause], false)
+	case kind.EqualText(editTypeCompact):
+		_, f = chat.ReadOptionalBool("pause_after_compaction", m[editPause], false)
 		return chat.FirstInvalid(
-			checkAmount("trigger", m[editTrigger], "input_tokens"),
-			chat.OptionalString("instructions", m[editInstructions]), f,
+			checkEditAmount("trigger", m[editTrigger], "input_tokens"),
+			chat.CheckOptionalString("instructions", m[editInstructions]), f,
 		)
 	}
 	return nil
 }
 
-// checkKept checks the number of turns whose thinking is kept: a number, or "all" (as a string or
+// checkKeptThinking checks the number of turns whose thinking is kept: a number, or "all" (as a string or
 // as a type).
-func checkKept(v jsonx.Value) *fault {
+func checkKeptThinking(v jsonx.Value) *requestFault {
 	switch {
 	case v.EqualText("all"), v.IsObject() && v.Get("type").EqualText("all"):
 		return nil
 	case v.IsString():
-		return chat.WrongValue("keep", `must be "all" or an object with type and value`)
+		return chat.WrongValueError("keep", `must be "all" or an object with type and value`)
 	}
-	f := checkAmount("keep", v, "thinking_turns")
+	f := checkEditAmount("keep", v, "thinking_turns")
 	if n, _ := v.Get("value").Int(); f == nil && chat.IsGiven(v) && n == 0 {
-		f = chat.WrongValue("value", "must be at least 1").InObject("keep")
+		f = chat.WrongValueError("value", "must be at least 1").InObject("keep")
 	}
 	return f
 }
 
-// checkAmount checks an optional object with a whole number and a type from kinds.
-func checkAmount(name string, v jsonx.Value, kinds ...string) *fault {
+// checkEditAmount checks an optional object with a whole number and a type from kinds.
+func checkEditAmount(name string, v jsonx.Value, kinds ...string) *requestFault {
 	if !chat.IsGiven(v) {
 		return nil
 	}
@@ -110,41 +110,41 @@ func checkAmount(name string, v jsonx.Value, kinds ...string) *fault {
 	if f != nil {
 		return f
 	}
-	if f = chat.RequiredString("type", m[0]); f != nil {
+	if f = chat.CheckRequiredString("type", m[0]); f != nil {
 		return f.InObject(name)
 	}
 	if !slices.ContainsFunc(kinds, func(kind string) bool { return m[0].EqualText(kind) }) {
-		return chat.WrongValue("type", "must be "+strings.Join(kinds, " or ")).InObject(name)
+		return chat.WrongValueError("type", "must be "+strings.Join(kinds, " or ")).InObject(name)
 	}
 	switch n, whole := m[1].Int(); {
 	case !chat.IsGiven(m[1]):
-		f = chat.Missing("value")
+		f = chat.MissingError("value")
 	case !m[1].IsNumber():
-		f = chat.WrongType("value", "an integer", m[1])
+		f = chat.WrongTypeError("value", "an integer", m[1])
 	case !whole || n < 0:
-		f = chat.WrongValue("value", "must be an integer of at least 0")
+		f = chat.WrongValueError("value", "must be an integer of at least 0")
 	}
 	return f.InObject(name)
 }
 
 // optionalStrings checks an optional list of strings. want describes the allowed types.
-func optionalStrings(name string, v jsonx.Value, want string) *fault {
+func optionalStrings(name string, v jsonx.Value, want string) *requestFault {
 	if !chat.IsGiven(v) {
 		return nil
 	}
 	if !v.IsArray() {
-		return chat.WrongType(name, want, v)
+		return chat.WrongTypeError(name, want, v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if !it.Value().IsString() {
-			return chat.WrongType("", "a string", it.Value()).InElement(name, it.Index())
+			return chat.WrongTypeError("", "a string", it.Value()).InElement(name, it.Index())
 		}
 	}
 	return nil
 }
 
 // checkClearedInputs checks the tools whose inputs should be cleared: all, none, or a list.
-func checkClearedInputs(v jsonx.Value) *fault {
+func checkClearedInputs(v jsonx.Value) *requestFault {
 	if _, is := v.Bool(); is {
 		return nil
 	}
@@ -157,7 +157,7 @@ func firstKeptThinking(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
 		if it.Value().Get("type").EqualText(clearThinking) {
-			turns = keptTurns(it.Value().Get("keep"))
+			turns = keptThinkingTurns(it.Value().Get("keep"))
 		}
 	}
 	if turns < 0 || !messages.IsArray() {
@@ -169,7 +169,7 @@ func firstKeptThinking(contextManagement, messages jsonx.Value) int {
 		switch role := it.Value().Get("role"); {
 		case role.EqualText("assistant") && begin >= 0:
 			begins, begin = append(begins, begin), -1
-		case role.EqualText("user") && begin < 0 && !hasResult(it.Value().Get("content")):
+		case role.EqualText("user") && begin < 0 && !hasToolResult(it.Value().Get("content")):
 			begin = it.Index()
 		}
 	}
@@ -190,8 +190,8 @@ func onlyClearsThinking(contextManagement jsonx.Value) bool {
 	return true
 }
 
-// keptTurns returns the number of turns whose thinking an edit preserves, or -1 for all turns.
-func keptTurns(keep jsonx.Value) int64 {
+// keptThinkingTurns returns the number of turns whose thinking an edit preserves, or -1 for all turns.
+func keptThinkingTurns(keep jsonx.Value) int64 {
 	switch {
 	case !chat.IsGiven(keep):
 		return 1
@@ -203,7 +203,7 @@ func keptTurns(keep jsonx.Value) int64 {
 	return -1
 }
 
-func hasResult(content jsonx.Value) bool {
+func hasToolResult(content jsonx.Value) bool {
 	if content.IsArray() {
 		for it := content.Iter(); it.Next(); {
 			if it.Value().Get("type").EqualText("tool_result") {

@@ -10,11 +10,11 @@ import (
 
 var messageNames = jsonx.NewNameIndex("role", "content")
 
-type conversation struct {
+type conversationWriter struct {
 	w          *dialects.ChatWriter
 	images     *dialects.ImagePositions
-	dropped    *dialects.Dropped
-	arguments  *chat.Arguments
+	dropped    *dialects.DroppedParts
+	arguments  *chat.ToolArguments
 	history    thinkingHistory
 	inPlace    bool // system messages stay at their position
 	hasContent bool // at least part of one message has been written
@@ -24,12 +24,12 @@ type conversation struct {
 }
 
 // write writes the leading system message, then one or more messages for each client message.
-func (c *conversation) write(v, system jsonx.Value) *fault {
+func (c *conversationWriter) write(v, system jsonx.Value) *requestFault {
 	switch {
 	case !chat.IsGiven(v):
-		return chat.Missing("messages")
+		return chat.MissingError("messages")
 	case !v.IsArray():
-		return chat.WrongType("messages", "an array of messages", v)
+		return chat.WrongTypeError("messages", "an array of messages", v)
 	}
 	c.w.WriteString(`"messages":[`)
 	if f := c.writeLeadingSystem(v, system); f != nil {
@@ -41,16 +41,16 @@ func (c *conversation) write(v, system jsonx.Value) *fault {
 		}
 	}
 	if c.w.Messages == 0 {
-		return chat.WrongValue("messages", "must hold at least one message")
+		return chat.WrongValueError("messages", "must hold at least one message")
 	}
 	if c.hasEmptied && !c.hasContent {
-		return chat.WrongValue("messages", "must hold more than blocks that only their vendor's servers read")
+		return chat.WrongValueError("messages", "must hold more than blocks that only their vendor's servers read")
 	}
 	c.w.WriteString(`]`)
 	return nil
 }
 
-func (c *conversation) beginMessage(role string) contentWriter {
+func (c *conversationWriter) beginMessage(role string) contentWriter {
 	w := contentWriter{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
 	c.w.BeginMessage(role)
 	w.beginContent()
@@ -60,7 +60,7 @@ func (c *conversation) beginMessage(role string) contentWriter {
 // writeLeadingSystem writes the leading system message, which every chat template accepts. It
 // contains the top-level system text. Unless inPlace is true, it also contains the texts of all
 // system messages.
-func (c *conversation) writeLeadingSystem(messages, system jsonx.Value) *fault {
+func (c *conversationWriter) writeLeadingSystem(messages, system jsonx.Value) *requestFault {
 	w := c.beginMessage("system")
 	if chat.IsGiven(system) {
 		if f := writeSystemText(system, &w, "system"); f != nil {
@@ -80,11 +80,11 @@ func (c *conversation) writeLeadingSystem(messages, system jsonx.Value) *fault {
 	return nil
 }
 
-func (c *conversation) writeMessage(i int, v jsonx.Value) *fault {
+func (c *conversationWriter) writeMessage(i int, v jsonx.Value) *requestFault {
 	var m [2]jsonx.Value
 	f := chat.ReadElement("an object", v, messageNames, m[:])
 	if f == nil {
-		f = chat.RequiredString("role", m[0])
+		f = chat.CheckRequiredString("role", m[0])
 	}
 	if f != nil {
 		return f
@@ -98,7 +98,7 @@ func (c *conversation) writeMessage(i int, v jsonx.Value) *fault {
 	case m[0].EqualText("assistant"):
 		return c.writeAssistant(i, content)
 	case !m[0].EqualText("system"):
-		return chat.WrongValue("role", "must be user, assistant or system")
+		return chat.WrongValueError("role", "must be user, assistant or system")
 	case !c.inPlace:
 		return nil // the leading message contains its text
 	}
@@ -116,10 +116,10 @@ func (c *conversation) writeMessage(i int, v jsonx.Value) *fault {
 var billingHeader = []byte("x-anthropic-billing-header:")
 
 // writeSystemText writes a system text, which is a string or a list of text blocks.
-func writeSystemText(v jsonx.Value, w *contentWriter, name string) *fault {
+func writeSystemText(v jsonx.Value, w *contentWriter, name string) *requestFault {
 	switch {
 	case !chat.IsGiven(v):
-		return chat.Missing(name)
+		return chat.MissingError(name)
 	case v.IsString():
 		if text := v.RawContents(); bytes.HasPrefix(text, billingHeader) {
 			_, rest, _ := bytes.Cut(text, []byte(`\n`))
@@ -129,15 +129,15 @@ func writeSystemText(v jsonx.Value, w *contentWriter, name string) *fault {
 		}
 		return nil
 	case !v.IsArray():
-		return chat.WrongType(name, "a string or an array of text blocks", v)
+		return chat.WrongTypeError(name, "a string or an array of text blocks", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
 		if f == nil && b.kind != blockText {
-			f = chat.WrongValue("type", "must be text")
+			f = chat.WrongValueError("type", "must be text")
 		}
 		if f == nil {
-			f = chat.RequiredString("text", b.fields[fieldText])
+			f = chat.CheckRequiredString("text", b.fields[fieldText])
 		}
 		if f != nil {
 			return f.InElement(name, it.Index())
@@ -151,7 +151,7 @@ func writeSystemText(v jsonx.Value, w *contentWriter, name string) *fault {
 
 // writeUser writes the tool results first, because most templates reject other messages between a
 // call and its result. The images in the results follow, and then the other blocks of the message.
-func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
+func (c *conversationWriter) writeUser(i int, v jsonx.Value) *requestFault {
 	if v.IsString() {
 		w := c.beginMessage("user")
 		w.writeText(v.RawContents())
@@ -161,9 +161,9 @@ func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
 	}
 	if !v.IsArray() {
 		if !chat.IsGiven(v) {
-			return chat.Missing("content")
+			return chat.MissingError("content")
 		}
-		return chat.WrongType("content", "a string or an array of content blocks", v)
+		return chat.WrongTypeError("content", "a string or an array of content blocks", v)
 	}
 	results := 0
 	said := contentWriter{dropped: c.dropped}
@@ -178,7 +178,7 @@ func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
 			shown += n
 			results++
 		case b.kind == blockToolUse:
-			f = chat.WrongValue("type", "must not be tool_use in a message of the user")
+			f = chat.WrongValueError("type", "must not be tool_use in a message of the user")
 		default:
 			f = b.visit(&said)
 		}
@@ -202,7 +202,7 @@ func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
 
 // recordContent records whether a message has any content left after blocks were omitted. more is
 // the number of tool calls or results that are written separately.
-func (c *conversation) recordContent(w *contentWriter, more int) {
+func (c *conversationWriter) recordContent(w *contentWriter, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.omittedCount == 0
 	c.hasContent, c.hasEmptied = c.hasContent || stays, c.hasEmptied || !stays
 }
@@ -226,16 +226,16 @@ func writeBlocks(v jsonx.Value, w *contentWriter, results bool) {
 
 // writeToolResult writes a tool result. It returns the number of images in the result, which belong
 // in the next message.
-func (c *conversation) writeToolResult(b *block) (images int, f *fault) {
+func (c *conversationWriter) writeToolResult(b *contentBlock) (images int, f *requestFault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
 	}
-	failed, f := chat.OptionalBool("is_error", b.fields[fieldIsError], false)
+	failed, f := chat.ReadOptionalBool("is_error", b.fields[fieldIsError], false)
 	if f != nil {
 		return 0, f
 	}
 	c.w.BeginMessage("tool")
-	c.w.Raw(`,"tool_call_id":`, b.fields[fieldToolUseID])
+	c.w.WriteRaw(`,"tool_call_id":`, b.fields[fieldToolUseID])
 	w := contentWriter{w: c.w, skipImages: true, dropped: c.dropped}
 	w.beginContent()
 	if failed {
@@ -248,18 +248,18 @@ func (c *conversation) writeToolResult(b *block) (images int, f *fault) {
 	return w.imagesSeen, nil
 }
 
-func (c *conversation) writeAssistant(i int, v jsonx.Value) *fault {
+func (c *conversationWriter) writeAssistant(i int, v jsonx.Value) *requestFault {
 	w := c.beginMessage("assistant")
 	switch {
 	case !chat.IsGiven(v):
-		return chat.Missing("content")
+		return chat.MissingError("content")
 	case v.IsString():
 		w.writeText(v.RawContents())
 		c.endsWithText, c.hasContent = w.n > 0, true
 		w.endContent()
 		return nil
 	case !v.IsArray():
-		return chat.WrongType("content", "a string or an array of content blocks", v)
+		return chat.WrongTypeError("content", "a string or an array of content blocks", v)
 	}
 	toolCalls, thoughts := 0, 0
 	for it := v.Iter(); it.Next(); {
@@ -275,7 +275,7 @@ func (c *conversation) writeAssistant(i int, v jsonx.Value) *fault {
 		case b.kind >= blockThinking:
 			c.history.recordCleared(&b)
 		default:
-			f = chat.WrongValue("type", "is not a kind of block that an assistant's message has")
+			f = chat.WrongValueError("type", "is not a kind of block that an assistant's message has")
 		}
 		if f != nil {
 			return f.InElement("content", it.Index())
@@ -310,7 +310,7 @@ func (c *conversation) writeAssistant(i int, v jsonx.Value) *fault {
 // writeThinking writes the thinking of a message. It separates consecutive blocks with a blank
 // line. If there is text between two blocks, it writes no blank line, so that the model receives
 // its earlier answer unchanged.
-func (c *conversation) writeThinking(blocks jsonx.Value) {
+func (c *conversationWriter) writeThinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.WriteString(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
@@ -339,7 +339,7 @@ func (c *conversation) writeThinking(blocks jsonx.Value) {
 
 // writeToolCall writes a tool call. If engines can read the input, it is copied unchanged into the
 // arguments string.
-func (c *conversation) writeToolCall(n int, b *block) *fault {
+func (c *conversationWriter) writeToolCall(n int, b *contentBlock) *requestFault {
 	if f := requiredText("id", b.fields[fieldID]); f != nil {
 		return f
 	}
@@ -354,7 +354,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
 	default: // malformed arguments that the edge sent to the client in an earlier answer
-		out = c.arguments.Append(out, input)
+		out = c.arguments.AppendArguments(out, input)
 	}
 	c.w.Out = out
 	c.w.WriteString(`}}`)

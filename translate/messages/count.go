@@ -25,7 +25,7 @@ func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	var edits jsonx.Edits
 	for it := root.Iter(); it.Next(); {
 		switch {
-		case it.Key().Is("model"):
+		case it.Key().Equals("model"):
 			edits.Set(it.Value(), jsonx.AppendStringS(nil, n.Served))
 		case !isCounted(it.Key()) || !chat.IsGiven(it.Value()):
 			edits.Delete(it.Value())
@@ -38,7 +38,7 @@ func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 
 func isCounted(k jsonx.Key) bool {
 	for _, name := range countedMembers {
-		if k.Is(name) {
+		if k.Equals(name) {
 			return true
 		}
 	}
@@ -79,7 +79,7 @@ func omitServerTools(edits *jsonx.Edits, root jsonx.Value) {
 // wrapInputs replaces inputs that are not objects. Clients send back such inputs after a malformed
 // tool call.
 func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
-	var args chat.Arguments
+	var args chat.ToolArguments
 	for it := messages.Iter(); it.Next(); {
 		content := it.Value().Get("content")
 		if !content.IsArray() {

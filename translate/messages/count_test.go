@@ -53,7 +53,7 @@ func TestCountSegments_History(t *testing.T) {
 // TestCountSegments_Archives runs the archives in testdata/count. The engine section says which
 // parts of the reasoning history the model's engines receive.
 func TestCountSegments_Archives(t *testing.T) {
-	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
 		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))
 		var c chat.Request
 		if _, err := new(Request).Decode(nil, body, &c, new(RequestInfo), dialects.Options{}); err != nil {
@@ -65,7 +65,7 @@ func TestCountSegments_Archives(t *testing.T) {
 		if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
 			t.Errorf("the counter is sent %s", out)
 		}
-		ar.Set("engine-request", out)
+		ar.SetSection("engine-request", out)
 	})
 }
 

@@ -11,15 +11,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-type fault = chat.InvalidMember
+type requestFault = chat.InvalidMember
 
-// requiredText is like chat.RequiredString, but also rejects an empty string.
-func requiredText(name string, v jsonx.Value) *fault {
-	if f := chat.RequiredString(name, v); f != nil {
+// requiredText is like chat.CheckRequiredString, but also rejects an empty string.
+func requiredText(name string, v jsonx.Value) *requestFault {
+	if f := chat.CheckRequiredString(name, v); f != nil {
 		return f
 	}
 	if len(v.RawContents()) == 0 {
-		return chat.WrongValue(name, "must not be empty")
+		return chat.WrongValueError(name, "must not be empty")
 	}
 	return nil
 }
@@ -70,16 +70,16 @@ func MapError(e *apierr.Error) *apierr.Error {
 	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
 		own.Message = promptTooLong + ". " + e.Message
 	case e.Image:
-		own.Message = e.Message + " " + imageRefused
+		own.Message = e.Message + " " + imageRejectedMessage
 	default:
 		return e
 	}
 	return &own
 }
 
-// imageRefused makes agents remove the images. Otherwise they would receive the same error again
+// imageRejectedMessage makes agents remove the images. Otherwise they would receive the same error again
 // and again.
-const imageRefused = "Could not process image."
+const imageRejectedMessage = "Could not process image."
 
 const minRetryAfter = time.Second
 

@@ -114,8 +114,8 @@ func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte)
 	return append(dst, "\",\"input\":{}}}\n\n"...)
 }
 
-// delta appends content_block_delta. text is the contents of a JSON string.
-func (w *blockWriter) delta(dst, text []byte) []byte {
+// appendDelta appends content_block_delta. text is the contents of a JSON string.
+func (w *blockWriter) appendDelta(dst, text []byte) []byte {
 	dst = append(append(dst, w.deltaPrefix...), text...)
 	return append(dst, "\"}}\n\n"...)
 }
@@ -127,8 +127,8 @@ func (w *blockWriter) appendSignature(dst, signature []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// redacted appends content_block_start for thinking that consists only of its blob.
-func (w *blockWriter) redacted(dst, blob []byte) []byte {
+// appendRedacted appends content_block_start for thinking that consists only of its blob.
+func (w *blockWriter) appendRedacted(dst, blob []byte) []byte {
 	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
 	dst = append(append(dst, ",\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\""...), blob...)
@@ -146,7 +146,7 @@ func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinkingMode, bo
 		}
 		return w.endBlock(w.appendSignature(dst, blob))
 	case ok:
-		return w.endBlock(w.redacted(dst, blob))
+		return w.endBlock(w.appendRedacted(dst, blob))
 	}
 	return dst
 }

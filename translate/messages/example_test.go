@@ -24,7 +24,7 @@ func Example() {
 	}
 	fmt.Printf("%s\n\n", body)
 
-	stream.Reset(&dialects.Identity{Model: "public-model", ID: "msg_1"})
+	stream.Reset(&dialects.AnswerIdentity{Model: "public-model", ID: "msg_1"})
 	events := sse.NewReader(bytes.NewReader([]byte(`data: {"choices":[{"index":0,"delta":{"content":"Hello."}}]}
 
 data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}
@@ -33,8 +33,8 @@ data: [DONE]
 
 `)), 1<<20)
 	var out []byte
-	for !stream.Done() {
-		ev, err := events.Next()
+	for !stream.IsDone() {
+		ev, err := events.NextEvent()
 		if err != nil {
 			break
 		}

@@ -41,7 +41,7 @@ func errorText(err error) string {
 // TestRequests translates the requests in testdata/request. The numbers in their names refer to the
 // list of hard cases.
 func TestRequests(t *testing.T) {
-	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		o := optionsOf(t, ar.Section("options"))
 		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))
 		var (
@@ -55,16 +55,16 @@ func TestRequests(t *testing.T) {
 			if !errors.As(err, &a) || a.Status != 400 {
 				t.Fatalf("the error is none for a client: %v", err)
 			}
-			ar.Set("error", []byte(errorText(err)))
-			ar.Set("upstream-request", nil)
-			ar.Set("read", nil)
+			ar.SetSection("error", []byte(errorText(err)))
+			ar.SetSection("upstream-request", nil)
+			ar.SetSection("read", nil)
 			return
 		}
 		if bytes.Contains(out, []byte("SECRET")) {
 			t.Errorf("what is to be left out reaches the engine: %s", out)
 		}
-		ar.Set("error", nil)
-		ar.Set("upstream-request", out)
+		ar.SetSection("error", nil)
+		ar.SetSection("upstream-request", out)
 		var read []byte
 		if shown := info.thinking == thinkingShown; shown || info.stopSequences != nil {
 			read = fmt.Appendf(read, "thinking %v, stops %q\n", shown, info.stopSequences)
@@ -75,7 +75,7 @@ func TestRequests(t *testing.T) {
 		if c.Prefilled {
 			read = append(read, "prefilled\n"...)
 		}
-		ar.Set("read", read)
+		ar.SetSection("read", read)
 	})
 }
 
@@ -100,7 +100,7 @@ func optionsOf(t *testing.T, text []byte) (o dialects.Options) {
 // fakeOpener opens the blobs in the golden files for the model m.
 type fakeOpener struct{}
 
-func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
+func (fakeOpener) OpenReasoning(dst, model, blob []byte) ([]byte, bool) {
 	text, ours := bytes.CutPrefix(blob, []byte("blob:"))
 	if !ours || string(model) != "m" {
 		return dst, false
@@ -116,7 +116,7 @@ func thinkingIf(shown bool) thinkingMode {
 }
 
 func parseEcho(t testing.TB, text []byte) *echo {
-	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
+	e := &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if stop, ok := strings.CutPrefix(line, "stop "); ok {
@@ -133,18 +133,18 @@ func parseEcho(t testing.TB, text []byte) *echo {
 // echo contains the request data that a Stream needs.
 type echo struct {
 	RequestInfo
-	dialects.Identity
+	dialects.AnswerIdentity
 }
 
 func (e *echo) reset(s *Stream) {
 	s.RequestInfo = e.RequestInfo
-	s.Reset(&e.Identity)
+	s.Reset(&e.AnswerIdentity)
 }
 
 func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 	var s Stream
 	e.reset(&s)
-	return s.AppendWhole(dst, c)
+	return s.AppendCompletion(dst, c)
 }
 
 // errTest is the error at the end of failed streams in tests.
@@ -155,19 +155,19 @@ func relayStream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	e.reset(s)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for {
-		ev, readErr := r.Next()
+		ev, readErr := r.NextEvent()
 		if readErr != nil {
 			break
 		}
 		if out, err = s.Append(out, ev); err != nil {
-			return s.Fail(out, errTest), err
+			return s.AppendFailure(out, errTest), err
 		}
-		if s.Done() {
+		if s.IsDone() {
 			break
 		}
 	}
 	if out, err = s.Finish(out); err != nil {
-		return s.Fail(out, errTest), err
+		return s.AppendFailure(out, errTest), err
 	}
 	return out, nil
 }
@@ -176,8 +176,8 @@ func relayStream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 func translateWhole(e *echo, upstream []byte) ([]byte, error) {
 	var a answer.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
-	for !a.Done() {
-		ev, err := r.Next()
+	for !a.IsDone() {
+		ev, err := r.NextEvent()
 		if err != nil {
 			break
 		}
@@ -199,7 +199,7 @@ func translateWhole(e *echo, upstream []byte) ([]byte, error) {
 // TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole
 // answer, and compares the results.
 func TestAnswers(t *testing.T) {
-	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		e := parseEcho(t, ar.Section("echo"))
 		var s Stream
 		out, err := relayStream(&s, e, ar.Section("upstream-response"))
@@ -214,10 +214,10 @@ func TestAnswers(t *testing.T) {
 		if (err == nil) != (wholeErr == nil) && !onlyStream || (err == nil) != ended {
 			t.Errorf("the stream ends with %v, the whole answer with %v", err, wholeErr)
 		}
-		ar.Set("error", textOf(err))
-		ar.Set("response", out)
+		ar.SetSection("error", textOf(err))
+		ar.SetSection("response", out)
 		if wholeErr != nil {
-			ar.Set("whole", nil)
+			ar.SetSection("whole", nil)
 			return
 		}
 		if !json.Valid(whole) {
@@ -226,6 +226,6 @@ func TestAnswers(t *testing.T) {
 		if diff := cmp.Diff(normalizeMessage(t, whole), normalizeMessage(t, collect(t, out))); diff != "" && err == nil {
 			t.Errorf("whole and streamed answers differ: -whole +streamed\n%s", diff)
 		}
-		ar.Set("whole", whole)
+		ar.SetSection("whole", whole)
 	})
 }

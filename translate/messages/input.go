@@ -35,7 +35,7 @@ const (
 	sourceData
 	sourceURL
 	sourceContent
-	sourceMembers
+	sourceMemberCount
 )
 
 var sourceNames = jsonx.NewNameIndex("type", "media_type", "data", "url", "content")
@@ -72,16 +72,16 @@ var blockKinds = map[string]blockKind{
 	"redacted_thinking": blockRedactedThinking,
 }
 
-type block struct {
+type contentBlock struct {
 	kind   blockKind
 	fields [fieldCount]jsonx.Value
-	source [sourceMembers]jsonx.Value // members of the source of an image or a document, set by readSource
+	source [sourceMemberCount]jsonx.Value // members of the source of an image or a document, set by readSource
 	nested bool
 }
 
-func readBlock(v jsonx.Value) (b block, f *fault) {
+func readBlock(v jsonx.Value) (b contentBlock, f *requestFault) {
 	if f = chat.ReadElement("an object with a type", v, blockNames, b.fields[:]); f == nil {
-		f = chat.RequiredString("type", b.fields[fieldType])
+		f = chat.CheckRequiredString("type", b.fields[fieldType])
 	}
 	if f != nil {
 		return b, f
@@ -91,17 +91,17 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 		name = b.fields[fieldType].AppendText(nil)
 	}
 	b.kind = blockKinds[string(name)]
-	if b.kind == blockUnknown && new(dialects.Dropped).AddBlock(b.fields[fieldType]) {
+	if b.kind == blockUnknown && new(dialects.DroppedParts).AddBlock(b.fields[fieldType]) {
 		b.kind = blockIgnored
 	}
 	return b, nil
 }
 
 // visit checks a block that is neither a tool call nor a result, and passes its contents to w.
-func (b block) visit(w *contentWriter) *fault {
+func (b contentBlock) visit(w *contentWriter) *requestFault {
 	switch b.kind {
 	case blockText:
-		return writeValidText(w, chat.RequiredString("text", b.fields[fieldText]), b.fields[fieldText])
+		return writeValidText(w, chat.CheckRequiredString("text", b.fields[fieldText]), b.fields[fieldText])
 	case blockImage:
 		f := b.readImage()
 		if f == nil {
@@ -118,10 +118,10 @@ func (b block) visit(w *contentWriter) *fault {
 		if !b.fields[fieldContent].HasText() {
 			w.omittedCount++ // the block of a failed compaction
 		}
-		return writeValidText(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
+		return writeValidText(w, chat.CheckOptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
 	case blockIgnored:
 		if w.dropped == nil {
-			return chat.Unsupported("type", "must not be a block that only its vendor's servers make")
+			return chat.UnsupportedError("type", "must not be a block that only its vendor's servers make")
 		}
 		w.dropped.AddBlock(b.fields[fieldType])
 		w.omittedCount++
@@ -129,16 +129,16 @@ func (b block) visit(w *contentWriter) *fault {
 	case blockThinking, blockRedactedThinking:
 		return nil
 	case blockUpload:
-		return chat.Unsupported("type", "must not be container_upload; files are not kept here")
+		return chat.UnsupportedError("type", "must not be container_upload; files are not kept here")
 	case blockToolUse, blockToolResult:
-		return chat.WrongValue("type", "must not be a call or a result of a tool here")
+		return chat.WrongValueError("type", "must not be a call or a result of a tool here")
 	case blockUnknown:
 	}
-	return chat.WrongValue("type", "is not a known kind of content block")
+	return chat.WrongValueError("type", "is not a known kind of content block")
 }
 
 // writeValidText returns f. If f is nil, it passes the text v to w.
-func writeValidText(w *contentWriter, f *fault, v jsonx.Value) *fault {
+func writeValidText(w *contentWriter, f *requestFault, v jsonx.Value) *requestFault {
 	if f == nil && v.IsString() {
 		w.writeText(v.RawContents())
 	}
@@ -147,7 +147,7 @@ func writeValidText(w *contentWriter, f *fault, v jsonx.Value) *fault {
 
 // visitContent visits the content of a result or a document. The content may be a string, blocks,
 // or absent.
-func (b block) visitContent(v jsonx.Value, w *contentWriter) *fault {
+func (b contentBlock) visitContent(v jsonx.Value, w *contentWriter) *requestFault {
 	switch {
 	case !chat.IsGiven(v):
 		return nil
@@ -155,9 +155,9 @@ func (b block) visitContent(v jsonx.Value, w *contentWriter) *fault {
 		w.writeText(v.RawContents())
 		return nil
 	case !v.IsArray():
-		return chat.WrongType("content", "a string or an array of content blocks", v)
+		return chat.WrongTypeError("content", "a string or an array of content blocks", v)
 	case !v.HasRecordedChildren():
-		return chat.WrongValue("content", "is nested too deeply")
+		return chat.WrongValueError("content", "is nested too deeply")
 	}
 	for it := v.Iter(); it.Next(); {
 		part, f := readBlock(it.Value())
@@ -175,28 +175,28 @@ func (b block) visitContent(v jsonx.Value, w *contentWriter) *fault {
 	return nil
 }
 
-func (b *block) readSource() *fault {
+func (b *contentBlock) readSource() *requestFault {
 	v := b.fields[fieldSource]
 	if !chat.IsGiven(v) {
-		return chat.Missing("source")
+		return chat.MissingError("source")
 	}
 	if f := chat.ReadObject("source", v, sourceNames, b.source[:]); f != nil {
 		return f
 	}
-	return chat.RequiredString("type", b.source[sourceType]).InObject("source")
+	return chat.CheckRequiredString("type", b.source[sourceType]).InObject("source")
 }
 
 // readImage reads the source of an image. The image is checked later, when the chat body is
 // decoded.
-func (b *block) readImage() *fault {
+func (b *contentBlock) readImage() *requestFault {
 	f := b.readSource()
 	if f != nil {
 		return f
 	}
 	switch kind, mediaType := b.source[sourceType], b.source[sourceMediaType]; {
 	case kind.EqualText("base64"):
-		if f = chat.RequiredString("media_type", mediaType); f == nil && !isImageType(mediaType) {
-			f = chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").MarkAboutImage()
+		if f = chat.CheckRequiredString("media_type", mediaType); f == nil && !isImageType(mediaType) {
+			f = chat.UnsupportedError("media_type", "must be image/jpeg, image/png or image/webp").MarkAboutImage()
 		}
 		if f == nil {
 			f = requiredText("data", b.source[sourceData])
@@ -204,9 +204,9 @@ func (b *block) readImage() *fault {
 	case kind.EqualText("url"):
 		f = requiredText("url", b.source[sourceURL])
 	case kind.EqualText("file"):
-		f = chat.Unsupported("type", "must be base64 or url; files are not kept here")
+		f = chat.UnsupportedError("type", "must be base64 or url; files are not kept here")
 	default:
-		f = chat.WrongValue("type", "must be base64 or url")
+		f = chat.WrongValueError("type", "must be base64 or url")
 	}
 	return f.InObject("source")
 }
@@ -216,40 +216,40 @@ func isImageType(v jsonx.Value) bool {
 }
 
 // visitDocument writes the text of a document. Engines cannot read PDFs.
-func (b block) visitDocument(w *contentWriter) *fault {
+func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 	f := b.readSource()
 	if f == nil {
-		f = b.label("title", fieldTitle, w)
+		f = b.writeLabel("title", fieldTitle, w)
 	}
 	if f == nil {
-		f = b.label("context", fieldContext, w)
+		f = b.writeLabel("context", fieldContext, w)
 	}
 	if f != nil {
 		return f
 	}
 	switch kind := b.source[sourceType]; {
 	case kind.EqualText("text"):
-		f = writeValidText(w, chat.RequiredString("data", b.source[sourceData]), b.source[sourceData])
+		f = writeValidText(w, chat.CheckRequiredString("data", b.source[sourceData]), b.source[sourceData])
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
 		// When agents read "Could not process …", they remove the document from the conversation
 		// and continue.
-		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
+		f = chat.UnsupportedError("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}
 	return f.InObject("source")
 }
 
-func (b block) visitSearchResult(w *contentWriter) *fault {
-	if f := b.label("title", fieldTitle, w); f != nil {
+func (b contentBlock) visitSearchResult(w *contentWriter) *requestFault {
+	if f := b.writeLabel("title", fieldTitle, w); f != nil {
 		return f
 	}
-	if f := b.label("source", fieldSource, w); f != nil {
+	if f := b.writeLabel("source", fieldSource, w); f != nil {
 		return f
 	}
 	return b.visitContent(b.fields[fieldContent], w)
 }
 
-func (b *block) label(name string, field int, w *contentWriter) *fault {
-	return writeValidText(w, chat.OptionalString(name, b.fields[field]), b.fields[field])
+func (b *contentBlock) writeLabel(name string, field int, w *contentWriter) *requestFault {
+	return writeValidText(w, chat.CheckOptionalString(name, b.fields[field]), b.fields[field])
 }

@@ -180,7 +180,7 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%s: the reused info differs (-want +got):\n%s", body, d)
 		}
 	}
-	e := &echo{RequestInfo{thinking: thinkingShown, stopSequences: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stopSequences: []string{"END"}}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		var fresh Stream
 		got, _ := relayStream(&s, e, upstream)
@@ -280,7 +280,7 @@ func TestImageRefusals(t *testing.T) {
 			}
 			continue
 		}
-		if got := MapError(e).Message; strings.HasSuffix(got, ". "+imageRefused) != c.removes {
+		if got := MapError(e).Message; strings.HasSuffix(got, ". "+imageRejectedMessage) != c.removes {
 			t.Errorf("%s: got the message %s, want the added sentence: %v", c.name, got, c.removes)
 		}
 	}

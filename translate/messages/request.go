@@ -16,7 +16,7 @@ type RequestInfo struct {
 	thinking      thinkingMode
 	stopSequences []string
 	images        dialects.ImagePositions
-	dropped       dialects.Dropped
+	dropped       dialects.DroppedParts
 	cleared       clearedThinking // the thinking removed from the history by the client's edits
 }
 
@@ -38,7 +38,7 @@ type Request struct {
 	endsWithText bool // the conversation ends with assistant text
 	thinkingOn   bool
 
-	arguments chat.Arguments
+	arguments chat.ToolArguments
 }
 
 // The deepest member that the edge reads is messages[0].content[0].content[0].source.data. In the
@@ -116,9 +116,10 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := into.Decode(dst); err != nil {
 		return dst, info.RelocateError(err)
 	}
-	into.Prefilled = r.prefilled(into)
+	into.Prefilled = r.isPrefilled(into)
 	into.Session.ID = chat.UserIDSession(r.members[memberMetadata].Get("user_id"))
-	into.TurnsAreOne = true // "consecutive user or assistant turns in your request will be combined into a single turn"
+	// "consecutive user or assistant turns in your request will be combined into a single turn".
+	into.TurnsAreOne = true
 	into.Reasoning.Max = r.members[memberOutputConfig].Get("effort").EqualText("max")
 	return dst, nil
 }
@@ -133,9 +134,9 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 	return o.Hosted(model.AppendText(nil)).CheckMembers(r.doc.Root())
 }
 
-// prefilled reports whether the conversation ends with the start of an answer. If the answer must
+// isPrefilled reports whether the conversation ends with the start of an answer. If the answer must
 // start with thinking, a tool call or JSON for a schema, the start cannot be continued.
-func (r *Request) prefilled(c *chat.Request) bool {
+func (r *Request) isPrefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
 	thinks := r.thinkingOn || c.Reasoning.Effort != "" && c.Reasoning.Effort != "none"
@@ -187,17 +188,17 @@ func (r *Request) parse(body []byte, strict bool) error {
 
 // translate writes the chat request. Members that have the same name and rules in chat are copied
 // unread, because package chat checks them.
-func (r *Request) translate(o *dialects.Options) *fault {
-	if f := checkEdits(r.members[memberContextManagement]); f != nil {
+func (r *Request) translate(o *dialects.Options) *requestFault {
+	if f := checkContextEdits(r.members[memberContextManagement]); f != nil {
 		return f
 	}
 	r.w.WriteString(`{`)
 	model := r.members[memberModel]
 	if chat.IsGiven(model) {
-		r.w.Raw(`"model":`, model)
+		r.w.WriteRaw(`"model":`, model)
 		r.w.WriteString(`,`)
 	}
-	c := conversation{w: &r.w, images: &r.info.images, arguments: &r.arguments}
+	c := conversationWriter{w: &r.w, images: &r.info.images, arguments: &r.arguments}
 	if !o.Strict {
 		c.dropped = &r.info.dropped
 	}
@@ -221,20 +222,20 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	}
 	if !o.Count {
 		if !chat.IsGiven(r.members[memberMaxTokens]) {
-			return chat.Missing("max_tokens")
+			return chat.MissingError("max_tokens")
 		}
-		r.w.Member(`,"max_tokens":`, r.members[memberMaxTokens])
-		r.w.Member(`,"stream":`, r.members[memberStream])
+		r.w.WriteMember(`,"max_tokens":`, r.members[memberMaxTokens])
+		r.w.WriteMember(`,"stream":`, r.members[memberStream])
 	}
-	r.w.Member(`,"temperature":`, r.members[memberTemperature])
-	r.w.Member(`,"top_p":`, r.members[memberTopP])
-	r.w.Member(`,"top_k":`, r.members[memberTopK])
+	r.w.WriteMember(`,"temperature":`, r.members[memberTemperature])
+	r.w.WriteMember(`,"top_p":`, r.members[memberTopP])
+	r.w.WriteMember(`,"top_k":`, r.members[memberTopK])
 	f := r.writeStopSequences()
 	if f == nil {
 		f = r.writeTools(o.Strict)
 	}
 	if f == nil {
-		f = chat.OptionalObject("metadata", r.members[memberMetadata])
+		f = chat.CheckOptionalObject("metadata", r.members[memberMetadata])
 	}
 	if f == nil {
 		f = r.writeReasoning(o)
@@ -244,7 +245,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	}
 	if !o.Count && !o.Strict {
 		for i, name := range passedNames {
-			r.w.Member(`,"`+name+`":`, r.members[memberFrequencyPenalty+i])
+			r.w.WriteMember(`,"`+name+`":`, r.members[memberFrequencyPenalty+i])
 		}
 		r.w.WriteUnknownMembers(r.doc.Root(), memberNames, o.Refuse)
 	}
@@ -266,26 +267,26 @@ func (r *Request) recordUnsupported() {
 	}
 }
 
-func (r *Request) writeStopSequences() *fault {
+func (r *Request) writeStopSequences() *requestFault {
 	v := r.members[memberStopSequences]
 	switch {
 	case !chat.IsGiven(v):
 		return nil
 	case !v.IsArray():
-		return chat.WrongType("stop_sequences", "an array of strings", v)
+		return chat.WrongTypeError("stop_sequences", "an array of strings", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		s := it.Value()
 		switch {
 		case !s.IsString():
-			return chat.WrongType("", "a string", s).InElement("stop_sequences", it.Index())
+			return chat.WrongTypeError("", "a string", s).InElement("stop_sequences", it.Index())
 		case len(s.RawContents()) == 0:
-			return chat.WrongValue("", "must not be empty").InElement("stop_sequences", it.Index())
+			return chat.WrongValueError("", "must not be empty").InElement("stop_sequences", it.Index())
 		}
 		r.info.stopSequences = append(r.info.stopSequences, string(s.AppendText(nil)))
 	}
 	if len(r.info.stopSequences) > 0 {
-		r.w.Member(`,"stop":`, r.members[memberStopSequences])
+		r.w.WriteMember(`,"stop":`, r.members[memberStopSequences])
 	}
 	return nil
 }
@@ -297,18 +298,18 @@ var (
 )
 
 // writeReasoning writes the effort. It drops a thinking budget, because chat has no member for it.
-func (r *Request) writeReasoning(o *dialects.Options) *fault {
+func (r *Request) writeReasoning(o *dialects.Options) *requestFault {
 	var config [2]jsonx.Value
 	var thinking [3]jsonx.Value
 	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
 	if f == nil {
-		f = chat.OptionalString("effort", config[0]).InObject("output_config")
+		f = chat.CheckOptionalString("effort", config[0]).InObject("output_config")
 	}
 	if f == nil {
 		f = chat.ReadObject("thinking", r.members[memberThinking], thinkingNames, thinking[:])
 	}
 	if f == nil && chat.IsGiven(r.members[memberThinking]) {
-		f = chat.FirstInvalid(chat.RequiredString("type", thinking[0]), chat.OptionalString("display", thinking[1])).InObject("thinking")
+		f = chat.FirstInvalid(chat.CheckRequiredString("type", thinking[0]), chat.CheckOptionalString("display", thinking[1])).InObject("thinking")
 	}
 	if f != nil {
 		return f
@@ -332,12 +333,12 @@ func (r *Request) writeReasoning(o *dialects.Options) *fault {
 	case config[0].EqualText("max"):
 		r.w.WriteString(`,"reasoning_effort":"xhigh"`)
 	default: // package chat checks the value
-		r.w.Member(`,"reasoning_effort":`, config[0])
+		r.w.WriteMember(`,"reasoning_effort":`, config[0])
 	}
 	return nil
 }
 
-func (r *Request) readHint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
+func (r *Request) readHint(list *chat.HintWordList, v jsonx.Value, strict bool) (string, *requestFault) {
 	if !chat.IsGiven(v) {
 		return "", nil
 	}
@@ -345,14 +346,14 @@ func (r *Request) readHint(list *chat.WordList, v jsonx.Value, strict bool) (str
 	switch {
 	case known:
 	case strict:
-		return "", chat.Unsupported("", "must be one of "+strings.Join(list.Words, ", "))
+		return "", chat.UnsupportedError("", "must be one of "+strings.Join(list.Words, ", "))
 	default:
 		r.info.dropped.AddMember("thinking")
 	}
 	return word, nil
 }
 
-func (r *Request) writeOutputFormat() *fault {
+func (r *Request) writeOutputFormat() *requestFault {
 	path := "output_config.format"
 	v := r.members[memberOutputConfig].Get("format")
 	if !chat.IsGiven(v) {
@@ -362,20 +363,20 @@ func (r *Request) writeOutputFormat() *fault {
 	if f := chat.ReadObject(path, v, formatNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
-	f := chat.RequiredString("type", c[0])
+	f := chat.CheckRequiredString("type", c[0])
 	switch {
 	case f != nil:
 	case !c[0].EqualText("json_schema"):
-		f = chat.Unsupported("type", "must be json_schema")
+		f = chat.UnsupportedError("type", "must be json_schema")
 	case !chat.IsGiven(c[1]):
-		f = chat.Missing("schema")
+		f = chat.MissingError("schema")
 	default:
-		f = chat.OptionalObject("schema", c[1])
+		f = chat.CheckOptionalObject("schema", c[1])
 	}
 	if f != nil {
 		return f.InObject(path)
 	}
-	r.w.Raw(`,"response_format":{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`, c[1])
+	r.w.WriteRaw(`,"response_format":{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`, c[1])
 	r.w.WriteString(`}}`)
 	return nil
 }

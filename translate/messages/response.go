@@ -8,10 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendWhole appends the answer for a completion. If the engine's answer is malformed, a tool call
-// has no name or its arguments break off, the error is a *translate.BadAnswer. If AppendWhole
+// AppendCompletion appends the answer for a completion. If the engine's answer is malformed, a tool call
+// has no name or its arguments break off, the error is a *translate.BadAnswerError. If AppendCompletion
 // returns an error, it returns dst unchanged.
-func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+func (s *Stream) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadCompletion(c); err != nil {
 		return dst, err
@@ -35,11 +35,11 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 		in, is := s.input.read(toolCall.Args)
 		switch {
 		case len(toolCall.Name) == 0:
-			return dst, errNoName
+			return dst, errToolCallWithoutName
 		case is == inputTruncated && r.Finish != answer.FinishLength:
 			return dst, errArguments
 		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
-			in = noInput
+			in = emptyToolInput
 		}
 		out = appendSeparator(out, start)
 		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCalls.ID(i)...)
@@ -70,7 +70,7 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
 	dst = append(dst, `,"output_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
-	return append(u.AppendResumed(dst), '}')
+	return append(u.AppendResumeCount(dst), '}')
 }
 
 func appendStopReason(dst []byte, r *answer.Reader, stops []string) []byte {
@@ -96,7 +96,7 @@ func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 	}
 	if len(r.StopSequence) > 0 {
 		var d jsonx.Doc
-		if d.Parse(quoted(nil, r.StopSequence), jsonx.Options{}) == nil {
+		if d.Parse(appendQuoted(nil, r.StopSequence), jsonx.Options{}) == nil {
 			for _, stop := range stops {
 				if d.Root().EqualText(stop) {
 					return "stop_sequence", stop

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream writes the answer to one request: either the whole message (AppendWhole), or the events of
+// Stream writes the answer to one request: either the whole message (AppendCompletion), or the events of
 // a stream, which it makes from an engine's chat stream:
 //
 //	message_start,
@@ -24,9 +24,9 @@ import (
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
-	identity  dialects.Identity
+	identity  dialects.AnswerIdentity
 	reader    answer.Reader
-	phase     phase
+	phase     streamPhase
 	queue     blockQueue
 	toolCalls []toolCallProgress // by position in reader.ToolCalls
 	block     blockWriter
@@ -35,12 +35,12 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-type phase uint8
+type streamPhase uint8
 
 const (
-	phaseIdle    phase = iota // no event has been sent
-	phaseStarted              // message_start has been sent
-	phaseClosed               // message_stop or error has been sent
+	phaseIdle    streamPhase = iota // no event has been sent
+	phaseStarted                    // message_start has been sent
+	phaseClosed                     // message_stop or error has been sent
 )
 
 type toolCallProgress struct {
@@ -49,22 +49,22 @@ type toolCallProgress struct {
 }
 
 // Reset prepares the Stream for an answer to the request in RequestInfo.
-func (s *Stream) Reset(i *dialects.Identity) {
+func (s *Stream) Reset(i *dialects.AnswerIdentity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.block.index = 0
 	s.queue.reset()
 	s.NextEngine()
 }
 
-// Started reports whether a block has started.
-func (s *Stream) Started() bool {
+// HasStarted reports whether a block has started.
+func (s *Stream) HasStarted() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
 // NextEngine prepares for events from another engine. It may be called after message_start or while
 // a text block is open.
 func (s *Stream) NextEngine() {
-	if s.Started() {
+	if s.HasStarted() {
 		s.reader.Resume()
 		return
 	}
@@ -78,11 +78,11 @@ func (s *Stream) NextEngine() {
 // Release releases all data of the call.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
-	s.Reset(&dialects.Identity{})
+	s.Reset(&dialects.AnswerIdentity{})
 }
 
 // Append appends the client's events for one event from the engine. The error is a
-// *translate.BadAnswer or a *engineerror.Error. If Append returns an error, it appends nothing, and
+// *translate.BadAnswerError or a *engineerror.Error. If Append returns an error, it appends nothing, and
 // the caller may only call Fail. Append does not retain the event's data.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
@@ -117,7 +117,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 }
 
 // appendStart appends message_start. Clients replace the counts in this event with later counts.
-func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []byte {
+func appendStart(dst []byte, identity *dialects.AnswerIdentity, u translate.Usage) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
 	dst = jsonx.AppendStringS(dst, identity.ID)
 	dst = append(dst, `,"type":"message","role":"assistant","model":`...)
@@ -144,7 +144,7 @@ func (s *Stream) addText(dst []byte, k contentKind, text []byte) []byte {
 		dst = s.block.beginTextBlock(dst, last)
 	}
 	if k != kindSealed && n == 1 && last.open {
-		return s.block.delta(dst, text)
+		return s.block.appendDelta(dst, text)
 	}
 	last.storeText(text)
 	return dst
@@ -173,7 +173,7 @@ func (s *Stream) updateToolCall(i int) error {
 func (s *Stream) appendReady(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
-		dst = s.flush(dst, p)
+		dst = s.flushText(dst, p)
 		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone ||
 			p.open && s.reader.ToolCalls.IsComplete(p.toolCall)
 		if len(s.queue) == 1 || !complete {
@@ -187,9 +187,9 @@ func (s *Stream) appendReady(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flush appends the unsent text of a block and, if necessary, opens the block first. It cannot open
+// flushText appends the unsent text of a block and, if necessary, opens the block first. It cannot open
 // a tool call that has no name yet.
-func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
+func (s *Stream) flushText(dst []byte, p *streamBlock) []byte {
 	if p.kind == kindSealed {
 		return dst
 	}
@@ -198,7 +198,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 			dst = s.block.beginTextBlock(dst, p)
 		}
 		if len(p.text) > 0 {
-			dst = s.block.delta(dst, p.text)
+			dst = s.block.appendDelta(dst, p.text)
 			p.text = p.text[:0]
 		}
 		return dst
@@ -218,7 +218,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 			return dst
 		}
 	}
-	dst = s.block.delta(dst, t.Args[c.sentBytes:])
+	dst = s.block.appendDelta(dst, t.Args[c.sentBytes:])
 	c.sentBytes = len(t.Args)
 	return dst
 }
@@ -263,7 +263,7 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.toolCalls[i], &s.reader.ToolCalls.List[i]
 	if len(from.Name) == 0 {
-		return dst, errNoName
+		return dst, errToolCallWithoutName
 	}
 	c.closed = true
 	if s.reader.ToolCalls.IsComplete(i) {
@@ -271,18 +271,18 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	}
 	switch value, is := s.input.read(from.Args); {
 	case is == inputObject && len(value) == 0:
-		dst = s.block.delta(dst, noInput)
+		dst = s.block.appendDelta(dst, emptyToolInput)
 	case is == inputTruncated && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
 	case is == inputOther && c.sentBytes == 0: // the input does not start like an object
-		dst = s.block.delta(dst, from.Args)
+		dst = s.block.appendDelta(dst, from.Args)
 	}
 	c.sentBytes = len(from.Args)
 	return dst, nil
 }
 
 // Finish appends the end of a successful answer. If the engine stopped too early, the error is
-// translate.ErrNoFinish. If a tool call is malformed, the error is a *translate.BadAnswer. If
+// translate.ErrNoFinish. If a tool call is malformed, the error is a *translate.BadAnswerError. If
 // Finish returns an error, it appends nothing. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.CheckFinished(); err != nil {
@@ -306,8 +306,8 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 }
 
-// Fail appends the error event, which is the last event.
-func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
+// AppendFailure appends the error event, which is the last event.
+func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseClosed {
 		return dst
 	}
@@ -317,16 +317,16 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// Keepalive appends a ping, which may be sent even before the first event.
-func (s *Stream) Keepalive(dst []byte) []byte {
+// AppendKeepalive appends a ping, which may be sent even before the first event.
+func (s *Stream) AppendKeepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Finished reports whether the engine has sent a finish_reason.
-func (s *Stream) Finished() bool { return s.reader.Finished() }
+// IsFinished reports whether the engine has sent a finish_reason.
+func (s *Stream) IsFinished() bool { return s.reader.IsFinished() }
 
-// Done reports whether the stream needs no more events from the engine.
-func (s *Stream) Done() bool { return s.reader.Done() }
+// IsDone reports whether the stream needs no more events from the engine.
+func (s *Stream) IsDone() bool { return s.reader.IsDone() }
 
 // BufferedBytes returns roughly how many bytes the Stream buffers.
 func (s *Stream) BufferedBytes() int {

@@ -23,17 +23,17 @@ func relayReader(s *Stream, e *echo, src io.Reader) []byte {
 		out []byte
 		err error
 	)
-	for !s.Done() {
-		ev, readErr := r.Next()
+	for !s.IsDone() {
+		ev, readErr := r.NextEvent()
 		if readErr != nil {
 			break
 		}
 		if out, err = s.Append(out, ev); err != nil {
-			return s.Fail(out, errTest)
+			return s.AppendFailure(out, errTest)
 		}
 	}
 	if out, err = s.Finish(out); err != nil {
-		out = s.Fail(out, errTest)
+		out = s.AppendFailure(out, errTest)
 	}
 	return out
 }
@@ -41,7 +41,7 @@ func relayReader(s *Stream, e *echo, src io.Reader) []byte {
 // TestSplits checks that the output does not depend on how the engine's bytes are split into reads.
 func TestSplits(t *testing.T) {
 	t.Parallel()
-	e := &echo{RequestInfo{thinking: thinkingShown, stopSequences: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stopSequences: []string{"END"}}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		want := relayReader(&s, e, bytes.NewReader(upstream))
@@ -58,7 +58,7 @@ func TestSplits(t *testing.T) {
 // The stream may be complete only if the engine has sent a finish_reason.
 func TestCuts(t *testing.T) {
 	t.Parallel()
-	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	well := map[string]bool{} // whether each output is complete; many truncated streams have the same output
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
@@ -95,13 +95,14 @@ func FuzzStream(f *testing.F) {
 }
 
 func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinkingMode) {
-	e := &echo{RequestInfo{thinking: how, stopSequences: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: how, stopSequences: []string{"END"}}, dialects.AnswerIdentity{Model: `pub"lic`, ID: "msg_1"}}
 	out := relayReader(s, e, bytes.NewReader(upstream))
 	ended := checkGrammar(t, out)
 	if cut := relayReader(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 		t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 	}
-	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // joining two texts may turn surrogate halves into a pair
+	// Joining two texts may turn surrogate halves into a pair.
+	if !ended || bytes.Contains(upstream, []byte(`\u`)) {
 		return
 	}
 	// The whole answer must have the same contents as the stream.
@@ -125,21 +126,21 @@ func withoutCounts(m message) message {
 
 func TestKeepaliveAndEnds(t *testing.T) {
 	const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
+	e := &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
 	var s Stream
 	e.reset(&s)
-	out := s.Keepalive(nil)
+	out := s.AppendKeepalive(nil)
 	if string(out) != ping {
 		t.Errorf("a ping is %q", out)
 	}
-	if s.Finished() || s.Done() {
+	if s.IsFinished() || s.IsDone() {
 		t.Error("whole or done before anything came")
 	}
 	out, err := s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"}}]}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = s.Keepalive(out)
+	out = s.AppendKeepalive(out)
 	if _, err := s.Finish(nil); !errors.Is(err, translate.ErrNoFinish) {
 		t.Errorf("Finish: %v, want ErrNoFinish", err)
 	}
@@ -147,7 +148,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Finished() {
+	if !s.IsFinished() {
 		t.Error("not whole after the finish_reason")
 	}
 	if u := s.Usage(); u.Prompt != 3 || u.Completion != 1 {
@@ -160,17 +161,17 @@ func TestKeepaliveAndEnds(t *testing.T) {
 		t.Errorf("got %s, want a valid stream with two pings", out)
 	}
 	after, err := s.Finish(nil)
-	if after = s.Fail(after, errTest); err != nil || len(after) > 0 {
+	if after = s.AppendFailure(after, errTest); err != nil || len(after) > 0 {
 		t.Errorf("behind the end: %q, %v", after, err)
 	}
 	// If the stream fails before any output, the client receives a single error event.
 	e.reset(&s)
-	out = s.Fail(nil, apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed."))
+	out = s.AppendFailure(nil, apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed."))
 	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"The engine failed.\",\"type\":\"overloaded_error\",\"code\":\"upstream_failed\",\"param\":null},\"request_id\":\"req_1\"}\n\n"
 	if string(out) != want {
 		t.Errorf("got  %q\nwant %q", out, want)
 	}
-	if again := s.Fail(nil, errTest); len(again) > 0 {
+	if again := s.AppendFailure(nil, errTest); len(again) > 0 {
 		t.Errorf("behind the failure: %q", again)
 	}
 	s.Release()
@@ -184,7 +185,7 @@ func TestLargeArguments(t *testing.T) {
 		args string
 		good bool
 	}{{`{\"a\":\"` + long + `\"}`, true}, {`{\"a\":\"` + long, false}} {
-		e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
+		e := &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
 		var s Stream
 		e.reset(&s)
 		out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"i","function":{"name":"f","arguments":"` + c.args + `"}}]}}]}`)})

@@ -68,8 +68,8 @@ const (
 // The lists of known types and displays. Claude Code 2.1.332 starts each session with the display
 // "updates".
 var (
-	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
-	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
+	thinkingTypes    = chat.HintWordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
+	thinkingDisplays = chat.HintWordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
 // chooseThinking returns how to send thinking to the client. If the client did not send kind or
@@ -100,10 +100,10 @@ type thinkingHistory struct {
 
 // recordUser records a user message. A message without tool results starts a new turn.
 func (p *thinkingHistory) recordUser(content jsonx.Value) {
-	p.clearedInTurn = p.clearedInTurn && hasResult(content)
+	p.clearedInTurn = p.clearedInTurn && hasToolResult(content)
 }
 
-func (p *thinkingHistory) recordCleared(b *block) {
+func (p *thinkingHistory) recordCleared(b *contentBlock) {
 	text := b.fields[fieldData]
 	if b.kind == blockThinking {
 		if text = b.fields[fieldThinking]; !text.HasText() {
@@ -119,13 +119,13 @@ func (p *thinkingHistory) recordCleared(b *block) {
 	}
 }
 
-func (p *thinkingHistory) keepsBlock(i int, b *block) bool {
+func (p *thinkingHistory) keepsBlock(i int, b *contentBlock) bool {
 	return i >= p.keptFrom && (b.kind == blockThinking || b.kind == blockRedactedThinking)
 }
 
 // appendText appends the text of a thinking block. If another service sealed the thinking,
 // appendText appends nothing.
-func (p *thinkingHistory) appendText(dst []byte, b *block) []byte {
+func (p *thinkingHistory) appendText(dst []byte, b *contentBlock) []byte {
 	blob := b.fields[fieldData]
 	if b.kind == blockThinking {
 		if text := b.fields[fieldThinking]; text.HasText() {
@@ -144,7 +144,7 @@ func (p *thinkingHistory) appendText(dst []byte, b *block) []byte {
 	if !plain {
 		text = blob.AppendText(nil)
 	}
-	dst, opened := p.opener.Open(dst, p.model, text)
+	dst, opened := p.opener.OpenReasoning(dst, p.model, text)
 	p.hasUnopened = p.hasUnopened || !opened
 	return dst
 }
@@ -171,7 +171,7 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 // toolLoopStart returns the index of the message after which the current tool loop starts.
 func toolLoopStart(messages jsonx.Value) (from int) {
 	for it := messages.Iter(); it.Next(); {
-		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {
+		if it.Value().Get("role").EqualText("user") && !hasToolResult(it.Value().Get("content")) {
 			from = it.Index()
 		}
 	}

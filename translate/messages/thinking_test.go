@@ -32,7 +32,7 @@ var testBox = seal.NewKeys(strings.Repeat("k", 32)).NewBox("team-a", func(seal.R
 // decodeRequest decodes a request with the given members and returns the echo for the answer.
 func decodeRequest(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
-	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
+	e = &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1", Seal: testBox}}
 	var r Request
 	var c chat.Request
 	body := []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]` + more + `}`)
@@ -120,7 +120,7 @@ func TestSealedThinking(t *testing.T) {
 // boxOpener opens blobs with a box. It ignores the model's name.
 type boxOpener struct{ seal.Box }
 
-func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
+func (o boxOpener) OpenReasoning(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
 // TestShownThinking checks that only a client that requests thinking receives it, even with the
 // beta that redacts thinking.
@@ -198,8 +198,8 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	var s Stream
 	e.reset(&s)
 	out, err := s.Append(nil, sse.Event{Data: []byte(reasoningChunks[0])})
-	if err != nil || s.Started() {
-		t.Fatalf("error %v, started %t, want neither: %s", err, s.Started(), out)
+	if err != nil || s.HasStarted() {
+		t.Fatalf("error %v, started %t, want neither: %s", err, s.HasStarted(), out)
 	}
 	s.NextEngine()
 	for _, c := range reasoningChunks[1:] {
@@ -254,7 +254,7 @@ func TestAppliedEdits(t *testing.T) {
 			want = `,"context_management":{"applied_edits":[{"type":"clear_thinking_20251015",` + want + `}]}`
 		}
 		info := s.RequestInfo
-		s.Reset(&dialects.Identity{Model: "m", ID: "msg_1"})
+		s.Reset(&dialects.AnswerIdentity{Model: "m", ID: "msg_1"})
 		out, err := s.Append(nil, sse.Event{Data: []byte(chunk)})
 		if err == nil {
 			out, err = s.Finish(out)
@@ -264,10 +264,10 @@ func TestAppliedEdits(t *testing.T) {
 			t.Errorf("%s: error %v, want the end %s:\n%s", edit, err, want, out)
 		}
 		s.RequestInfo = info
-		s.Reset(&dialects.Identity{Model: "m", ID: "msg_1"})
+		s.Reset(&dialects.AnswerIdentity{Model: "m", ID: "msg_1"})
 		var c answer.Completion
 		if err = c.Parse([]byte(strings.Replace(chunk, "delta", "message", 1))); err == nil {
-			out, err = s.AppendWhole(nil, &c)
+			out, err = s.AppendCompletion(nil, &c)
 		}
 		if err != nil || !strings.HasSuffix(string(out), `"output_tokens":1}`+want+`}`) {
 			t.Errorf("%s: error %v, want the end %s:\n%s", edit, err, want, out)

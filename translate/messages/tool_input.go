@@ -10,9 +10,9 @@ import (
 
 // The errors for a malformed tool call.
 var (
-	errNoName         = &translate.BadAnswer{Reason: "a tool call without a name"}
-	errArguments      = &translate.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
-	errAfterArguments = &translate.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
+	errToolCallWithoutName = &translate.BadAnswerError{Reason: "a tool call without a name"}
+	errArguments           = &translate.BadAnswerError{Reason: "a tool call with arguments that break off", ByModel: true}
+	errAfterArguments      = &translate.BadAnswerError{Reason: "a tool call that goes on behind its arguments"}
 )
 
 type toolInput struct {
@@ -20,7 +20,7 @@ type toolInput struct {
 	in, out []byte
 }
 
-var noInput = []byte("{}")
+var emptyToolInput = []byte("{}")
 
 type inputKind uint8
 
@@ -37,7 +37,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
 		return nil, inputObject
 	}
-	n.in = quoted(n.in[:0], args)
+	n.in = appendQuoted(n.in[:0], args)
 	if n.doc.Parse(n.in, jsonx.Options{}) != nil {
 		panic("BUG: the arguments are not from a string")
 	}
@@ -47,7 +47,8 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.IsLoneSurrogate() { // the escapes within the arguments contain half of a pair
+	// The escapes within the arguments contain half of a pair.
+	if errors.As(err, &syntax) && syntax.IsLoneSurrogate() {
 		jsonx.ReplaceLoneSurrogates(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}
@@ -76,6 +77,6 @@ func (n *toolInput) reset() {
 
 const maxKeptBytes = 64 << 10
 
-func quoted(dst, contents []byte) []byte {
+func appendQuoted(dst, contents []byte) []byte {
 	return append(append(append(dst, '"'), contents...), '"')
 }

@@ -16,19 +16,19 @@ const (
 	toolDescription
 	toolSchema
 	toolStrict
-	toolMembers
+	toolMemberCount
 )
 
 // writeTools writes functions and client tools. It drops server tools, because they run on the
 // vendor's servers.
-func (r *Request) writeTools(strict bool) *fault {
+func (r *Request) writeTools(strict bool) *requestFault {
 	v := r.members[memberTools]
 	if chat.IsGiven(v) && !v.IsArray() {
-		return chat.WrongType("tools", "an array of tool definitions", v)
+		return chat.WrongTypeError("tools", "an array of tool definitions", v)
 	}
 	functions, dropped := 0, 0
 	for it := v.Iter(); it.Next(); {
-		var t [toolMembers]jsonx.Value
+		var t [toolMemberCount]jsonx.Value
 		f := readTool(it.Value(), &t)
 		switch {
 		case f != nil:
@@ -36,12 +36,12 @@ func (r *Request) writeTools(strict bool) *fault {
 			if f = checkFunction(&t); f == nil {
 				r.beginTool(functions)
 				functions++
-				r.w.Function(t[toolName], t[toolDescription], t[toolSchema], t[toolStrict], noSchema)
+				r.w.WriteFunction(t[toolName], t[toolDescription], t[toolSchema], t[toolStrict], noSchema)
 			}
 		case strict:
-			f = chat.Unsupported("type", "must be custom or absent; only function tools are supported")
+			f = chat.UnsupportedError("type", "must be custom or absent; only function tools are supported")
 		case findClientTool(t[toolType]) != nil:
-			if f = chat.RequiredFunctionName(t[toolName]); f == nil {
+			if f = chat.CheckFunctionName(t[toolName]); f == nil {
 				r.beginTool(functions)
 				functions++
 				findClientTool(t[toolType]).write(&r.w, t[toolName])
@@ -58,7 +58,7 @@ func (r *Request) writeTools(strict bool) *fault {
 	case functions > 0:
 		r.w.WriteString(`]`)
 	case dropped > 0:
-		return chat.Unsupported("tools", "must hold at least one tool that you run, other than computer use; "+
+		return chat.UnsupportedError("tools", "must hold at least one tool that you run, other than computer use; "+
 			"server tools are not run here")
 	}
 	return r.writeToolChoice(functions > 0)
@@ -68,27 +68,27 @@ func (r *Request) beginTool(n int) {
 	if n == 0 {
 		r.w.WriteString(`,"tools":[`)
 	}
-	r.w.Comma(n)
+	r.w.WriteComma(n)
 }
 
-func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
+func readTool(v jsonx.Value, t *[toolMemberCount]jsonx.Value) *requestFault {
 	if f := chat.ReadElement("an object", v, toolNames, t[:]); f != nil {
 		return f
 	}
-	return chat.OptionalString("type", t[toolType])
+	return chat.CheckOptionalString("type", t[toolType])
 }
 
-func isFunction(t *[toolMembers]jsonx.Value) bool {
+func isFunction(t *[toolMemberCount]jsonx.Value) bool {
 	return !chat.IsGiven(t[toolType]) || t[toolType].EqualText("custom")
 }
 
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
-func checkFunction(t *[toolMembers]jsonx.Value) *fault {
-	_, strict := chat.OptionalBool("strict", t[toolStrict], false)
+func checkFunction(t *[toolMemberCount]jsonx.Value) *requestFault {
+	_, strict := chat.ReadOptionalBool("strict", t[toolStrict], false)
 	return chat.FirstInvalid(
-		chat.RequiredFunctionName(t[toolName]),
-		chat.OptionalString("description", t[toolDescription]),
+		chat.CheckFunctionName(t[toolName]),
+		chat.CheckOptionalString("description", t[toolDescription]),
 		checkSchema(t[toolSchema]),
 		strict,
 	)
@@ -96,27 +96,27 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 
 // checkSchema requires that the schema describes an object. For any other schema, an engine would
 // write a tool_use that no client can read.
-func checkSchema(v jsonx.Value) *fault {
-	f := chat.OptionalObject("input_schema", v)
+func checkSchema(v jsonx.Value) *requestFault {
+	f := chat.CheckOptionalObject("input_schema", v)
 	if kind := v.Get("type"); f == nil && chat.IsGiven(kind) && !kind.EqualText("object") {
-		f = chat.WrongValue("type", "must be object").InObject("input_schema")
+		f = chat.WrongValueError("type", "must be object").InObject("input_schema")
 	}
 	return f
 }
 
 // writeToolChoice writes nothing if there are no tools, because engines reject a tool_choice
 // without tools.
-func (r *Request) writeToolChoice(tools bool) *fault {
+func (r *Request) writeToolChoice(tools bool) *requestFault {
 	v := r.members[memberToolChoice]
 	var c [3]jsonx.Value
 	if f := chat.ReadObject("tool_choice", v, choiceNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	kind, name := c[0], c[1]
-	if f := chat.RequiredString("type", kind); f != nil {
+	if f := chat.CheckRequiredString("type", kind); f != nil {
 		return f.InObject("tool_choice")
 	}
-	single, f := chat.OptionalBool("disable_parallel_tool_use", c[2], false)
+	single, f := chat.ReadOptionalBool("disable_parallel_tool_use", c[2], false)
 	word := ""
 	switch {
 	case f != nil:
@@ -127,23 +127,23 @@ func (r *Request) writeToolChoice(tools bool) *fault {
 	case kind.EqualText("any"):
 		word = "required"
 	case !kind.EqualText("tool"):
-		f = chat.WrongValue("type", "must be one of auto, any, tool and none")
+		f = chat.WrongValueError("type", "must be one of auto, any, tool and none")
 	case tools:
-		if f = requiredText("name", name); f == nil && !r.defines(name) {
-			f = chat.WrongValue("name", "must name one of the function tools")
+		if f = requiredText("name", name); f == nil && !r.definesTool(name) {
+			f = chat.WrongValueError("name", "must name one of the function tools")
 		}
 	}
 	switch {
 	case f != nil:
 		return f.InObject("tool_choice")
 	case !tools && (word == "" || word == "required"):
-		return chat.WrongValue("tool_choice", "demands a call, but there are no tools")
+		return chat.WrongValueError("tool_choice", "demands a call, but there are no tools")
 	case !tools:
 		return nil
 	case word != "":
 		r.w.WriteString(`,"tool_choice":"` + word + `"`)
 	default:
-		r.w.ChooseFunction(name)
+		r.w.WriteToolChoice(name)
 	}
 	if single {
 		r.w.WriteString(`,"parallel_tool_calls":false`)
@@ -151,10 +151,10 @@ func (r *Request) writeToolChoice(tools bool) *fault {
 	return nil
 }
 
-func (r *Request) defines(name jsonx.Value) bool {
+func (r *Request) definesTool(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {
-		var t [toolMembers]jsonx.Value
+		var t [toolMemberCount]jsonx.Value
 		if readTool(it.Value(), &t) == nil && t[toolName].EqualText(want) &&
 			(isFunction(&t) || findClientTool(t[toolType]) != nil) {
 			return true

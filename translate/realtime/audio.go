@@ -7,9 +7,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Audio converts a client's audio to the engine's format, in pieces. It is not safe for concurrent
+// AudioConverter converts a client's audio to the engine's format, in pieces. It is not safe for concurrent
 // use.
-type Audio struct {
+type AudioConverter struct {
 	resample bool
 	odd      []byte // first byte of a sample whose second byte has not arrived
 	filter   resampler
@@ -42,7 +42,7 @@ func CheckBase64(text []byte) *apierr.Error {
 
 // SendPieces splits text into pieces and calls send with a message for each piece. CheckBase64 must
 // have accepted text.
-func (a *Audio) SendPieces(text []byte, send func(message []byte) error) error {
+func (a *AudioConverter) SendPieces(text []byte, send func(message []byte) error) error {
 	for len(text) > 0 {
 		piece := text[:min(len(text), pieceBase64Len)]
 		text = text[len(piece):]
@@ -62,7 +62,7 @@ func (a *Audio) SendPieces(text []byte, send func(message []byte) error) error {
 	return nil
 }
 
-func (a *Audio) convert(piece []byte) []byte {
+func (a *AudioConverter) convert(piece []byte) []byte {
 	a.raw = append(a.raw[:0], a.odd...)
 	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // CheckBase64 has accepted the text
 	whole := len(a.raw) &^ 1

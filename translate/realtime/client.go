@@ -5,25 +5,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Kind is the kind of a client's message.
-type Kind uint8
+// MessageKind is the kind of a client's message.
+type MessageKind uint8
 
 // The kinds of messages.
 const (
-	Unknown Kind = iota
-	Update       // session.update or transcription_session.update
-	Append
-	Commit
-	Clear
+	KindUnknown MessageKind = iota
+	KindUpdate              // session.update or transcription_session.update
+	KindAppend
+	KindCommit
+	KindClear
 )
 
 // The types of client messages.
 const (
-	typeUpdate     = "session.update"
-	typeUpdateBeta = "transcription_session.update"
-	typeAppend     = "input_audio_buffer.append"
-	typeCommit     = "input_audio_buffer.commit"
-	typeClear      = "input_audio_buffer.clear"
+	messageTypeUpdate     = "session.update"
+	messageTypeUpdateBeta = "transcription_session.update"
+	messageTypeAppend     = "input_audio_buffer.append"
+	messageTypeCommit     = "input_audio_buffer.commit"
+	messageTypeClear      = "input_audio_buffer.clear"
 )
 
 // maxEventID is the maximum length of an event_id that an error repeats.
@@ -31,7 +31,7 @@ const maxEventID = 512
 
 // ClientMessage is a message received from a client. Its slices refer to the message's bytes.
 type ClientMessage struct {
-	Kind    Kind
+	Kind    MessageKind
 	EventID []byte // JSON of the client's event_id; may be nil
 	Audio   []byte // for Append: the audio as base64
 	Beta    bool   // for Update: the type is transcription_session.update
@@ -59,21 +59,21 @@ func ParseClient(doc *jsonx.Doc, src []byte) (m ClientMessage, refused *apierr.E
 		m.EventID = id.Raw()
 	}
 	switch kind := v[0]; {
-	case kind.EqualText(typeAppend):
+	case kind.EqualText(messageTypeAppend):
 		text, plain := v[2].Text()
 		if !plain || len(text) == 0 {
 			return m, apierr.Invalid("audio", apierr.CodeInvalidType, "audio must be a string: PCM in base64.")
 		}
-		m.Kind, m.Audio = Append, text
-	case kind.EqualText(typeCommit):
-		m.Kind = Commit
-	case kind.EqualText(typeClear):
-		m.Kind = Clear
-	case kind.EqualText(typeUpdate), kind.EqualText(typeUpdateBeta):
+		m.Kind, m.Audio = KindAppend, text
+	case kind.EqualText(messageTypeCommit):
+		m.Kind = KindCommit
+	case kind.EqualText(messageTypeClear):
+		m.Kind = KindClear
+	case kind.EqualText(messageTypeUpdate), kind.EqualText(messageTypeUpdateBeta):
 		if !v[3].IsObject() {
 			return m, apierr.Invalid("session", apierr.CodeMissingParameter, "session must be an object.")
 		}
-		m.Kind, m.session, m.Beta = Update, v[3], kind.EqualText(typeUpdateBeta)
+		m.Kind, m.session, m.Beta = KindUpdate, v[3], kind.EqualText(messageTypeUpdateBeta)
 	default:
 		return m, apierr.Invalid("type", apierr.CodeInvalidValue,
 			"type must be session.update, transcription_session.update, input_audio_buffer.append, input_audio_buffer.commit or input_audio_buffer.clear.")

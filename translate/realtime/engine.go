@@ -37,7 +37,7 @@ var passedOnTypes = map[string]bool{
 	"conversation.item.input_audio_transcription.failed":    true,
 }
 
-var errBadEvent = &translate.BadAnswer{Reason: "an event that is no JSON object with a type"}
+var errBadEvent = &translate.BadAnswerError{Reason: "an event that is no JSON object with a type"}
 
 // TranslateEngineEvent translates an engine's event. redact removes text that the client must not
 // see from an error reported by the engine. If the engine violates the protocol,
@@ -61,7 +61,7 @@ func (t *SessionState) TranslateEngineEvent(doc *jsonx.Doc, src []byte, redact f
 		t.handleEngineError(&h, src, root, redact)
 		return h, nil
 	}
-	if t.protocol == VLLM {
+	if t.protocol == ProtocolVLLM {
 		return h, t.translateVLLM(&h, string(kind), root)
 	}
 	t.passOn(&h, string(kind), src, root)
@@ -158,7 +158,8 @@ func (t *SessionState) readUsage(h *TranslatedEvent, usage jsonx.Value, prompt, 
 var clientFaults = map[string]bool{"invalid_audio": true, "invalid_json": true, "unknown_event": true}
 
 func (t *SessionState) handleEngineError(h *TranslatedEvent, src []byte, root jsonx.Value, redact func(*engineerror.Error)) {
-	if t.ignoreUpdateErrors && t.protocol == OpenAI { // speaches applies the settings, but reports an error about one of them
+	// Speaches applies the settings, but reports an error about one of them.
+	if t.ignoreUpdateErrors && t.protocol == ProtocolOpenAI {
 		return
 	}
 	fault := root.Get("error").Get("type").EqualText("invalid_request_error")
@@ -167,12 +168,12 @@ func (t *SessionState) handleEngineError(h *TranslatedEvent, src []byte, root js
 	}
 	e := transcriptionError()
 	if fault {
-		why := engineerror.Parse(400, "application/json", src)
+		why := engineerror.ParseErrorBody(400, "application/json", src)
 		redact(&why)
 		e = apierr.Invalid("", apierr.CodeRejectedByEngine, "%s", cmp.Or(why.Message, "The engine rejected the audio without saying why."))
 	}
 	object := e.AppendObject(nil)
-	if t.protocol == VLLM && t.hasAudio && !fault {
+	if t.protocol == ProtocolVLLM && t.hasAudio && !fault {
 		if !t.itemCleared {
 			if !t.finalCommitSent {
 				h.Client = append(h.Client, t.committedEvent())

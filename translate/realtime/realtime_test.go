@@ -21,27 +21,27 @@ func sendFromClient(t *testing.T, talk *SessionState, message string) (engine, c
 	var toEngine, toClient []byte
 	if refused == nil {
 		switch m.Kind {
-		case Unknown:
-		case Update:
-			toClient, toEngine, refused = talk.Update(&m)
-		case Append:
+		case KindUnknown:
+		case KindUpdate:
+			toClient, toEngine, refused = talk.UpdateSettings(&m)
+		case KindAppend:
 			if refused = CheckBase64(m.Audio); refused == nil {
 				toEngine, _ = talk.PrepareAppend()
 			}
-		case Commit:
-			toEngine, toClient, refused = talk.Commit()
-		case Clear:
-			toEngine, toClient = talk.Clear()
+		case KindCommit:
+			toEngine, toClient, refused = talk.CommitAudio()
+		case KindClear:
+			toEngine, toClient = talk.ClearAudio()
 		}
 	}
 	if refused != nil {
 		toClient = talk.ErrorEvent(refused, &m)
 	}
-	if m.Kind == Append && refused == nil {
+	if m.Kind == KindAppend && refused == nil {
 		if toEngine != nil {
 			engine = append(engine, string(toEngine))
 		}
-		if err := talk.Audio().SendPieces(m.Audio, func(p []byte) error {
+		if err := talk.AudioConverter().SendPieces(m.Audio, func(p []byte) error {
 			engine = append(engine, string(p))
 			return nil
 		}); err != nil {
@@ -86,7 +86,7 @@ func TestEvents(t *testing.T) {
 		meets string
 		steps []string
 	}{
-		"vllm": {VLLM, `{"type":"session.update","model":"served"}`, []string{
+		"vllm": {ProtocolVLLM, `{"type":"session.update","model":"served"}`, []string{
 			`> {"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":"ears","language":"en"},"turn_detection":{"type":"semantic_vad"}}}}}`,
 			`c {"type":"session.updated","event_id":"event_S1","session":` + object("24000", `"en"`, "null") + `}`,
 			`> {"type":"input_audio_buffer.commit","event_id":"e1"}`,
@@ -128,7 +128,7 @@ func TestEvents(t *testing.T) {
 			`< [1]`, `c !garbage`,
 			`< x`, `c !garbage`,
 		}},
-		"openai": {OpenAI, `{"type":"session.update","session":{"input_audio_transcription":{"model":"served"}}}`, []string{
+		"openai": {ProtocolOpenAI, `{"type":"session.update","session":{"input_audio_transcription":{"model":"served"}}}`, []string{
 			`> {"type":"transcription_session.update","session":{"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad","threshold":0.4,"prefix_padding_ms":100}}}`,
 			`e {"type":"session.update","session":{"input_audio_transcription":{"model":"served","language":"de"},"turn_detection":{"type":"server_vad","threshold":0.4,"silence_duration_ms":500,"prefix_padding_ms":0,"create_response":false}}}`,
 			`c {"type":"transcription_session.updated","event_id":"event_S1","session":` + object("24000", `"de"`, `{"type":"server_vad","threshold":0.4}`) + `}`,
@@ -152,7 +152,8 @@ func TestEvents(t *testing.T) {
 			`< {"type":"conversation.item.input_audio_transcription.failed","item_id":"i7","error":{"message":"at /srv/app.py"}}`,
 			`c {"type":"conversation.item.input_audio_transcription.failed","event_id":"event_S4","item_id":"i7","content_index":0,"error":{"message":"The engine failed to transcribe the audio.","type":"api_error","code":"upstream_failed","param":null}}`,
 			`> {"type":"session.update","session":{"turn_detection":{"type":"server_vad","threshold":0.` + strings.Repeat("5", 100) + `}}}`,
-			`e {"type":"session.update","session":{"input_audio_transcription":{"model":"served","language":"de"}}}`, // a long number is dropped
+			// A long number is dropped.
+			`e {"type":"session.update","session":{"input_audio_transcription":{"model":"served","language":"de"}}}`,
 			`c {"type":"session.updated","event_id":"event_S5","session":{"id":"sess_S","object":"realtime.transcription_session","type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"noise_reduction":null,"transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad"}}},"include":null,"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad"}}}`,
 		}},
 	} {
@@ -172,7 +173,7 @@ func TestEvents(t *testing.T) {
 				if step[0] == '>' {
 					engine, client := sendFromClient(t, talk, step[2:])
 					for _, m := range engine {
-						if one.form == VLLM && strings.HasPrefix(m, `{"type":"input_audio_buffer.append"`) {
+						if one.form == ProtocolVLLM && strings.HasPrefix(m, `{"type":"input_audio_buffer.append"`) {
 							continue // TestResampling checks the audio
 						}
 						got = append(got, "e "+m)
@@ -202,7 +203,7 @@ func TestEvents(t *testing.T) {
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	talk := NewSessionState("S")
-	_, _ = talk.ConnectEngine(VLLM, "served")
+	_, _ = talk.ConnectEngine(ProtocolVLLM, "served")
 	sendFromClient(t, talk, `{"type":"input_audio_buffer.append","audio":"AAAA"}`)
 	if talk.MustHoldAudio() || talk.HasPendingText() {
 		t.Error("waits although the item is open")
@@ -216,7 +217,7 @@ func TestWaits(t *testing.T) {
 		t.Error("waits although the text is there")
 	}
 	other := NewSessionState("S")
-	_, _ = other.ConnectEngine(OpenAI, "served")
+	_, _ = other.ConnectEngine(ProtocolOpenAI, "served")
 	sendFromEngine(t, other, `{"type":"input_audio_buffer.committed","item_id":"i"}`)
 	if other.MustHoldAudio() || !other.HasPendingText() {
 		t.Error("an engine with OpenAI's events owes a transcript")
@@ -244,7 +245,7 @@ func TestResampling(t *testing.T) {
 		text := tone(one.hertz)
 		var results [2][]byte
 		for i, size := range []int{len(text), 644} {
-			a := &Audio{resample: true}
+			a := &AudioConverter{resample: true}
 			for rest := text; len(rest) > 0; rest = rest[min(size, len(rest)):] {
 				_ = a.SendPieces(rest[:min(size, len(rest))], func(message []byte) error {
 					var m struct{ Audio string }
@@ -286,15 +287,15 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzTalk checks that all messages are JSON and nothing panics, whatever both sides send.
-func FuzzTalk(f *testing.F) {
+// FuzzSession checks that all messages are JSON and nothing panics, whatever both sides send.
+func FuzzSession(f *testing.F) {
 	f.Add(true, `{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"x"}}}}}`, `{"type":"transcription.done","text":"a","usage":{"prompt_tokens":1,"completion_tokens":2}}`)
 	f.Add(false, `{"type":"input_audio_buffer.append","audio":"AAAA","event_id":"\u0041"}`, `{"type":"error","error":{"message":"x"}}`)
 	f.Add(true, `{"type":"input_audio_buffer.commit"}`, `{"type":"transcription.delta","delta":"\ud800"}`)
 	f.Fuzz(func(t *testing.T, isVLLM bool, client, engine string) {
-		talk, form := NewSessionState("S"), OpenAI
+		talk, form := NewSessionState("S"), ProtocolOpenAI
 		if isVLLM {
-			form = VLLM
+			form = ProtocolVLLM
 		}
 		if _, refused := talk.ConnectEngine(form, "served"); refused != nil {
 			t.Fatal(refused)

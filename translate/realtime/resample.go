@@ -15,7 +15,7 @@ type resampler struct {
 // filterHalf is the length of the filter on each side, in samples at 48 kHz.
 const filterHalf = 48
 
-var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
+var resampleFilter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
 	const cut = 7600.0 / 48000 // slightly below 8 kHz, because the filter is not infinitely steep
 	var h [2*filterHalf + 1]float32
 	for i := range h {
@@ -31,7 +31,7 @@ var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
 })
 
 func (r *resampler) append(dst, in []int16) []int16 {
-	h := filter()
+	h := resampleFilter()
 	if r.history == nil {
 		r.history = make([]int16, filterHalf/2, filterHalf) // silence before the start
 		r.nextPos = filterHalf

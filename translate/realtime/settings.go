@@ -19,17 +19,17 @@ type Settings struct {
 	Model    string // in the client's spelling; empty if absent
 	Language string // empty if the engine should detect it
 	rate     int
-	vad      vad
+	vad      voiceDetection
 }
 
-// vad contains the voice detection settings. Only some engines support them.
-type vad struct {
+// voiceDetection contains the voice detection settings. Only some engines support them.
+type voiceDetection struct {
 	given              bool
 	threshold, silence string // JSON numbers; empty if absent
 }
 
-// Apply applies a client's Update. If it returns an error, the settings are unchanged.
-func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
+// ApplyUpdate applies a client's Update. If it returns an error, the settings are unchanged.
+func (s *Settings) ApplyUpdate(m *ClientMessage, rates ...int) *apierr.Error {
 	next := *s
 	in := m.session
 	if kind := in.Get("type"); kind.Exists() && !kind.EqualText("transcription") {
@@ -51,7 +51,7 @@ func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
 		turns = flat
 	}
 	if turns.IsObject() {
-		next.vad = vad{given: true, threshold: numberText(turns.Get("threshold")), silence: numberText(turns.Get("silence_duration_ms"))}
+		next.vad = voiceDetection{given: true, threshold: numberText(turns.Get("threshold")), silence: numberText(turns.Get("silence_duration_ms"))}
 	}
 	*s = next
 	return nil
@@ -132,7 +132,7 @@ func (t *SessionState) appendSession(dst []byte) []byte {
 		}
 	}
 	turns := "null"
-	if t.protocol == OpenAI {
+	if t.protocol == ProtocolOpenAI {
 		turns = `{"type":"server_vad"`
 		if s.vad.threshold != "" {
 			turns += `,"threshold":` + s.vad.threshold

@@ -14,9 +14,9 @@ type EngineProtocol uint8
 
 // The protocols.
 const (
-	NoEngine EngineProtocol = iota // no engine has been chosen yet
-	OpenAI                         // the beta version of OpenAI's protocol
-	VLLM
+	ProtocolUnknown EngineProtocol = iota // no engine has been chosen yet
+	ProtocolOpenAI                        // the beta version of OpenAI's protocol
+	ProtocolVLLM
 )
 
 // SessionState is the state of a transcription session. Its methods are safe for concurrent use and
@@ -62,23 +62,23 @@ func (t *SessionState) SetModel(model string) {
 func (t *SessionState) ConnectEngine(form EngineProtocol, served string) (messages [][]byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if form == OpenAI && t.settings.rate == vllmRate {
+	if form == ProtocolOpenAI && t.settings.rate == vllmRate {
 		return nil, apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000 for this model.")
 	}
 	t.protocol, t.served = form, served
 	return [][]byte{t.updateMessage()}, nil
 }
 
-// Audio returns the converter for the session's audio.
-func (t *SessionState) Audio() *Audio {
+// AudioConverter returns the converter for the session's audio.
+func (t *SessionState) AudioConverter() *AudioConverter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &Audio{resample: t.protocol == VLLM && t.settings.rate != vllmRate}
+	return &AudioConverter{resample: t.protocol == ProtocolVLLM && t.settings.rate != vllmRate}
 }
 
 func (t *SessionState) updateMessage() []byte {
 	s := &t.settings
-	if t.protocol == VLLM {
+	if t.protocol == ProtocolVLLM {
 		return append(jsonx.AppendStringS([]byte(`{"type":"session.update","model":`), t.served), '}')
 	}
 	dst := jsonx.AppendStringS([]byte(`{"type":"session.update","session":{"input_audio_transcription":{"model":`), t.served)
@@ -101,29 +101,29 @@ func (t *SessionState) CreatedEvent() []byte {
 	return append(t.appendSession(append(t.beginEvent("session.created"), `,"session":`...)), '}')
 }
 
-// Update applies an Update. It returns the event for the client and the message for the engine. If
+// UpdateSettings applies an Update. It returns the event for the client and the message for the engine. If
 // there is nothing to send to the engine, the message is nil. Once an engine has been chosen, the
 // model cannot be changed.
-func (t *SessionState) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
+func (t *SessionState) UpdateSettings(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next, rates := t.settings, []int{openAIRate, vllmRate}
 	switch t.protocol {
-	case NoEngine:
-	case OpenAI:
+	case ProtocolUnknown:
+	case ProtocolOpenAI:
 		rates = rates[:1]
-	case VLLM: // the audio converter is already in use
+	case ProtocolVLLM: // the audio converter is already in use
 		rates = []int{cmp.Or(next.rate, openAIRate)}
 	}
-	if refused := next.Apply(m, rates...); refused != nil {
+	if refused := next.ApplyUpdate(m, rates...); refused != nil {
 		return nil, nil, refused
 	}
-	if t.protocol != NoEngine && t.settings.Model != "" && next.Model != t.settings.Model {
+	if t.protocol != ProtocolUnknown && t.settings.Model != "" && next.Model != t.settings.Model {
 		return nil, nil, apierr.Invalid("session.audio.input.transcription.model", apierr.CodeInvalidValue,
 			"The model of a session cannot be changed. Open another session.")
 	}
 	t.settings = next
-	if t.protocol == OpenAI {
+	if t.protocol == ProtocolOpenAI {
 		engine = t.updateMessage()
 	}
 	kind := "session.updated"
@@ -162,7 +162,7 @@ func (t *SessionState) PrepareAppend() (engine []byte, begins bool) {
 	defer t.mu.Unlock()
 	begins = !t.hasAudio
 	t.hasAudio = true
-	if !begins || t.protocol != VLLM {
+	if !begins || t.protocol != ProtocolVLLM {
 		return nil, begins
 	}
 	t.beginItem()
@@ -174,12 +174,12 @@ func (t *SessionState) beginItem() {
 	t.item = "item_" + t.id + strconv.Itoa(t.itemCount)
 }
 
-// Commit ends the item. It returns the message for the engine and the event for the client. If the
+// CommitAudio ends the item. It returns the message for the engine and the event for the client. If the
 // engine speaks OpenAI's protocol, the event is nil, because the engine sends it.
-func (t *SessionState) Commit() (engine, client []byte, refused *apierr.Error) {
+func (t *SessionState) CommitAudio() (engine, client []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.protocol != VLLM {
+	if t.protocol != ProtocolVLLM {
 		t.hasAudio = false
 		return commitAudio, nil, nil
 	}
@@ -193,12 +193,12 @@ func (t *SessionState) Commit() (engine, client []byte, refused *apierr.Error) {
 // codeEmpty is OpenAI's code for a commit without audio.
 const codeEmpty = "input_audio_buffer_commit_empty"
 
-// Clear drops the item. It returns the message for the engine and the event for the client, either
+// ClearAudio drops the item. It returns the message for the engine and the event for the client, either
 // of which may be nil.
-func (t *SessionState) Clear() (engine, client []byte) {
+func (t *SessionState) ClearAudio() (engine, client []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.protocol != VLLM {
+	if t.protocol != ProtocolVLLM {
 		t.hasAudio = false
 		return clearAudio, nil
 	}

@@ -66,7 +66,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-func BenchmarkWhole(b *testing.B) {
+func BenchmarkAppendCompletion(b *testing.B) {
 	body := []byte(`{"choices":[{"finish_reason":"stop","index":0,"message":{"role":"assistant","content":"The harbour opens before it meets the valley changes every hour."}}],"created":1795227007,"model":"org/served-7b","object":"chat.completion","usage":{"completion_tokens":13,"prompt_tokens":28,"total_tokens":41},"id":"chatcmpl-1"}`)
 	a := newStream(b, nil)
 	var c answer.Completion
@@ -78,7 +78,7 @@ func BenchmarkWhole(b *testing.B) {
 			b.Fatal(err)
 		}
 		var err error
-		if dst, err = a.AppendWhole(dst[:0], &c); err != nil {
+		if dst, err = a.AppendCompletion(dst[:0], &c); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ const summaryPrefix = `This is a summary of the conversation up to here. It stan
 // conversation with another model.
 func compactionBox(b seal.Box) seal.Box { return b.WithModel("") }
 
-func (c *conversation) writeCompaction(i *item, index int) {
+func (c *conversationWriter) writeCompaction(i *inputItem, index int) {
 	c.w.BeginMessage("user")
 	c.w.WriteString(`,"content":"` + summaryPrefix)
 	if out, ok := c.openCompaction(i); ok {
@@ -41,34 +41,34 @@ func (c *conversation) writeCompaction(i *item, index int) {
 	c.w.WriteString(`"}`)
 }
 
-func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
+func (c *conversationWriter) openCompaction(i *inputItem) (out []byte, ok bool) {
 	blob := i.m[fieldEncryptedContent]
 	if c.opener == nil || !blob.HasText() {
 		return nil, false
 	}
-	return c.opener.Open(c.w.Out, nil, blob.AppendText(nil))
+	return c.opener.OpenReasoning(c.w.Out, nil, blob.AppendText(nil))
 }
 
 // unreadableCompaction returns the error for a compaction that cannot be opened. The item cannot be
 // omitted, because it replaces the whole conversation.
-func unreadableCompaction(n int) *fault {
-	return &fault{Param: chat.ElementPath("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
+func unreadableCompaction(n int) *requestFault {
+	return &requestFault{Param: chat.ElementPath("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
 		"cannot be read here: it was made for another key or by another service, its key is no longer in use, or it was changed. " +
 		"Send the conversation that it stands for, or begin a new one"}
 }
 
-func noCompactionError(input jsonx.Value) *fault {
+func noCompactionError(input jsonx.Value) *requestFault {
 	n := 0
 	for it := input.Iter(); it.Next(); n = it.Index() {
 	}
-	return chat.Unsupported(chat.ElementPath("input", n), NoCompactionText)
+	return chat.UnsupportedError(chat.ElementPath("input", n), NoCompactionText)
 }
 
 // NoCompactionText is the error text that says why an edge does not compact conversations.
 const NoCompactionText = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
 
 // removeForSummary removes the members that would truncate a summary or change its format.
-func (m *members) removeForSummary() {
+func (m *memberValues) removeForSummary() {
 	for _, i := range [...]int{
 		memberMaxOutputTokens, memberMaxTokens, memberMaxCompletionTokens, memberText, memberResponseFormat, memberInclude,
 		memberLogprobs, memberTopLogprobs, memberStop, memberN,
@@ -79,22 +79,22 @@ func (m *members) removeForSummary() {
 
 // checkSummary returns an error if the answer is not a complete summary, because the client will
 // discard the conversation.
-func (o *output) checkSummary() error {
+func (o *answerOutput) checkSummary() error {
 	switch {
 	case !o.isSummary:
 		return nil
 	case o.incompleteReason() != "":
-		return &translate.BadAnswer{Reason: "a summary that was cut"}
+		return &translate.BadAnswerError{Reason: "a summary that was cut"}
 	case len(o.parts) != 1 || o.parts[0].kind != kindCompaction || len(bytes.TrimSpace(o.parts[0].unsealed)) == 0:
-		return &translate.BadAnswer{Reason: "an answer that is no summary"}
+		return &translate.BadAnswerError{Reason: "an answer that is no summary"}
 	case len(o.parts[0].unsealed) > seal.MaxText:
-		return &translate.BadAnswer{Reason: "a summary of more than " + strconv.Itoa(seal.MaxText>>10) + " KiB"}
+		return &translate.BadAnswerError{Reason: "a summary of more than " + strconv.Itoa(seal.MaxText>>10) + " KiB"}
 	}
 	return nil
 }
 
 // AppendCompaction appends the compaction object for a completion. The error is a
-// *translate.BadAnswer. Source: OpenAI's API reference, POST /responses/compact.
+// *translate.BadAnswerError. Source: OpenAI's API reference, POST /responses/compact.
 func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.readCompletion(c); err != nil {
 		return dst, err

@@ -17,7 +17,7 @@ import (
 // keyOpener opens an owner's blobs for any model.
 type keyOpener struct{ box seal.Box }
 
-func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
+func (b keyOpener) OpenReasoning(dst, model, blob []byte) ([]byte, bool) {
 	return b.box.WithModel(string(model)).Open(dst, blob)
 }
 
@@ -76,7 +76,7 @@ func TestCompaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, out := range [][]byte{out, begun, alive.Keepalive(nil), inBand, compacted} {
+	for _, out := range [][]byte{out, begun, alive.AppendKeepalive(nil), inBand, compacted} {
 		if bytes.Contains(out, []byte(sentinel)) {
 			t.Errorf("the summary is shown: %s", out)
 		}
@@ -119,8 +119,8 @@ func TestCompaction_NotASummary(t *testing.T) {
 		"too long": summaryStream(strings.Repeat("a", seal.MaxText+1), "stop"),
 	} {
 		out, err := relay(newSummaryStream(t, compactionBody, dialects.Options{}), strings.NewReader(upstream))
-		if bad := (*translate.BadAnswer)(nil); !errors.As(err, &bad) {
-			t.Errorf("%s, streamed: got %v, want a BadAnswer", name, err)
+		if bad := (*translate.BadAnswerError)(nil); !errors.As(err, &bad) {
+			t.Errorf("%s, streamed: got %v, want a BadAnswerError", name, err)
 		}
 		if bytes.Contains(out, []byte("response.completed")) || bytes.Contains(out, []byte(sentinel)) {
 			t.Errorf("%s: the stream completed or shows the summary: %.300s", name, out)

@@ -6,20 +6,20 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// conversation writes the messages of the chat request. The output for an item depends only on that
+// conversationWriter writes the messages of the chat request. The output for an item depends only on that
 // item and on earlier items. If a conversation continues, the bytes of its earlier messages
 // therefore do not change.
-type conversation struct {
+type conversationWriter struct {
 	w              *dialects.ChatWriter
 	images         *dialects.ImagePositions
 	inPlace        bool // system messages stay at their position
 	opener         chat.ReasoningOpener
 	model          []byte // the model in the client's spelling, for the opener
 	turn           *assistantTurn
-	arguments      *chat.Arguments
+	arguments      *chat.ToolArguments
 	names          *engineNames
 	omittedCallIDs map[string]bool // ids of omitted tool calls, whose outputs are also omitted
-	dropped        *dialects.Dropped
+	dropped        *dialects.DroppedParts
 	pendingImages  []imagePart // images in outputs, for the next user message
 
 	trailingText    string // text of a user message to add after the input
@@ -27,7 +27,7 @@ type conversation struct {
 }
 
 type imagePart struct {
-	part     [partCount]jsonx.Value
+	part     [partMemberCount]jsonx.Value
 	position dialects.ImagePosition
 }
 
@@ -35,7 +35,7 @@ func newImagePosition(item int, list string, part int) dialects.ImagePosition {
 	return dialects.ImagePosition{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
 }
 
-func (c *conversation) write(input, instructions jsonx.Value) {
+func (c *conversationWriter) write(input, instructions jsonx.Value) {
 	c.w.WriteString(`,"messages":[`)
 	first := c.writeLeadingSystem(input, instructions)
 	if input.IsString() {
@@ -62,7 +62,7 @@ const escapedBlankLine = `\n\n`
 // text of system and developer items. If inPlace is true, only items at the start of the
 // conversation are included. writeLeadingSystem returns the index of the first item whose system
 // text is not included.
-func (c *conversation) writeLeadingSystem(input, instructions jsonx.Value) (first int) {
+func (c *conversationWriter) writeLeadingSystem(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.BeginMessage("system")
 	w.WriteString(`,"content":"`)
@@ -96,7 +96,7 @@ func (c *conversation) writeLeadingSystem(input, instructions jsonx.Value) (firs
 	return first
 }
 
-func (c *conversation) writeItem(i *item, index int) {
+func (c *conversationWriter) writeItem(i *inputItem, index int) {
 	if i.answersOmitted(c.omittedCallIDs) {
 		c.dropped.AddItem(i.m[fieldType])
 		return
@@ -138,7 +138,7 @@ func (c *conversation) writeItem(i *item, index int) {
 	}
 }
 
-func (i *item) recordOmitted(ids map[string]bool) map[string]bool {
+func (i *inputItem) recordOmitted(ids map[string]bool) map[string]bool {
 	if id := i.m[fieldCallID]; id.IsString() {
 		if ids == nil {
 			ids = map[string]bool{}
@@ -148,11 +148,11 @@ func (i *item) recordOmitted(ids map[string]bool) map[string]bool {
 	return ids
 }
 
-func (i *item) answersOmitted(ids map[string]bool) bool {
+func (i *inputItem) answersOmitted(ids map[string]bool) bool {
 	return i.kind == itemOutput && len(ids) > 0 && ids[string(i.m[fieldCallID].AppendText(nil))]
 }
 
-func (c *conversation) writeText(role string, v jsonx.Value) {
+func (c *conversationWriter) writeText(role string, v jsonx.Value) {
 	c.w.BeginMessage(role)
 	c.w.WriteString(`,"content":"`)
 	c.w.Out = appendText(c.w.Out, v)
@@ -161,7 +161,7 @@ func (c *conversation) writeText(role string, v jsonx.Value) {
 
 // writeUser writes a user message. If there are no images, the content is a string, which every
 // template accepts.
-func (c *conversation) writeUser(i *item, index int) {
+func (c *conversationWriter) writeUser(i *inputItem, index int) {
 	v := i.content()
 	if !hasImage(v) {
 		c.writeText("user", v)
@@ -177,7 +177,7 @@ func (c *conversation) writeUser(i *item, index int) {
 		case isImage(&p):
 			c.writeImage(&imagePart{p, newImagePosition(index, "content", it.Index())}, n)
 		case len(text) > 0:
-			c.w.Comma(n)
+			c.w.WriteComma(n)
 			c.w.TextPart(text)
 		default:
 			continue
@@ -187,20 +187,20 @@ func (c *conversation) writeUser(i *item, index int) {
 	c.w.WriteString(`]}`)
 }
 
-func (c *conversation) writeImage(m *imagePart, n int) {
+func (c *conversationWriter) writeImage(m *imagePart, n int) {
 	m.position.Message, m.position.Part = c.w.Messages-1, n
 	*c.images = append(*c.images, m.position)
-	c.w.Comma(n)
-	c.w.Raw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
-	c.w.Member(`,"detail":`, m.part[partDetail])
+	c.w.WriteComma(n)
+	c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
+	c.w.WriteMember(`,"detail":`, m.part[partDetail])
 	c.w.WriteString(`}}`)
 }
 
 // writeOutput writes a tool message. It stores images for a later message, because few engines
 // accept images in tool messages.
-func (c *conversation) writeOutput(i *item, index int) {
+func (c *conversationWriter) writeOutput(i *inputItem, index int) {
 	c.w.BeginMessage("tool")
-	c.w.Raw(`,"tool_call_id":`, i.m[fieldCallID])
+	c.w.WriteRaw(`,"tool_call_id":`, i.m[fieldCallID])
 	c.w.WriteString(`,"content":"`)
 	v := i.content()
 	c.w.Out = appendText(c.w.Out, v)
@@ -214,7 +214,7 @@ func (c *conversation) writeOutput(i *item, index int) {
 
 // writePendingImages writes a user message with the images of the preceding outputs. This message
 // follows all outputs of the turn, because no other message may appear between them.
-func (c *conversation) writePendingImages() {
+func (c *conversationWriter) writePendingImages() {
 	if len(c.pendingImages) == 0 {
 		return
 	}
@@ -249,7 +249,7 @@ func (a *assistantTurn) reset() {
 // addReasoning adds a reasoning item. It separates consecutive reasoning items with a blank line.
 // If there is text between two reasoning items, it writes no blank line, so that the model receives
 // its earlier answer unchanged.
-func (a *assistantTurn) addReasoning(i *item, c *conversation) {
+func (a *assistantTurn) addReasoning(i *inputItem, c *conversationWriter) {
 	before := len(a.reasoning)
 	if before > a.usedReasoning {
 		a.reasoning = append(a.reasoning, escapedBlankLine...)
@@ -272,7 +272,7 @@ func (a *assistantTurn) addText(v jsonx.Value) {
 	a.text = appendText(a.text, v)
 }
 
-func (a *assistantTurn) addToolCall(i *item, c *conversation) {
+func (a *assistantTurn) addToolCall(i *inputItem, c *conversationWriter) {
 	a.open, a.usedReasoning = true, len(a.reasoning)
 	a.toolCalls = dialects.AppendToolCallStart(a.toolCalls, a.toolCallCount, i.m[fieldCallID])
 	a.toolCalls = c.names.appendName(a.toolCalls, i.m[fieldNamespace], i.m[fieldName], i.custom)
@@ -281,9 +281,9 @@ func (a *assistantTurn) addToolCall(i *item, c *conversation) {
 	a.toolCallCount++
 }
 
-func (i *item) appendArguments(dst []byte, arguments *chat.Arguments) []byte {
+func (i *inputItem) appendArguments(dst []byte, arguments *chat.ToolArguments) []byte {
 	if !i.custom {
-		return arguments.Append(dst, i.m[fieldArguments])
+		return arguments.AppendArguments(dst, i.m[fieldArguments])
 	}
 	dst = append(dst, `"{\"input\":`...)
 	return append(jsonx.AppendEscaped(dst, i.m[fieldInput].Raw()), `}"`...)
@@ -297,10 +297,10 @@ func (a *assistantTurn) writeTo(w *dialects.ChatWriter) {
 	if len(a.text) == 0 && a.toolCallCount > 0 {
 		w.WriteString(`,"content":null`)
 	} else {
-		w.Quoted(`,"content":`, a.text)
+		w.WriteQuoted(`,"content":`, a.text)
 	}
 	if a.usedReasoning > 0 {
-		w.Quoted(`,"`+chat.NameReasoningContent+`":`, a.reasoning[:a.usedReasoning])
+		w.WriteQuoted(`,"`+chat.NameReasoningContent+`":`, a.reasoning[:a.usedReasoning])
 	}
 	if a.toolCallCount > 0 {
 		w.WriteString(`,"tool_calls":[`)

@@ -51,7 +51,8 @@ func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
 	case inputInString: // the arguments were truncated, so an incomplete escape is dropped
 	case inputEnded:
-		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // something other than whitespace follows the string
+		// Something other than whitespace follows the string.
+		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.IsBlank(c.pending) && !isJSON(rest) {
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
 	case inputStart, inputHeld:
@@ -70,13 +71,13 @@ func isJSON(text []byte) bool {
 // every piece.
 const maxUndecided = 512
 
-// inputTokens are the tokens at the start of well-formed arguments. Whitespace may appear between
+// inputStartTokens are the tokens at the start of well-formed arguments. Whitespace may appear between
 // them.
-var inputTokens = [...]string{`{`, `"input"`, `:`, `"`}
+var inputStartTokens = [...]string{`{`, `"input"`, `:`, `"`}
 
 func (c *customInput) matchStart() {
 	rest := c.pending
-	for _, token := range inputTokens {
+	for _, token := range inputStartTokens {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
 		switch {
 		case bytes.HasPrefix(rest, []byte(token)):

@@ -6,13 +6,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// fault is a mistake in a request. If a parameter is unsupported, the fault's text is a complete
+// requestFault is a mistake in a request. If a parameter is unsupported, the fault's text is a complete
 // sentence without the full stop.
-type fault = chat.InvalidMember
+type requestFault = chat.InvalidMember
 
 // rejectionError converts a fault to an error. Its wording lets clients distinguish "Unsupported
 // parameter: X" from a malformed request.
-func rejectionError(f *fault) *apierr.Error {
+func rejectionError(f *requestFault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
 	}
@@ -20,24 +20,24 @@ func rejectionError(f *fault) *apierr.Error {
 }
 
 // checkOptional returns a fault if v is neither absent nor null and is(v) is false.
-func checkOptional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
+func checkOptional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *requestFault {
 	if chat.IsGiven(v) && !is(v) {
-		return chat.WrongType(name, want, v)
+		return chat.WrongTypeError(name, want, v)
 	}
 	return nil
 }
 
-func checkOptionalBool(name string, v jsonx.Value) *fault {
+func checkOptionalBool(name string, v jsonx.Value) *requestFault {
 	return checkOptional(name, "true or false", v, jsonx.Value.IsBool)
 }
 
 // checkOptionalCount checks a member that may be absent, null or an integer of 0 or more.
-func checkOptionalCount(name string, v jsonx.Value) *fault {
+func checkOptionalCount(name string, v jsonx.Value) *requestFault {
 	if f := checkOptional(name, "an integer", v, jsonx.Value.IsNumber); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	if n, ok := v.Int(); !ok || n < 0 {
-		return chat.WrongValue(name, "must be an integer of 0 or more")
+		return chat.WrongValueError(name, "must be an integer of 0 or more")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ const customDelta = "event: response.custom_tool_call_input.delta\ndata: " +
 	`{"type":"response.custom_tool_call_input.delta","sequence_number":`
 
 // openPart appends the start of p, and prepares its deltas.
-func (w *eventWriter) openPart(dst []byte, o *output, p *part) []byte {
+func (w *eventWriter) openPart(dst []byte, o *answerOutput, p *outputPart) []byte {
 	p.state = stateOpen
 	if !p.continuesMessage {
 		dst = w.begin(dst, "response.output_item.added")
@@ -64,13 +64,13 @@ func (w *eventWriter) openPart(dst []byte, o *output, p *part) []byte {
 	switch {
 	case p.kind == kindText:
 		w.deltaSuffix = "\",\"logprobs\":[]}\n\n"
-	case p.custom():
+	case p.isCustom():
 		w.eventPrefix = customDelta
 	}
 	return dst
 }
 
-func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
+func (w *eventWriter) appendDelta(dst []byte, p *outputPart, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
 	}
@@ -89,14 +89,14 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	return append(dst, w.deltaSuffix...)
 }
 
-func (w *eventWriter) emptyDelta(dst []byte) []byte {
+func (w *eventWriter) appendEmptyDelta(dst []byte) []byte {
 	dst = w.appendSequence(append(dst, w.eventPrefix...))
 	return append(append(dst, w.deltaPrefix...), w.deltaSuffix...)
 }
 
 // closePart appends the end of part n. If it is the last part of its item, closePart also appends
 // the end of the item.
-func (w *eventWriter) closePart(dst []byte, o *output, n int) []byte {
+func (w *eventWriter) closePart(dst []byte, o *answerOutput, n int) []byte {
 	p := &o.parts[n]
 	switch p.kind {
 	case kindText:
@@ -107,7 +107,7 @@ func (w *eventWriter) closePart(dst []byte, o *output, n int) []byte {
 		dst = o.appendPosition(w.begin(dst, "response.refusal.done"), p)
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
 	case kindToolCall:
-		if p.custom() {
+		if p.isCustom() {
 			dst = o.appendPosition(w.begin(dst, "response.custom_tool_call_input.done"), p)
 			dst = append(append(append(dst, `,"input":"`...), p.text...), "\"}\n\n"...)
 			break

@@ -83,12 +83,13 @@ func FuzzDecode(f *testing.F) {
 		if err := completion.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 			t.Fatal(err)
 		}
-		response, err := a.AppendWhole(nil, &completion)
+		response, err := a.AppendCompletion(nil, &completion)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var v any
-		if json.Unmarshal(response, &v) != nil && !bytes.ContainsAny(response, "eE") { // an exponent that is out of range
+		// An exponent that is out of range.
+		if json.Unmarshal(response, &v) != nil && !bytes.ContainsAny(response, "eE") {
 			t.Fatalf("not JSON: %s", response)
 		}
 		if v != nil {
@@ -154,7 +155,7 @@ func FuzzStream(f *testing.F) {
 		alive, _ := relayWithKeepalives(t, newStream(t, body), bytes.NewReader(src))
 		checkKeptAlive(t, alive)
 		if err != nil {
-			var bad *translate.BadAnswer
+			var bad *translate.BadAnswerError
 			var engine *engineerror.Error
 			if !errors.As(err, &bad) && !errors.As(err, &engine) && !errors.Is(err, translate.ErrNoFinish) && !errors.Is(err, sse.ErrTooLong) {
 				t.Fatalf("an error of another kind: %v", err)

@@ -39,7 +39,7 @@ func inPlace([]byte) bool { return true }
 // fakeOpener opens the golden files' blobs for the model "model" or for no model.
 type fakeOpener struct{}
 
-func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
+func (fakeOpener) OpenReasoning(dst, model, blob []byte) ([]byte, bool) {
 	text, ours := bytes.CutPrefix(blob, []byte("blob:"))
 	if !ours || len(model) > 0 && string(model) != "model" {
 		return dst, false
@@ -53,7 +53,7 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 // "compact" in the comment enables that option. If the comment contains "limits", testLimits apply
 // to the request.
 func TestRequest(t *testing.T) {
-	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem, dropped []byte
 		o := dialects.Options{Strict: ar.HasCommentLine("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
@@ -75,7 +75,7 @@ func TestRequest(t *testing.T) {
 			if !errors.As(err, &e) {
 				t.Fatal(err)
 			}
-			problem = append(e.Append(problem), '\n')
+			problem = append(e.AppendBody(problem), '\n')
 		} else {
 			chatBody = tr.body
 			identity := testIdentity
@@ -88,10 +88,10 @@ func TestRequest(t *testing.T) {
 				dropped = []byte(strings.Join(names, ", ") + "\n")
 			}
 		}
-		ar.Set("chat.json", chatBody)
-		ar.Set("echo.json", echo)
-		ar.Set("dropped", dropped)
-		ar.Set("error.json", problem)
+		ar.SetSection("chat.json", chatBody)
+		ar.SetSection("echo.json", echo)
+		ar.SetSection("dropped", dropped)
+		ar.SetSection("error.json", problem)
 	})
 }
 
@@ -101,7 +101,7 @@ var testLimits = chat.ModelRules{
 	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
 }
 
-var testIdentity = dialects.Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
+var testIdentity = dialects.AnswerIdentity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
 
 // checkWhole checks that the members that the answer repeats result in a valid response object.
 func checkWhole(t *testing.T, a *Stream) {
@@ -110,7 +110,7 @@ func checkWhole(t *testing.T, a *Stream) {
 	if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := a.AppendWhole(nil, &c)
+	out, err := a.AppendCompletion(nil, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +134,8 @@ func newStream(tb testing.TB, body []byte) *Stream {
 // relay passes an engine's stream through a. A failure is sent to the client and returned.
 func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	r := sse.NewReader(src, 8<<20)
-	for !a.Done() {
-		ev, err := r.Next()
+	for !a.IsDone() {
+		ev, err := r.NextEvent()
 		if err == io.EOF {
 			break
 		}
@@ -143,12 +143,12 @@ func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 			out, err = a.Append(out, ev)
 		}
 		if err != nil {
-			return a.Fail(out, testError(err)), err
+			return a.AppendFailure(out, testError(err)), err
 		}
 	}
 	whole, err := a.Finish(out)
 	if err != nil {
-		return a.Fail(out, testError(err)), err
+		return a.AppendFailure(out, testError(err)), err
 	}
 	return whole, nil
 }
@@ -170,8 +170,8 @@ func testError(err error) *apierr.Error {
 func assemble(src io.Reader, strip bool) ([]byte, error) {
 	var as answer.Assembler
 	r := sse.NewReader(src, 8<<20)
-	for !as.Done() {
-		ev, err := r.Next()
+	for !as.IsDone() {
+		ev, err := r.NextEvent()
 		if err == io.EOF {
 			break
 		}
@@ -190,14 +190,14 @@ func translateWhole(a *Stream, completion []byte) ([]byte, error) {
 	if err := c.Parse(completion); err != nil {
 		return nil, err
 	}
-	return a.AppendWhole(nil, &c)
+	return a.AppendCompletion(nil, &c)
 }
 
 // TestAnswer runs the answer archives. Each archive contains the engine's stream, the client's
 // stream and the client's whole answer. The whole answer is made from completion.json or, if the
 // archive lacks this file, from the assembled stream.
 func TestAnswer(t *testing.T) {
-	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		request, upstream := ar.Section("request.json"), ar.Section("upstream")
 		var stream, response []byte
@@ -228,8 +228,8 @@ func TestAnswer(t *testing.T) {
 		if hidden := "HIDDEN"; bytes.Contains(stream, []byte(hidden)) || bytes.Contains(response, []byte(hidden)) {
 			t.Error("reasoning is shown")
 		}
-		ar.Set("stream", stream)
-		ar.Set("response.json", response)
+		ar.SetSection("stream", stream)
+		ar.SetSection("response.json", response)
 	})
 }
 

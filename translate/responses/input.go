@@ -40,28 +40,28 @@ const (
 	fieldCount
 )
 
-type item struct {
+type inputItem struct {
 	kind   itemKind
 	custom bool
 	m      [fieldCount]jsonx.Value
 }
 
-func (i *item) content() jsonx.Value {
+func (i *inputItem) content() jsonx.Value {
 	if i.kind == itemOutput {
 		return i.m[fieldOutput]
 	}
 	return i.m[fieldContent]
 }
 
-func (r *Request) checkInput() *fault {
+func (r *Request) checkInput() *requestFault {
 	v := r.members[memberInput]
 	switch {
 	case !chat.IsGiven(v):
-		return chat.Missing("input")
+		return chat.MissingError("input")
 	case v.IsString():
 		return nil
 	case !v.IsArray():
-		return chat.WrongType("input", "a string or an array of items", v)
+		return chat.WrongTypeError("input", "a string or an array of items", v)
 	}
 	said := false
 	var foreign map[string]bool // see conversation.omittedCallIDs
@@ -81,17 +81,17 @@ func (r *Request) checkInput() *fault {
 		said = said || item.isConversation() && !item.answersOmitted(foreign)
 	}
 	if !said {
-		return chat.WrongValue("input", "must hold at least one message or call")
+		return chat.WrongValueError("input", "must hold at least one message or call")
 	}
 	return nil
 }
 
-func (i *item) isConversation() bool {
+func (i *inputItem) isConversation() bool {
 	return i.kind != itemReasoning && i.kind != itemCompactionTrigger && i.kind != itemForeign
 }
 
-func checkItem(v jsonx.Value) (item, *fault) {
-	var i item
+func checkItem(v jsonx.Value) (inputItem, *requestFault) {
+	var i inputItem
 	f := chat.ReadElement("an object", v, itemNames, i.m[:])
 	if f == nil {
 		f = i.classify()
@@ -105,7 +105,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 	case itemToolCall:
 		f = i.checkToolCall()
 	case itemOutput:
-		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
+		if f = chat.CheckRequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
 	case itemCompaction, itemCompactionTrigger: // a compaction is checked when it is opened
@@ -114,9 +114,9 @@ func checkItem(v jsonx.Value) (item, *fault) {
 	return i, f
 }
 
-func (i *item) classify() *fault {
+func (i *inputItem) classify() *requestFault {
 	t := i.m[fieldType]
-	if f := chat.OptionalString("type", t); f != nil {
+	if f := chat.CheckOptionalString("type", t); f != nil {
 		return f
 	}
 	switch {
@@ -137,20 +137,20 @@ func (i *item) classify() *fault {
 	case t.EqualText("compaction_trigger"):
 		i.kind = itemCompactionTrigger
 	case t.EqualText("item_reference"), !chat.IsGiven(t):
-		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: "+
+		return chat.UnsupportedError("id", "Nothing is stored here that an item could refer to: "+
 			"set store to false, so that the client sends items in full")
-	case new(dialects.Dropped).AddItem(t):
+	case new(dialects.DroppedParts).AddItem(t):
 		i.kind = itemForeign
 	default:
-		return chat.Unsupported("type", "An item must be message, function_call, "+
+		return chat.UnsupportedError("type", "An item must be message, function_call, "+
 			"function_call_output, custom_tool_call, custom_tool_call_output or reasoning")
 	}
 	return nil
 }
 
-func (i *item) classifyRole() *fault {
+func (i *inputItem) classifyRole() *requestFault {
 	role := i.m[fieldRole]
-	if f := chat.RequiredString("role", role); f != nil {
+	if f := chat.CheckRequiredString("role", role); f != nil {
 		return f
 	}
 	switch {
@@ -161,38 +161,38 @@ func (i *item) classifyRole() *fault {
 	case role.EqualText("system"), role.EqualText("developer"):
 		i.kind = itemSystem
 	default:
-		return chat.WrongValue("role", "must be user, assistant, system or developer")
+		return chat.WrongValueError("role", "must be user, assistant, system or developer")
 	}
 	return nil
 }
 
-func (i *item) checkToolCall() *fault {
+func (i *inputItem) checkToolCall() *requestFault {
 	f := chat.FirstInvalid(
-		chat.RequiredString("call_id", i.m[fieldCallID]),
-		chat.RequiredFunctionName(i.m[fieldName]),
-		chat.OptionalString("namespace", i.m[fieldNamespace]),
+		chat.CheckRequiredString("call_id", i.m[fieldCallID]),
+		chat.CheckFunctionName(i.m[fieldName]),
+		chat.CheckOptionalString("namespace", i.m[fieldNamespace]),
 	)
 	if f == nil && i.custom {
-		return chat.RequiredString("input", i.m[fieldInput])
+		return chat.CheckRequiredString("input", i.m[fieldInput])
 	}
 	if v := i.m[fieldArguments]; f == nil && chat.IsGiven(v) && !v.IsString() {
-		f = chat.WrongType("arguments", "a string that holds JSON", v)
+		f = chat.WrongTypeError("arguments", "a string that holds JSON", v)
 	}
 	if f == nil {
-		f = chat.RequiredString("arguments", i.m[fieldArguments])
+		f = chat.CheckRequiredString("arguments", i.m[fieldArguments])
 	}
 	return f
 }
 
 // checkContent checks a content or an output: a string or an array of parts.
-func (i *item) checkContent(name string, v jsonx.Value) *fault {
+func (i *inputItem) checkContent(name string, v jsonx.Value) *requestFault {
 	switch {
 	case !chat.IsGiven(v):
-		return chat.Missing(name)
+		return chat.MissingError(name)
 	case v.IsString():
 		return nil
 	case !v.IsArray():
-		return chat.WrongType(name, "a string or an array of parts", v)
+		return chat.WrongTypeError(name, "a string or an array of parts", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if f := i.checkPart(it.Value()); f != nil {
@@ -212,43 +212,43 @@ const (
 	partImageURL
 	partDetail
 	partFileID
-	partCount
+	partMemberCount
 )
 
-func (i *item) checkPart(v jsonx.Value) *fault {
-	var p [partCount]jsonx.Value
+func (i *inputItem) checkPart(v jsonx.Value) *requestFault {
+	var p [partMemberCount]jsonx.Value
 	f := chat.ReadElement("an object", v, partNames, p[:])
 	if f == nil {
-		f = chat.RequiredString("type", p[partType])
+		f = chat.CheckRequiredString("type", p[partType])
 	}
 	switch {
 	case f != nil:
 		return f
 	case p[partType].EqualText("input_text"), p[partType].EqualText("output_text"):
-		return chat.RequiredString("text", p[partText])
+		return chat.CheckRequiredString("text", p[partText])
 	case p[partType].EqualText("refusal"):
-		return chat.RequiredString("refusal", p[partRefusal])
+		return chat.CheckRequiredString("refusal", p[partRefusal])
 	case !isImage(&p):
-		return chat.Unsupported("type", "A part must be input_text, input_image, output_text or refusal")
+		return chat.UnsupportedError("type", "A part must be input_text, input_image, output_text or refusal")
 	case i.kind != itemUser && i.kind != itemOutput:
-		return chat.WrongValue("type", "must not be input_image here: images belong in user messages and outputs")
+		return chat.WrongValueError("type", "must not be input_image here: images belong in user messages and outputs")
 	case !chat.IsGiven(p[partImageURL]) && chat.IsGiven(p[partFileID]):
-		return chat.Unsupported("file_id",
+		return chat.UnsupportedError("file_id",
 			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	return chat.FirstInvalid(chat.RequiredString("image_url", p[partImageURL]), chat.OptionalString("detail", p[partDetail]))
+	return chat.FirstInvalid(chat.CheckRequiredString("image_url", p[partImageURL]), chat.CheckOptionalString("detail", p[partDetail]))
 }
 
-func isImage(p *[partCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
+func isImage(p *[partMemberCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
 
-func readItem(v jsonx.Value) (i item) {
+func readItem(v jsonx.Value) (i inputItem) {
 	if itemNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
 		panic("BUG: an item was not checked")
 	}
 	return i
 }
 
-func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
+func readPart(v jsonx.Value) (p [partMemberCount]jsonx.Value) {
 	if partNames.Fields(v, p[:]) != nil {
 		panic("BUG: a part was not checked")
 	}
@@ -256,7 +256,7 @@ func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 }
 
 // rawPartText returns a part's text, as the contents of a JSON string. An image has no text.
-func rawPartText(p *[partCount]jsonx.Value) []byte {
+func rawPartText(p *[partMemberCount]jsonx.Value) []byte {
 	v := p[partText]
 	switch {
 	case isImage(p):

@@ -28,7 +28,7 @@ func newSealedStream(t *testing.T, body string) *Stream {
 func relayWithKeepalives(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {
-		sign := a.Keepalive(nil)
+		sign := a.AppendKeepalive(nil)
 		if len(answer) == 0 && len(out) == 0 { // the first keep-alive announces the answer
 			answer = append(answer, sign...)
 		} else if name, _, _ := strings.Cut(string(sign), "\n"); !strings.HasSuffix(name, ".delta") && name != "event: response.in_progress" {
@@ -38,12 +38,12 @@ func relayWithKeepalives(t *testing.T, a *Stream, src io.Reader) (out, answer []
 	}
 	add := func(more []byte) { out, answer = append(out, more...), append(answer, more...) }
 	fail := func(err error) ([]byte, []byte) {
-		add(a.Fail(nil, testError(err)))
+		add(a.AppendFailure(nil, testError(err)))
 		return out, answer
 	}
 	r := sse.NewReader(src, 8<<20)
-	for keep(); !a.Done(); keep() {
-		ev, err := r.Next()
+	for keep(); !a.IsDone(); keep() {
+		ev, err := r.NextEvent()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -127,7 +127,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 		}
 		for range 2 {
 			number := a.events.seq
-			got := string(a.Keepalive(nil))
+			got := string(a.AppendKeepalive(nil))
 			if !strings.HasPrefix(got, c.want) || a.events.seq != number+1 {
 				t.Errorf("%s: got %s, want %s with the next number", name, got, c.want)
 			}
@@ -145,10 +145,10 @@ func TestKeepalive_Large(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", maxRepeatedBytes)
 	a := newStream(t, []byte(`{"model":"model","input":"Hello","instructions":"`+large+`"}`))
-	if first := a.Keepalive(nil); !bytes.HasPrefix(first, []byte("event: response.created")) || bytes.Count(first, []byte(large)) != 2 {
+	if first := a.AppendKeepalive(nil); !bytes.HasPrefix(first, []byte("event: response.created")) || bytes.Count(first, []byte(large)) != 2 {
 		t.Errorf("the answer is announced by %.300s", first)
 	}
-	if again := a.Keepalive(nil); !bytes.HasPrefix(again, []byte("event: response.in_progress")) || len(again) > 1<<10 {
+	if again := a.AppendKeepalive(nil); !bytes.HasPrefix(again, []byte("event: response.in_progress")) || len(again) > 1<<10 {
 		t.Errorf("got %d bytes, want a short response.in_progress: %.300s", len(again), again)
 	}
 
@@ -160,7 +160,7 @@ func TestKeepalive_Large(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := string(a.Keepalive(nil)); got != ": keep-alive\n\n" {
+	if got := string(a.AppendKeepalive(nil)); got != ": keep-alive\n\n" {
 		t.Errorf("got %d bytes, want a comment: %.300s", len(got), got)
 	}
 }

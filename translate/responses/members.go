@@ -68,4 +68,4 @@ var memberNames = []string{
 
 var requestMembers = jsonx.NewNameIndex(memberNames...)
 
-type members [memberCount]jsonx.Value
+type memberValues [memberCount]jsonx.Value

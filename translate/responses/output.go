@@ -26,8 +26,8 @@ func (k partKind) inMessage() bool { return k == kindText || k == kindRefusal }
 
 func (k partKind) isSealed() bool { return k == kindReasoning || k == kindCompaction }
 
-// part is a piece of the answer that is streamed separately.
-type part struct {
+// outputPart is a piece of the answer that is streamed separately.
+type outputPart struct {
 	kind             partKind
 	continuesMessage bool // the part belongs to the same message as the previous part
 	outputIndex      int  // output_index
@@ -54,8 +54,8 @@ const (
 	stateTruncated // only the last part of an answer can be truncated
 )
 
-// output is the answer so far. It consists of parts, which form items.
-type output struct {
+// answerOutput is the answer so far. It consists of parts, which form items.
+type answerOutput struct {
 	reader            answer.Reader
 	id                string // the response's id, without prefix
 	logprobs          bool
@@ -63,13 +63,13 @@ type output struct {
 	includesReasoning bool // the answer includes reasoning
 	isSummary         bool // the answer's text is a summary to be sealed
 	box               seal.Box
-	storedBytes       int    // number of bytes of custom tool input and of text to be sealed
-	parts             []part // in order of first appearance
+	storedBytes       int          // number of bytes of custom tool input and of text to be sealed
+	parts             []outputPart // in order of first appearance
 }
 
 const maxKeptParts = 16
 
-func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
+func (o *answerOutput) reset(i *dialects.AnswerIdentity, info *RequestInfo) {
 	o.reader.Reset(i.ID, i.PromptTokens)
 	o.reader.SetTools(i.Tools, i.SingleCall)
 	parts := o.parts[:cap(o.parts)]
@@ -81,17 +81,17 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 		if cap(text) > maxKeptBuffer/maxKeptParts {
 			text = nil
 		}
-		parts[n] = part{text: text} // releases the memory for log probabilities, which are rare
+		parts[n] = outputPart{text: text} // releases the memory for log probabilities, which are rare
 	}
-	*o = output{
+	*o = answerOutput{
 		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, includesReasoning: info.includesReasoning,
 		isSummary: info.isSummary, box: i.Seal,
 		parts: parts[:0],
 	}
 }
 
-// addEvent adds the content of the latest event to the parts. The error is a *translate.BadAnswer.
-func (o *output) addEvent() error {
+// addEvent adds the content of the latest event to the parts. The error is a *translate.BadAnswerError.
+func (o *answerOutput) addEvent() error {
 	if text := o.reader.Reasoning; o.includesReasoning && len(text) > 0 {
 		o.storedBytes += o.lastPart(kindReasoning).storeUnsealed(text)
 	}
@@ -113,7 +113,7 @@ func (o *output) addEvent() error {
 		p.text = append(p.text, text...)
 	}
 	for _, i := range o.reader.ToolCalls.Touched {
-		if err := o.touchToolCall(i); err != nil {
+		if err := o.updateToolCall(i); err != nil {
 			return err
 		}
 	}
@@ -122,14 +122,14 @@ func (o *output) addEvent() error {
 
 // lastPart returns the last part. If the last part has a different kind, it adds and returns a new
 // part.
-func (o *output) lastPart(k partKind) *part {
+func (o *answerOutput) lastPart(k partKind) *outputPart {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
 	}
 	return o.addPart(k)
 }
 
-func (o *output) touchToolCall(i int) error {
+func (o *answerOutput) updateToolCall(i int) error {
 	for n := len(o.parts) - 1; n >= 0; n-- {
 		p := &o.parts[n]
 		if p.kind != kindToolCall || p.toolCall != i {
@@ -149,7 +149,7 @@ func (o *output) touchToolCall(i int) error {
 
 // readInput looks up the tool when its name arrives. For a custom tool, it also reads the input
 // that has arrived so far.
-func (o *output) readInput(p *part) {
+func (o *answerOutput) readInput(p *outputPart) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	if !p.hasName && len(c.Name) > 0 {
 		p.hasName, p.tool = true, o.tools.find(c.Name)
@@ -157,39 +157,39 @@ func (o *output) readInput(p *part) {
 			p.input = &customInput{tool: p.tool.name, fence: fenceRemover{enabled: p.tool.grammar}}
 		}
 	}
-	if p.custom() {
+	if p.isCustom() {
 		before := len(p.text)
 		p.text = p.input.add(p.text, c.Args[p.input.read:])
 		o.storedBytes += len(p.text) - before
 	}
 }
 
-func (p *part) isNameless() bool { return p.kind == kindToolCall && !p.hasName }
+func (p *outputPart) isNameless() bool { return p.kind == kindToolCall && !p.hasName }
 
-func (p *part) custom() bool { return p.input != nil }
+func (p *outputPart) isCustom() bool { return p.input != nil }
 
 // checkLatePiece handles a piece of a tool call whose end has already been sent. It drops
 // whitespace, and returns an error for any other text.
-func (o *output) checkLatePiece(p *part) error {
+func (o *answerOutput) checkLatePiece(p *outputPart) error {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	known := p.sent
-	if p.custom() {
+	if p.isCustom() {
 		known = p.input.read
 	}
 	more := c.Args[known:]
 	c.Args = c.Args[:known]
-	if !toolcall.Blank(more) {
-		return &translate.BadAnswer{Reason: "a call that goes on behind its end"}
+	if !toolcall.IsBlank(more) {
+		return &translate.BadAnswerError{Reason: "a call that goes on behind its end"}
 	}
 	return nil
 }
 
-func (o *output) addPart(k partKind) *part {
+func (o *answerOutput) addPart(k partKind) *outputPart {
 	n := len(o.parts)
 	if n < cap(o.parts) {
 		o.parts = o.parts[:n+1]
 	} else {
-		o.parts = append(o.parts, part{})
+		o.parts = append(o.parts, outputPart{})
 	}
 	p := &o.parts[n]
 	p.kind = k
@@ -204,33 +204,33 @@ func (o *output) addPart(k partKind) *part {
 }
 
 // textOf returns the text of p, as the contents of a JSON string. A sealed part has no text.
-func (o *output) textOf(p *part) []byte {
+func (o *answerOutput) textOf(p *outputPart) []byte {
 	if p.kind.isSealed() {
 		return nil
 	}
-	if p.kind == kindToolCall && !p.custom() {
+	if p.kind == kindToolCall && !p.isCustom() {
 		return o.reader.ToolCalls.List[p.toolCall].Args
 	}
 	return p.text
 }
 
-// complete reports whether p is complete, even if the engine continues.
-func (o *output) complete(p *part) bool {
+// isPartComplete reports whether p is complete, even if the engine continues.
+func (o *answerOutput) isPartComplete(p *outputPart) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.IsComplete(p.toolCall)
 }
 
 // checkComplete returns an error if a tool call has no name, or if a summary is incomplete. If the
 // engine truncated the last tool call before its name, the tool call stays held and there is no
 // error.
-func (o *output) checkComplete() error {
-	n := slices.IndexFunc(o.parts, func(p part) bool { return p.isNameless() })
+func (o *answerOutput) checkComplete() error {
+	n := slices.IndexFunc(o.parts, func(p outputPart) bool { return p.isNameless() })
 	if n >= 0 && (n < len(o.parts)-1 || o.incompleteReason() == "") {
-		return &translate.BadAnswer{Reason: "a tool call without a name"}
+		return &translate.BadAnswerError{Reason: "a tool call without a name"}
 	}
 	return o.checkSummary()
 }
 
-func (o *output) incompleteReason() string {
+func (o *answerOutput) incompleteReason() string {
 	switch o.reader.Finish {
 	case answer.FinishLength:
 		return "max_output_tokens"
@@ -248,7 +248,7 @@ const (
 	statusFailed     = "failed"
 )
 
-func (o *output) status() string {
+func (o *answerOutput) status() string {
 	if o.incompleteReason() != "" {
 		return statusIncomplete
 	}
@@ -257,10 +257,10 @@ func (o *output) status() string {
 
 // endPart sets the final state of part n. Only the last item of an answer may be incomplete. A tool
 // call with complete arguments is never incomplete.
-func (o *output) endPart(n int) {
+func (o *answerOutput) endPart(n int) {
 	p := &o.parts[n]
 	p.state = stateDone
-	if o.incompleteReason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
+	if o.incompleteReason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.isPartComplete(p)) {
 		p.state = stateTruncated
 	}
 	switch p.kind {
@@ -270,18 +270,18 @@ func (o *output) endPart(n int) {
 		p.seal(compactionBox(o.box))
 	case kindText, kindRefusal, kindToolCall:
 	}
-	if p.custom() {
+	if p.isCustom() {
 		p.text = p.input.finish(p.text)
 		return
 	}
-	if p.kind == kindToolCall && p.state == stateDone && toolcall.Blank(o.textOf(p)) {
+	if p.kind == kindToolCall && p.state == stateDone && toolcall.IsBlank(o.textOf(p)) {
 		// Clients parse the arguments as JSON, so blank arguments become {}.
 		c := &o.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
 }
 
-func (o *output) appendItems(dst []byte) []byte {
+func (o *answerOutput) appendItems(dst []byte) []byte {
 	for n := range o.parts {
 		p := &o.parts[n]
 		if p.state == stateHeld {
@@ -298,7 +298,7 @@ func (o *output) appendItems(dst []byte) []byte {
 	return dst
 }
 
-func (o *output) size() (n int) {
+func (o *answerOutput) bufferedBytes() (n int) {
 	for i := range o.parts {
 		p := &o.parts[i]
 		if p.state == stateHeld {
@@ -310,13 +310,13 @@ func (o *output) size() (n int) {
 }
 
 // itemEnd returns the index after the last sent part of the item that starts with part n.
-func (o *output) itemEnd(n int) int {
+func (o *answerOutput) itemEnd(n int) int {
 	for n++; n < len(o.parts) && o.parts[n].continuesMessage && o.parts[n].state != stateHeld; n++ {
 	}
 	return n
 }
 
-func (o *output) appendItem(dst []byte, n int) []byte {
+func (o *answerOutput) appendItem(dst []byte, n int) []byte {
 	p, end := &o.parts[n], o.itemEnd(n)
 	if p.kind.isSealed() {
 		return o.appendSealed(dst, p)
@@ -340,7 +340,7 @@ func (o *output) appendItem(dst []byte, n int) []byte {
 	return append(dst, `]}`...)
 }
 
-func appendContent(dst []byte, p *part, text, logs []byte) []byte {
+func appendContent(dst []byte, p *outputPart, text, logs []byte) []byte {
 	if p.kind == kindRefusal {
 		dst = append(append(dst, `{"type":"refusal","refusal":"`...), text...)
 		return append(dst, `"}`...)
@@ -350,11 +350,11 @@ func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
+func (o *answerOutput) appendToolCall(dst []byte, p *outputPart, args []byte, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = o.appendItemID(dst, p)
 	kind, member := `","type":"function_call","status":"`, `,"arguments":"`
-	if p.custom() {
+	if p.isCustom() {
 		kind, member = `","type":"custom_tool_call","status":"`, `,"input":"`
 	}
 	dst = append(append(append(dst, kind...), status...), `","call_id":"`...)
@@ -366,7 +366,7 @@ func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string)
 	return append(append(append(dst, member...), args...), `"}`...)
 }
 
-func (o *output) appendName(dst []byte, p *part) []byte {
+func (o *answerOutput) appendName(dst []byte, p *outputPart) []byte {
 	name := o.reader.ToolCalls.List[p.toolCall].Name
 	if p.tool != nil {
 		return jsonx.AppendStringS(dst, p.tool.name)
@@ -374,10 +374,10 @@ func (o *output) appendName(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), name...), '"')
 }
 
-func (o *output) appendItemID(dst []byte, p *part) []byte {
+func (o *answerOutput) appendItemID(dst []byte, p *outputPart) []byte {
 	prefix := "msg_"
 	switch {
-	case p.custom():
+	case p.isCustom():
 		prefix = "ctc_"
 	case p.kind == kindToolCall:
 		prefix = "fc_"
@@ -390,7 +390,7 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 	return appendInt(dst, p.outputIndex)
 }
 
-func (o *output) appendPosition(dst []byte, p *part) []byte {
+func (o *answerOutput) appendPosition(dst []byte, p *outputPart) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.outputIndex)
 	if p.kind.inMessage() {

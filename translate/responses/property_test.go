@@ -245,10 +245,10 @@ func drawTools(t *rapid.T) (list []map[string]any) {
 	return list
 }
 
-// TestShownNames checks that every tool that is changed for the engine has a unique name that
+// TestEngineNames checks that every tool that is changed for the engine has a unique name that
 // engines accept. The history must use this name, and the edge must map it back to the client's
 // name.
-func TestShownNames(t *testing.T) {
+func TestEngineNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawTools(t)

@@ -14,21 +14,21 @@ const includeReasoning = "reasoning.encrypted_content"
 
 // storeUnsealed stores text to be sealed and returns how many bytes it stored. It stores at most
 // one byte more than seal.MaxText, which shows that the text is too long.
-func (p *part) storeUnsealed(text []byte) int {
+func (p *outputPart) storeUnsealed(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)
 	return len(text)
 }
 
 // seal replaces the text with its blob. If the text is too long, the blob is empty.
-func (p *part) seal(box seal.Box) {
+func (p *outputPart) seal(box seal.Box) {
 	p.text, _ = box.Seal(p.text[:0], p.unsealed)
 	p.unsealed = nil
 }
 
 // appendSealed appends the item for a sealed part. If the part has ended, the item contains the
 // blob.
-func (o *output) appendSealed(dst []byte, p *part) []byte {
+func (o *answerOutput) appendSealed(dst []byte, p *outputPart) []byte {
 	dst = o.appendItemID(append(dst, `{"id":"`...), p)
 	if p.kind == kindReasoning {
 		dst = append(dst, `","type":"reasoning","summary":[],"encrypted_content":`...)
@@ -44,7 +44,7 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 // appendReasoning appends the text of a reasoning item. The text is sealed by the edge, or is a
 // readable text from another service. If another service sealed the item, appendReasoning returns
 // false.
-func appendReasoning(dst []byte, i *item, opener chat.ReasoningOpener, model []byte) (out []byte, opened bool) {
+func appendReasoning(dst []byte, i *inputItem, opener chat.ReasoningOpener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()
 		if !plain {
@@ -53,7 +53,7 @@ func appendReasoning(dst []byte, i *item, opener chat.ReasoningOpener, model []b
 		if opener == nil {
 			return dst, false
 		}
-		return opener.Open(dst, model, text)
+		return opener.OpenReasoning(dst, model, text)
 	}
 	if content := i.m[fieldContent]; content.IsArray() {
 		for it := content.Iter(); it.Next(); {

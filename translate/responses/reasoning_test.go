@@ -90,7 +90,7 @@ func chatHistory(t *testing.T, items []map[string]any) string {
 // boxOpener opens blobs with a box. It ignores the model's name.
 type boxOpener struct{ seal.Box }
 
-func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
+func (o boxOpener) OpenReasoning(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
 // TestSealedReasoning checks that reasoning is an item without readable text, and that the engine
 // receives it unchanged in the next request.
@@ -177,7 +177,7 @@ func TestReasoningFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = s.Fail(out, apierr.Internal(nil))
+	out = s.AppendFailure(out, apierr.InternalError(nil))
 	checkEvents(t, out, true)
 	items := itemsOf(t, finalResponse(t, out))
 	if len(items) != 1 || items[0]["encrypted_content"] != nil || bytes.Contains(out, []byte(sentinel)) {

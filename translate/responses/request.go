@@ -14,14 +14,14 @@ import (
 type Request struct {
 	model   []byte // the decoded name in the client's spelling
 	doc     jsonx.Doc
-	members members
+	members memberValues
 	name    []byte // buffer for model if the name has escapes
-	tools   tools
+	tools   toolList
 	turn    assistantTurn
 	w       dialects.ChatWriter
 
-	arguments      chat.Arguments
-	dropped        dialects.Dropped
+	arguments      chat.ToolArguments
+	dropped        dialects.DroppedParts
 	firstExtension int  // index of the first item that the contract does not list, or -1
 	isSummary      bool // the conversation is being compacted, so the answer is a summary
 }
@@ -55,8 +55,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		return dst, err
 	}
 	r.w.Out = dst
-	r.w.Raw(`{"model":`, r.members[memberModel])
-	c := conversation{
+	r.w.WriteRaw(`{"model":`, r.members[memberModel])
+	c := conversationWriter{
 		w: &r.w, names: &r.tools.engineNames, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
 		turn: &r.turn, arguments: &r.arguments, opener: o.Opener, model: r.model,
 		dropped: &r.dropped, firstUnreadable: -1,
@@ -105,7 +105,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	r.firstExtension = -1
 	root := r.doc.Root()
 	if !root.IsObject() {
-		f := chat.WrongType("", "a JSON object", root)
+		f := chat.WrongTypeError("", "a JSON object", root)
 		return apierr.Invalid("", f.Code, "The request body %s.", f.Text)
 	}
 	f := chat.ReadFields(root, requestMembers, r.members[:])
@@ -134,20 +134,20 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 
 // decodeSteps is in the order of the contract's table, so that Decode reports the first mistake in
 // this order.
-var decodeSteps = [...]func(*Request) *fault{
+var decodeSteps = [...]func(*Request) *requestFault{
 	(*Request).decodeModel,
 	(*Request).checkStorage,
 	(*Request).checkInput,
 	(*Request).checkSimpleMembers,
-	func(r *Request) *fault { return r.tools.decode(r.members[memberTools]) },
-	func(r *Request) *fault { return r.tools.checkChoice(r.members[memberToolChoice]) },
-	func(r *Request) *fault { return r.members.checkText() },
-	func(r *Request) *fault { return r.members.checkReasoning() },
+	func(r *Request) *requestFault { return r.tools.decode(r.members[memberTools]) },
+	func(r *Request) *requestFault { return r.tools.checkChoice(r.members[memberToolChoice]) },
+	func(r *Request) *requestFault { return r.members.checkText() },
+	func(r *Request) *requestFault { return r.members.checkReasoning() },
 }
 
-func (r *Request) decodeModel() *fault {
+func (r *Request) decodeModel() *requestFault {
 	v := r.members[memberModel]
-	if f := chat.RequiredString("model", v); f != nil {
+	if f := chat.CheckRequiredString("model", v); f != nil {
 		return f
 	}
 	name, ok := v.Text()
@@ -161,35 +161,35 @@ func (r *Request) decodeModel() *fault {
 
 // checkStorage rejects members that require storage. It runs before the input is checked, because a
 // client that relies on storage sends only part of a conversation.
-func (r *Request) checkStorage() *fault {
+func (r *Request) checkStorage() *requestFault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
 		if f := checkOptionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
 	if on, _ := r.members[memberStore].Bool(); on {
-		return chat.Unsupported("store", "Nothing is stored here: leave it out or send false")
+		return chat.UnsupportedError("store", "Nothing is stored here: leave it out or send false")
 	}
 	for _, m := range [...]int{memberPreviousResponseID, memberConversation} {
 		if chat.IsGiven(r.members[m]) {
-			return chat.Unsupported(memberNames[m],
+			return chat.UnsupportedError(memberNames[m],
 				"Nothing is stored here: send the whole conversation in input with every request")
 		}
 	}
 	if chat.IsGiven(r.members[memberPrompt]) {
-		return chat.Unsupported("prompt", "No prompts are stored here: send the text in instructions or input")
+		return chat.UnsupportedError("prompt", "No prompts are stored here: send the text in instructions or input")
 	}
 	if on, _ := r.members[memberBackground].Bool(); on {
-		return chat.Unsupported("background",
+		return chat.UnsupportedError("background",
 			"Nothing is stored here, so an answer must be waited for: leave it out or send false")
 	}
 	if on, is := r.members[memberGenerate].Bool(); is && !on {
-		return chat.Unsupported("generate", "Nothing is stored here for a later request, but over WebSocket: leave it out")
+		return chat.UnsupportedError("generate", "Nothing is stored here for a later request, but over WebSocket: leave it out")
 	}
 	return nil
 }
 
-func (r *Request) checkSimpleMembers() *fault {
+func (r *Request) checkSimpleMembers() *requestFault {
 	for _, m := range [...]int{memberTemperature, memberTopP} { // package chat checks the ranges
 		if f := checkOptional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
 			return f
@@ -206,21 +206,21 @@ func (r *Request) checkSimpleMembers() *fault {
 		}
 	}
 	for _, m := range [...]int{memberPromptCacheKey, memberInstructions, memberSafetyIdentifier} {
-		if f := chat.OptionalString(memberNames[m], r.members[m]); f != nil {
+		if f := chat.CheckOptionalString(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
 	if f := checkInclude(r.members[memberInclude]); f != nil {
 		return f
 	}
-	return chat.OptionalObject("metadata", r.members[memberMetadata])
+	return chat.CheckOptionalObject("metadata", r.members[memberMetadata])
 }
 
 func (r *Request) checkStrict() error {
 	for it := r.doc.Root().Iter(); it.Next(); {
 		known := false
 		for _, name := range memberNames {
-			known = known || it.Key().Is(name)
+			known = known || it.Key().Equals(name)
 		}
 		if !known {
 			// The error does not repeat the name, because it comes from the client.
@@ -229,29 +229,29 @@ func (r *Request) checkStrict() error {
 		}
 	}
 	if chat.IsGiven(r.members[memberPromptCacheKey]) {
-		return rejectionError(chat.Unsupported("prompt_cache_key", "It is a hint, and strict takes none: leave it out or send null"))
+		return rejectionError(chat.UnsupportedError("prompt_cache_key", "It is a hint, and strict takes none: leave it out or send null"))
 	}
 	for m := memberPresencePenalty; m < memberCount; m++ {
 		v := r.members[m]
 		switch {
 		case !chat.IsGiven(v) || isDefault(m, v):
 		case m < memberInclude:
-			return rejectionError(chat.Unsupported(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
+			return rejectionError(chat.UnsupportedError(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
 		default:
-			return rejectionError(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
+			return rejectionError(chat.UnsupportedError(memberNames[m], "It has no effect here: leave it out"))
 		}
 	}
-	for _, h := range hints {
+	for _, h := range optionalHints {
 		if _, known := h.read(r.members[h.member]); !known {
-			return rejectionError(chat.Unsupported(memberNames[h.member]+"."+h.name, "It must be one of "+strings.Join(h.list.Words, ", ")))
+			return rejectionError(chat.UnsupportedError(memberNames[h.member]+"."+h.name, "It must be one of "+strings.Join(h.list.Words, ", ")))
 		}
 	}
 	if i := r.firstExtension; i >= 0 {
-		return rejectionError(chat.Unsupported(chat.ElementPath("input", i),
+		return rejectionError(chat.UnsupportedError(chat.ElementPath("input", i),
 			"An item must be a message, a function_call without a namespace, a function_call_output or reasoning"))
 	}
 	if i := r.tools.firstOther; i >= 0 {
-		return rejectionError(chat.Unsupported(chat.ElementPath("tools", i)+".type", "Only function tools are accepted"))
+		return rejectionError(chat.UnsupportedError(chat.ElementPath("tools", i)+".type", "Only function tools are accepted"))
 	}
 	return nil
 }

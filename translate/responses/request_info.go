@@ -12,7 +12,7 @@ type RequestInfo struct {
 	members []byte // members of the response object, each with a leading comma
 	images  dialects.ImagePositions
 	tools   clientTools
-	dropped dialects.Dropped
+	dropped dialects.DroppedParts
 
 	logprobs           bool
 	includesReasoning  bool

@@ -93,8 +93,8 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestLocate checks that errors about the chat request use the terms of Responses.
-func TestLocate(t *testing.T) {
+// TestRelocateError checks that errors about the chat request use the terms of Responses.
+func TestRelocateError(t *testing.T) {
 	t.Parallel()
 	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), dialects.Options{})
 	if err != nil {

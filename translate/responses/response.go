@@ -9,7 +9,7 @@ import (
 
 // appendResponse appends the response object. e is the reason for a failure, or nil.
 func appendResponse(
-	dst []byte, i *dialects.Identity, info *RequestInfo, o *output, status string, e *apierr.Error,
+	dst []byte, i *dialects.AnswerIdentity, info *RequestInfo, o *answerOutput, status string, e *apierr.Error,
 ) []byte {
 	dst = append(dst, `{"id":"resp_`...)
 	dst = append(dst, i.ID...)
@@ -55,5 +55,5 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = appendInt(append(dst, `},"output_tokens":`...), u.Completion)
 	dst = appendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.Reasoning)
 	dst = appendInt(append(dst, `},"total_tokens":`...), u.Total)
-	return append(u.AppendResumed(dst), '}')
+	return append(u.AppendResumeCount(dst), '}')
 }

@@ -10,42 +10,42 @@ import (
 
 // fillInfo fills info with the members that the response object repeats. For members that the
 // client omitted, it writes the defaults.
-func (m *members) fillInfo(t *tools, info *RequestInfo) {
+func (m *memberValues) fillInfo(t *toolList, info *RequestInfo) {
 	w := memberWriter{info.members}
-	w.string(`,"previous_response_id":null,"store":false,"background":false`)
-	w.string(`,"truncation":"disabled","service_tier":"default"`)
-	w.member("presence_penalty", m[memberPresencePenalty], `0`)
-	w.member("frequency_penalty", m[memberFrequencyPenalty], `0`)
-	w.integer("top_logprobs", m[memberTopLogprobs], `0`)
-	w.string(`,"prompt_cache_key":null`)
-	w.member("instructions", m[memberInstructions], `null`)
-	w.integer("max_output_tokens", m[memberMaxOutputTokens], `null`)
-	w.integer("max_tool_calls", m[memberMaxToolCalls], `null`)
-	w.member("temperature", m[memberTemperature], `1`)
-	w.member("top_p", m[memberTopP], `1`)
-	w.member("parallel_tool_calls", m[memberParallelToolCalls], `true`)
-	w.member("safety_identifier", m[memberSafetyIdentifier], `null`)
-	w.member("metadata", m[memberMetadata], `{}`)
-	w.choice(m, t)
+	w.writeString(`,"previous_response_id":null,"store":false,"background":false`)
+	w.writeString(`,"truncation":"disabled","service_tier":"default"`)
+	w.writeMember("presence_penalty", m[memberPresencePenalty], `0`)
+	w.writeMember("frequency_penalty", m[memberFrequencyPenalty], `0`)
+	w.writeInteger("top_logprobs", m[memberTopLogprobs], `0`)
+	w.writeString(`,"prompt_cache_key":null`)
+	w.writeMember("instructions", m[memberInstructions], `null`)
+	w.writeInteger("max_output_tokens", m[memberMaxOutputTokens], `null`)
+	w.writeInteger("max_tool_calls", m[memberMaxToolCalls], `null`)
+	w.writeMember("temperature", m[memberTemperature], `1`)
+	w.writeMember("top_p", m[memberTopP], `1`)
+	w.writeMember("parallel_tool_calls", m[memberParallelToolCalls], `true`)
+	w.writeMember("safety_identifier", m[memberSafetyIdentifier], `null`)
+	w.writeMember("metadata", m[memberMetadata], `{}`)
+	w.writeToolChoice(m, t)
 	reasoning := m[memberReasoning]
-	w.string(`,"reasoning":{`)
+	w.writeString(`,"reasoning":{`)
 	w.writeFirst("effort", reasoning.Get("effort"), `null`)
-	w.string(`,"summary":`)
+	w.writeString(`,"summary":`)
 	if word, _ := summaryHint.read(reasoning); word != "" {
-		w.string(`"` + word + `"`)
+		w.writeString(`"` + word + `"`)
 	} else {
-		w.string(`null`)
+		w.writeString(`null`)
 	}
-	w.string(`}`)
-	w.text(m)
-	w.tools(m)
+	w.writeString(`}`)
+	w.writeTextMember(m)
+	w.writeTools(m)
 	info.members, info.tools = w.dst, t.engineNames.list
 	sse.ReplaceLineEnds(info.members)
 }
 
 type memberWriter struct{ dst []byte }
 
-func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
+func (w *memberWriter) writeString(s string) { w.dst = append(w.dst, s...) }
 
 // writeFirst appends a member without a leading comma. If v is absent or null, it writes the text
 // in otherwise as the value.
@@ -58,59 +58,59 @@ func (w *memberWriter) writeFirst(name string, v jsonx.Value, otherwise string) 
 	}
 }
 
-func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
+func (w *memberWriter) writeMember(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(w.dst, ',')
 	w.writeFirst(name, v, otherwise)
 }
 
-// integer appends an integer member in digits, however the client wrote it.
-func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
+// writeInteger appends an integer member in digits, however the client wrote it.
+func (w *memberWriter) writeInteger(name string, v jsonx.Value, otherwise string) {
 	n, ok := v.Int()
 	if !ok {
-		w.member(name, v, otherwise)
+		w.writeMember(name, v, otherwise)
 		return
 	}
-	w.string(`,"` + name + `":`)
+	w.writeString(`,"` + name + `":`)
 	w.dst = appendInt(w.dst, int(n))
 }
 
-// choice appends tool_choice. If tool_choice is a list of allowed tools, choice adds the mode,
+// writeToolChoice appends tool_choice. If tool_choice is a list of allowed tools, choice adds the mode,
 // which the client may have omitted.
-func (w *memberWriter) choice(members *members, t *tools) {
+func (w *memberWriter) writeToolChoice(members *memberValues, t *toolList) {
 	v := members[memberToolChoice]
 	if !t.hasAllowedList || chat.IsGiven(v.Get("mode")) {
-		w.member("tool_choice", v, `"auto"`)
+		w.writeMember("tool_choice", v, `"auto"`)
 		return
 	}
-	w.string(`,"tool_choice":{"type":"allowed_tools","mode":`)
+	w.writeString(`,"tool_choice":{"type":"allowed_tools","mode":`)
 	w.dst = append(w.dst, modeAuto...)
-	w.member("tools", v.Get("tools"), `[]`)
-	w.string(`}`)
+	w.writeMember("tools", v.Get("tools"), `[]`)
+	w.writeString(`}`)
 }
 
-func (w *memberWriter) text(members *members) {
-	w.string(`,"text":{"format":{`)
+func (w *memberWriter) writeTextMember(members *memberValues) {
+	w.writeString(`,"text":{"format":{`)
 	m, ok := members.textFormat()
 	if !ok {
-		w.string(`"type":"text"`)
+		w.writeString(`"type":"text"`)
 	} else {
 		w.writeFirst("type", m[formatType], "")
 	}
 	if ok && m[formatType].EqualText("json_schema") {
-		w.member("name", m[formatName], `""`) // the engine decides whether a name is required
-		w.member("description", m[formatDescription], `null`)
-		w.member("schema", m[formatSchema], `{}`)
-		w.member("strict", m[formatStrict], `false`)
+		w.writeMember("name", m[formatName], `""`) // the engine decides whether a name is required
+		w.writeMember("description", m[formatDescription], `null`)
+		w.writeMember("schema", m[formatSchema], `{}`)
+		w.writeMember("strict", m[formatStrict], `false`)
 	}
-	w.string(`}`)
+	w.writeString(`}`)
 	if word, _ := verbosityHint.read(members[memberText]); word != "" {
-		w.string(`,"verbosity":"` + word + `"`)
+		w.writeString(`,"verbosity":"` + word + `"`)
 	}
-	w.string(`}`)
+	w.writeString(`}`)
 }
 
-func (w *memberWriter) tools(members *members) {
-	w.string(`,"tools":[`)
+func (w *memberWriter) writeTools(members *memberValues) {
+	w.writeString(`,"tools":[`)
 	n := 0
 	for it := members[memberTools].Iter(); it.Next(); {
 		m := readTool(it.Value())
@@ -126,14 +126,14 @@ func (w *memberWriter) tools(members *members) {
 			w.dst = append(w.dst, it.Value().Raw()...)
 			continue
 		}
-		w.string(`{"type":"function"`)
-		w.member("name", m[toolName], "")
-		w.member("description", m[toolDescription], `null`)
-		w.member("parameters", m[toolParameters], `null`)
-		w.member("strict", m[toolStrict], `null`)
-		w.string(`}`)
+		w.writeString(`{"type":"function"`)
+		w.writeMember("name", m[toolName], "")
+		w.writeMember("description", m[toolDescription], `null`)
+		w.writeMember("parameters", m[toolParameters], `null`)
+		w.writeMember("strict", m[toolStrict], `null`)
+		w.writeString(`}`)
 	}
-	w.string(`]`)
+	w.writeString(`]`)
 }
 
 func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }

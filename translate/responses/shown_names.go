@@ -24,8 +24,9 @@ type engineNames struct {
 type clientTool struct {
 	engineName      string
 	name, namespace string
-	custom          bool // the tool's input is text, which the engine sends in a member of the function's arguments
-	grammar         bool
+	// The tool's input is text, which the engine sends in a member of the function's arguments.
+	custom  bool
+	grammar bool
 }
 
 // maxEngineName is the vendors' limit for the length of names. Clients respect this limit, and some
@@ -35,24 +36,24 @@ const maxEngineName = 64
 // assignNames chooses the names. It first reserves the names of the tools that are sent unchanged.
 // The result depends only on the list of tools.
 func (s *engineNames) assignNames(tools []tool) {
-	if !slices.ContainsFunc(tools, tool.mapped) {
+	if !slices.ContainsFunc(tools, tool.needsEngineName) {
 		return
 	}
 	taken := make(map[string]bool, len(tools))
 	s.byToolKey = make(map[string]string, len(tools))
 	for i := range tools {
-		if x := &tools[i]; !x.mapped() {
+		if x := &tools[i]; !x.needsEngineName() {
 			taken[textOfName(x.m[toolName])] = true
 		}
 	}
 	clashes := 0 // a unique number resolves each hash collision
 	for i := range tools {
 		x := &tools[i]
-		if !x.mapped() {
+		if !x.needsEngineName() {
 			continue
 		}
 		t := clientTool{
-			name: textOfName(x.m[toolName]), namespace: textOfName(x.namespace), custom: x.custom(), grammar: x.grammar().Exists(),
+			name: textOfName(x.m[toolName]), namespace: textOfName(x.namespace), custom: x.isCustom(), grammar: x.grammar().Exists(),
 		}
 		t.engineName = engineToolName(t.namespace, t.name)
 		for apart := ""; taken[t.engineName]; clashes++ {
@@ -61,13 +62,13 @@ func (s *engineNames) assignNames(tools []tool) {
 		}
 		taken[t.engineName], x.engineName = true, t.engineName
 		s.list = append(s.list, t)
-		if key := string(appendKey(nil, x.namespace, x.m[toolName], x.custom())); s.byToolKey[key] == "" {
+		if key := string(appendKey(nil, x.namespace, x.m[toolName], x.isCustom())); s.byToolKey[key] == "" {
 			s.byToolKey[key] = t.engineName
 		}
 	}
 }
 
-func (t tool) mapped() bool { return t.namespace.Exists() || t.custom() }
+func (t tool) needsEngineName() bool { return t.namespace.Exists() || t.isCustom() }
 
 func textOfName(v jsonx.Value) string {
 	if !chat.IsGiven(v) {

@@ -10,44 +10,44 @@ import (
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
 // Request.Decode must fill RequestInfo before Reset is called. After Reset, either call Append for
-// each event from the engine and finally Finish or Fail, or call AppendWhole once.
+// each event from the engine and finally Finish or Fail, or call AppendCompletion once.
 //
 // The zero value is ready for Reset. A Stream belongs to one call at a time. It stores the text
-// that it has sent, at most translate.MaxAnswer bytes, because the last events repeat that text.
+// that it has sent, at most translate.MaxAnswerBytes bytes, because the last events repeat that text.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
-	identity    dialects.Identity
-	phase       phase
-	output      output
+	identity    dialects.AnswerIdentity
+	phase       streamPhase
+	output      answerOutput
 	events      eventWriter
 	currentPart int // index of the open part or, if no part is open, of the next part
 }
 
 var _ translate.Stream = (*Stream)(nil)
 
-type phase uint8
+type streamPhase uint8
 
 const (
-	phaseIdle    phase = iota // no event has been sent
-	phaseStarted              // response.created has been sent
-	phaseEnded                // [DONE] has been sent
+	phaseIdle    streamPhase = iota // no event has been sent
+	phaseStarted                    // response.created has been sent
+	phaseEnded                      // [DONE] has been sent
 )
 
 // Reset prepares the Stream for an answer to the request in RequestInfo.
-func (s *Stream) Reset(i *dialects.Identity) {
+func (s *Stream) Reset(i *dialects.AnswerIdentity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.events.seq, s.currentPart = 0, 0
 	s.output.reset(i, &s.RequestInfo)
 }
 
-// Started reports whether an output item has started.
-func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
+// HasStarted reports whether an output item has started.
+func (s *Stream) HasStarted() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
 // NextEngine prepares for events from another engine. It may be called after response.in_progress
 // or while a text part is open.
 func (s *Stream) NextEngine() {
-	if s.Started() {
+	if s.HasStarted() {
 		s.output.reader.Resume()
 		return
 	}
@@ -57,7 +57,7 @@ func (s *Stream) NextEngine() {
 // Release releases all data of the call.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
-	s.Reset(&dialects.Identity{})
+	s.Reset(&dialects.AnswerIdentity{})
 }
 
 // BufferedBytes returns roughly how many bytes the Stream stores.
@@ -70,7 +70,7 @@ func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 
 // Append appends the client's events for one event from the engine. If the event is malformed or
-// the answer is too large, the error is a *translate.BadAnswer. If the engine reports a failure, it
+// the answer is too large, the error is a *translate.BadAnswerError. If the engine reports a failure, it
 // is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.output.reader.Read(ev)
@@ -101,8 +101,8 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return s.appendStreamEnd(dst), nil
 }
 
-// Fail appends the error, the failed response with the output so far, and [DONE].
-func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
+// AppendFailure appends the error, the failed response with the output so far, and [DONE].
+func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseEnded {
 		return dst
 	}
@@ -123,19 +123,19 @@ func (s *Stream) appendStreamEnd(dst []byte) []byte {
 // and the request's members.
 const maxRepeatedBytes = 64 << 10
 
-// Keepalive appends an event without new content. Codex ends a turn if it receives no event for its
+// AppendKeepalive appends an event without new content. Codex ends a turn if it receives no event for its
 // stream_idle_timeout_ms (5 minutes), even if it receives comments. If the open item has deltas,
 // the event is an empty delta. Otherwise it is response.in_progress. openai-node replaces its
 // snapshot with the response in this event, so the event includes the output so far. If the event
 // would exceed maxRepeatedBytes, Keepalive appends a comment instead.
-func (s *Stream) Keepalive(dst []byte) []byte {
+func (s *Stream) AppendKeepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.ensureStarted(dst)
 	}
 	if o := &s.output; s.currentPart < len(o.parts) && o.parts[s.currentPart].state == stateOpen && !o.parts[s.currentPart].kind.isSealed() {
-		return s.events.emptyDelta(dst)
+		return s.events.appendEmptyDelta(dst)
 	}
-	if s.output.size() > maxRepeatedBytes {
+	if s.output.bufferedBytes() > maxRepeatedBytes {
 		return sse.AppendComment(dst, "keep-alive")
 	}
 	info := &s.RequestInfo
@@ -145,11 +145,11 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return s.appendInProgress(dst, "response.in_progress", info)
 }
 
-// Finished reports whether the engine has sent a finish_reason.
-func (s *Stream) Finished() bool { return s.output.reader.Finished() }
+// IsFinished reports whether the engine has sent a finish_reason.
+func (s *Stream) IsFinished() bool { return s.output.reader.IsFinished() }
 
-// Done reports whether the stream needs no more events from the engine.
-func (s *Stream) Done() bool { return s.output.reader.Done() }
+// IsDone reports whether the stream needs no more events from the engine.
+func (s *Stream) IsDone() bool { return s.output.reader.IsDone() }
 
 func (s *Stream) ensureStarted(dst []byte) []byte {
 	if s.phase != phaseIdle {
@@ -180,18 +180,18 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 			dst = s.events.openPart(dst, o, p)
 		}
 		last := s.currentPart == len(o.parts)-1
-		if !end && (last || !o.complete(p)) {
-			return s.events.delta(dst, p, o.textOf(p))
+		if !end && (last || !o.isPartComplete(p)) {
+			return s.events.appendDelta(dst, p, o.textOf(p))
 		}
 		o.endPart(s.currentPart)
-		dst = s.events.closePart(s.events.delta(dst, p, o.textOf(p)), o, s.currentPart)
+		dst = s.events.closePart(s.events.appendDelta(dst, p, o.textOf(p)), o, s.currentPart)
 		s.currentPart++
 	}
 	return dst
 }
 
-// AppendWhole appends the response object for a completion. The error is a *translate.BadAnswer.
-func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+// AppendCompletion appends the response object for a completion. The error is a *translate.BadAnswerError.
+func (s *Stream) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.readCompletion(c); err != nil {
 		return dst, err
 	}

@@ -15,7 +15,7 @@ func TestEnds(t *testing.T) {
 		a := newStream(t, nil)
 		out, err := a.Append(nil, ends)
 		if err == nil && failed {
-			out = a.Fail(out, apierr.Internal(nil))
+			out = a.AppendFailure(out, apierr.InternalError(nil))
 		} else if err == nil {
 			out, err = a.Finish(out)
 		}
@@ -27,7 +27,7 @@ func TestEnds(t *testing.T) {
 		if err == nil {
 			after, err = a.Finish(after)
 		}
-		if after = a.Fail(after, apierr.Internal(nil)); err != nil || len(after) > 0 {
+		if after = a.AppendFailure(after, apierr.InternalError(nil)); err != nil || len(after) > 0 {
 			t.Errorf("failed %v, behind the end: %s, %v", failed, after, err)
 		}
 	}

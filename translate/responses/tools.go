@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-type tools struct {
+type toolList struct {
 	choice         jsonx.Value
 	entries        []tool // the tools that the client runs, in order
 	firstOther     int    // index of the first element that is not a function, or -1
@@ -16,30 +16,31 @@ type tools struct {
 	callsForbidden bool   // the model must not call a tool, whatever tool_choice says
 	hasAllowedList bool
 	engineNames    engineNames
-	dropped        dialects.Dropped
+	dropped        dialects.DroppedParts
 }
 
-func (t *tools) reset() {
+func (t *toolList) reset() {
 	entries := t.entries[:0]
 	if cap(entries) > maxKeptTools {
 		entries = nil
 	}
-	*t = tools{firstOther: -1, allowedEntries: t.allowedEntries[:0], entries: entries}
+	*t = toolList{firstOther: -1, allowedEntries: t.allowedEntries[:0], entries: entries}
 }
 
 const maxKeptTools = 64
 
-func (t *tools) hasTools() bool {
+func (t *toolList) hasTools() bool {
 	return len(t.entries) > 0 && (!t.hasAllowedList || len(t.allowedEntries) > 0)
 }
 
-func (t *tools) isAllowed(entry int) bool {
+func (t *toolList) isAllowed(entry int) bool {
 	return !t.hasAllowedList || slices.Contains(t.allowedEntries, entry)
 }
 
 type tool struct {
-	m                    [toolCount]jsonx.Value
-	element              int         // index of the client's element, which is the tool or a namespace that contains it
+	m [toolMemberCount]jsonx.Value
+	// Index of the client's element, which is the tool or a namespace that contains it.
+	element              int
 	namespace            jsonx.Value // the namespace's name
 	namespaceDescription jsonx.Value // the namespace's description; set only for the namespace's first tool
 	engineName           string
@@ -55,40 +56,40 @@ const (
 	toolStrict
 	toolTools
 	toolFormat
-	toolCount
+	toolMemberCount
 )
 
 // maxTools limits both tool lists, because checkChoice searches all tools for each allowed tool.
 const (
-	maxTools    = 1024
-	tooManyText = "must hold at most 1024 tools"
+	maxTools         = 1024
+	tooManyToolsText = "must hold at most 1024 tools"
 )
 
-const onlyClientTools = "Only function and custom tools run here, in the client"
+const onlyClientToolsText = "Only function and custom tools run here, in the client"
 
 // decode reads the list of tools. It drops hosted tools, because agents always offer them, but
 // rejects them if there are no other tools.
-func (t *tools) decode(v jsonx.Value) *fault {
+func (t *toolList) decode(v jsonx.Value) *requestFault {
 	t.reset()
 	if f := checkOptional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
 		return f
 	}
 	for it := v.Iter(); it.Next(); {
 		if it.Index() == maxTools {
-			return chat.WrongValue("tools", tooManyText)
+			return chat.WrongValueError("tools", tooManyToolsText)
 		}
 		if f := t.add(it.Value(), it.Index()); f != nil {
 			return f.InElement("tools", it.Index())
 		}
 	}
-	if len(t.entries) == 0 && t.dropped != (dialects.Dropped{}) { // a namespace may be empty
-		return chat.Unsupported("tools", onlyClientTools+", and the list holds none")
+	if len(t.entries) == 0 && t.dropped != (dialects.DroppedParts{}) { // a namespace may be empty
+		return chat.UnsupportedError("tools", onlyClientToolsText+", and the list holds none")
 	}
 	t.engineNames.assignNames(t.entries)
 	return nil
 }
 
-func (t *tools) add(v jsonx.Value, index int) *fault {
+func (t *toolList) add(v jsonx.Value, index int) *requestFault {
 	x, f := checkTool(v)
 	if f != nil {
 		return f
@@ -99,7 +100,7 @@ func (t *tools) add(v jsonx.Value, index int) *fault {
 		t.firstOther = index
 	}
 	switch {
-	case function, x.custom():
+	case function, x.isCustom():
 		t.entries = append(t.entries, x)
 	case x.m[toolType].EqualText("namespace"):
 		return t.addNamespace(&x)
@@ -109,17 +110,17 @@ func (t *tools) add(v jsonx.Value, index int) *fault {
 	return nil
 }
 
-func (t *tools) addNamespace(space *tool) *fault {
+func (t *toolList) addNamespace(space *tool) *requestFault {
 	about := space.m[toolDescription]
 	for it := space.m[toolTools].Iter(); it.Next(); {
 		if len(t.entries) == maxTools {
-			return chat.WrongValue("tools", tooManyText)
+			return chat.WrongValueError("tools", tooManyToolsText)
 		}
 		x, f := checkTool(it.Value())
 		switch {
 		case f != nil:
 			return f.InElement("tools", it.Index())
-		case x.m[toolType].EqualText("function"), x.custom():
+		case x.m[toolType].EqualText("function"), x.isCustom():
 			x.element, x.namespace, x.namespaceDescription = space.element, space.m[toolName], about
 			t.entries, about = append(t.entries, x), jsonx.Value{}
 		default:
@@ -130,30 +131,30 @@ func (t *tools) addNamespace(space *tool) *fault {
 }
 
 // checkTool checks a tool that the client runs. For other tools it reads only the type.
-func checkTool(v jsonx.Value) (x tool, f *fault) {
+func checkTool(v jsonx.Value) (x tool, f *requestFault) {
 	m := &x.m
 	if f = chat.ReadElement("an object", v, toolNames, m[:]); f == nil {
-		f = chat.RequiredString("type", m[toolType])
+		f = chat.CheckRequiredString("type", m[toolType])
 	}
 	switch {
 	case f != nil:
-	case x.custom():
+	case x.isCustom():
 		f = chat.FirstInvalid(
-			chat.RequiredFunctionName(m[toolName]),
-			chat.OptionalString("description", m[toolDescription]),
+			chat.CheckFunctionName(m[toolName]),
+			chat.CheckOptionalString("description", m[toolDescription]),
 			checkToolFormat(m[toolFormat]),
 		)
 	case m[toolType].EqualText("namespace"):
 		f = chat.FirstInvalid(
-			chat.RequiredFunctionName(m[toolName]),
-			chat.OptionalString("description", m[toolDescription]),
+			chat.CheckFunctionName(m[toolName]),
+			chat.CheckOptionalString("description", m[toolDescription]),
 			checkOptional("tools", "an array of tools", m[toolTools], jsonx.Value.IsArray),
 		)
 	case m[toolType].EqualText("function"):
 		f = chat.FirstInvalid(
-			chat.RequiredFunctionName(m[toolName]),
-			chat.OptionalString("description", m[toolDescription]),
-			chat.OptionalObject("parameters", m[toolParameters]),
+			chat.CheckFunctionName(m[toolName]),
+			chat.CheckOptionalString("description", m[toolDescription]),
+			chat.CheckOptionalObject("parameters", m[toolParameters]),
 			checkOptionalBool("strict", m[toolStrict]),
 		)
 	}
@@ -162,36 +163,36 @@ func checkTool(v jsonx.Value) (x tool, f *fault) {
 
 var toolFormatNames = jsonx.NewNameIndex("type", "syntax", "definition")
 
-func checkToolFormat(v jsonx.Value) *fault {
+func checkToolFormat(v jsonx.Value) *requestFault {
 	var m [3]jsonx.Value
 	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	f := chat.FirstInvalid(
-		chat.RequiredString("type", m[0]),
-		chat.OptionalString("syntax", m[1]),
-		chat.OptionalString("definition", m[2]),
+		chat.CheckRequiredString("type", m[0]),
+		chat.CheckOptionalString("syntax", m[1]),
+		chat.CheckOptionalString("definition", m[2]),
 	)
 	switch {
 	case f != nil, m[0].EqualText("text"):
 	case !m[0].EqualText("grammar"):
-		f = chat.WrongValue("type", "must be text or grammar")
+		f = chat.WrongValueError("type", "must be text or grammar")
 	default:
-		f = chat.RequiredString("definition", m[2])
+		f = chat.CheckRequiredString("definition", m[2])
 	}
 	return f.InObject("format")
 }
 
-func (t *tool) custom() bool { return t.m[toolType].EqualText("custom") }
+func (t *tool) isCustom() bool { return t.m[toolType].EqualText("custom") }
 
 func (t *tool) grammar() (text jsonx.Value) {
-	if v := t.m[toolFormat]; t.custom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
+	if v := t.m[toolFormat]; t.isCustom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
 		text = v.Get("definition")
 	}
 	return text
 }
 
-func readTool(v jsonx.Value) (m [toolCount]jsonx.Value) {
+func readTool(v jsonx.Value) (m [toolMemberCount]jsonx.Value) {
 	if toolNames.Fields(v, m[:]) != nil {
 		panic("BUG: a tool was not checked")
 	}
@@ -209,48 +210,50 @@ const (
 	choiceSpace
 	choiceMode
 	choiceTools
-	choiceCount
+	choiceMemberCount
 )
 
 // checkChoice checks tool_choice: auto, none or required, one function, or a list of allowed tools.
-func (t *tools) checkChoice(v jsonx.Value) *fault {
+func (t *toolList) checkChoice(v jsonx.Value) *requestFault {
 	t.choice = v
 	switch {
 	case !chat.IsGiven(v), v.EqualText("auto"), v.EqualText("none"):
 		return nil
 	case v.EqualText("required"):
 		if len(t.entries) == 0 {
-			return chat.WrongValue("tool_choice", "must not be required without tools")
+			return chat.WrongValueError("tool_choice", "must not be required without tools")
 		}
 		return nil
 	case v.IsString():
-		return chat.WrongValue("tool_choice", "must be auto, none, required or an object")
+		return chat.WrongValueError("tool_choice", "must be auto, none, required or an object")
 	case !v.IsObject():
-		return chat.WrongType("tool_choice", "a string or an object", v)
+		return chat.WrongTypeError("tool_choice", "a string or an object", v)
 	}
-	var m [choiceCount]jsonx.Value
+	var m [choiceMemberCount]jsonx.Value
 	f := chat.ReadFields(v, choiceNames, m[:])
 	if f == nil {
-		f = chat.RequiredString("type", m[choiceType])
+		f = chat.CheckRequiredString("type", m[choiceType])
 	}
 	switch {
 	case f != nil:
-	case clientRuns(m[choiceType]):
+	case runsInClient(m[choiceType]):
 		_, f = t.find(m[choiceType], m[choiceName], m[choiceSpace])
 	case m[choiceType].EqualText("allowed_tools"):
 		t.hasAllowedList = true
 		_, t.allowedEntries, f = chat.ReadAllowedTools(t.allowedEntries, m[choiceMode], m[choiceTools], t.findAllowed)
 	default:
-		f = chat.Unsupported("type", onlyClientTools)
+		f = chat.UnsupportedError("type", onlyClientToolsText)
 	}
 	return f.InObject("tool_choice")
 }
 
-func clientRuns(kind jsonx.Value) bool { return kind.EqualText("function") || kind.EqualText("custom") }
+func runsInClient(kind jsonx.Value) bool {
+	return kind.EqualText("function") || kind.EqualText("custom")
+}
 
 // find returns the position of the tool with the given type, name and namespace.
-func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
-	if f := chat.FirstInvalid(chat.RequiredFunctionName(name), chat.OptionalString("namespace", space)); f != nil {
+func (t *toolList) find(kind, name, space jsonx.Value) (int, *requestFault) {
+	if f := chat.FirstInvalid(chat.CheckFunctionName(name), chat.CheckOptionalString("namespace", space)); f != nil {
 		return 0, f
 	}
 	want, within := string(name.AppendText(nil)), ""
@@ -259,15 +262,15 @@ func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	}
 	for i := range t.entries {
 		x := &t.entries[i]
-		if x.custom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) &&
+		if x.isCustom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) &&
 			(x.namespace.EqualText(within) || within == "" && !x.namespace.Exists()) {
 			return i, nil
 		}
 	}
 	if kind.EqualText("custom") {
-		return 0, chat.WrongValue("name", "names a custom tool that is not in tools")
+		return 0, chat.WrongValueError("name", "names a custom tool that is not in tools")
 	}
-	return 0, chat.WrongValue("name", chat.NotDefined)
+	return 0, chat.WrongValueError("name", chat.FunctionNotDefinedText)
 }
 
 func toolChoiceMode(choice jsonx.Value) []byte {
@@ -279,14 +282,14 @@ func toolChoiceMode(choice jsonx.Value) []byte {
 
 var modeAuto = []byte(`"auto"`)
 
-func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
+func (t *toolList) findAllowed(v jsonx.Value) (int, *requestFault) {
 	var m [3]jsonx.Value
 	f := chat.ReadElement("an object", v, allowedNames, m[:])
 	if f == nil {
-		f = chat.RequiredString("type", m[0])
+		f = chat.CheckRequiredString("type", m[0])
 	}
-	if f == nil && !clientRuns(m[0]) {
-		f = chat.Unsupported("type", onlyClientTools)
+	if f == nil && !runsInClient(m[0]) {
+		f = chat.UnsupportedError("type", onlyClientToolsText)
 	}
 	if f != nil {
 		return 0, f
@@ -296,7 +299,7 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 
 // write writes the tools. If tool_choice is a list of allowed tools, it writes only the allowed
 // tools.
-func (t *tools) write(w *dialects.ChatWriter) {
+func (t *toolList) write(w *dialects.ChatWriter) {
 	if !t.hasTools() {
 		return
 	}
@@ -306,7 +309,7 @@ func (t *tools) write(w *dialects.ChatWriter) {
 		if !t.isAllowed(i) {
 			continue
 		}
-		w.Comma(n)
+		w.WriteComma(n)
 		n++
 		w.WriteString(`{"type":"function","function":{`)
 		w.Out = append(t.entries[i].appendFunction(w.Out), `}}`...)
@@ -316,7 +319,7 @@ func (t *tools) write(w *dialects.ChatWriter) {
 	case t.callsForbidden:
 		w.WriteString(`,"tool_choice":"none"`)
 	case v.IsString():
-		w.Raw(`,"tool_choice":`, v)
+		w.WriteRaw(`,"tool_choice":`, v)
 	case t.hasAllowedList:
 		w.WriteString(`,"tool_choice":`)
 		w.Out = append(w.Out, toolChoiceMode(v)...)
@@ -328,23 +331,23 @@ func (t *tools) write(w *dialects.ChatWriter) {
 
 func (t *tool) appendFunction(dst []byte) []byte {
 	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
-	if t.mapped() {
+	if t.needsEngineName() {
 		w.Out = jsonx.AppendStringS(w.Out, t.engineName)
 	} else {
 		w.Out = append(w.Out, t.m[toolName].Raw()...)
 	}
-	if about := rawContents(t.namespaceDescription); len(about) > 0 || t.custom() {
+	if about := rawContents(t.namespaceDescription); len(about) > 0 || t.isCustom() {
 		text := appendSeparated(slices.Clone(about), 0, escapedBlankLine, rawContents(t.m[toolDescription]))
-		w.Quoted(`,"description":`, t.appendInputRule(text))
+		w.WriteQuoted(`,"description":`, t.appendInputRule(text))
 	} else {
-		w.Member(`,"description":`, t.m[toolDescription])
+		w.WriteMember(`,"description":`, t.m[toolDescription])
 	}
-	if t.custom() {
+	if t.isCustom() {
 		w.WriteString(customParameters)
 		return w.Out
 	}
-	w.Member(`,"parameters":`, t.m[toolParameters])
-	w.Member(`,"strict":`, t.m[toolStrict])
+	w.WriteMember(`,"parameters":`, t.m[toolParameters])
+	w.WriteMember(`,"strict":`, t.m[toolStrict])
 	return w.Out
 }
 
@@ -355,7 +358,7 @@ const customParameters = `,"parameters":{"type":"object","properties":{"input":{
 // input is not JSON. The grammar is only a hint to the model, because engines do not support this
 // dialect's grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {
-	if !t.custom() {
+	if !t.isCustom() {
 		return dst
 	}
 	dst = appendSeparated(dst, 0, escapedBlankLine, []byte(`Give the whole text as the string \"input\", without a code fence.`))

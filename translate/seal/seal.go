@@ -39,12 +39,12 @@ type Result uint8
 
 // The results.
 const (
-	Sealed Result = iota
-	Opened
-	TooLong // a text longer than MaxText, which was not sealed
-	Foreign // another provider's blob
-	Stale   // a blob whose secret is unknown or no longer known
-	Forged  // a blob that was changed or truncated, or belongs to another owner or model
+	ResultSealed Result = iota
+	ResultOpened
+	ResultTooLong // a text longer than MaxText, which was not sealed
+	ResultForeign // another provider's blob
+	ResultStale   // a blob whose secret is unknown or no longer known
+	ResultForged  // a blob that was changed or truncated, or belongs to another owner or model
 	ResultCount
 )
 
@@ -75,8 +75,8 @@ const (
 	tagLen   = 16
 )
 
-// magic is at the start of every blob. Its base64 encoding is pst1.
-var magic = []byte{0xa6, 0xcb, 0x75}
+// blobMagic is at the start of every blob. Its base64 encoding is pst1.
+var blobMagic = []byte{0xa6, 0xcb, 0x75}
 
 var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
@@ -132,8 +132,8 @@ func (b Box) UsesNewestSecret(blob []byte) bool {
 	return err == nil && n == len(head) && bytes.Equal(head[magicLen:magicLen+nameLen], b.keys.secrets[0].name[:])
 }
 
-// Uncounted returns the box without its count function.
-func (b Box) Uncounted() Box {
+// WithoutCounter returns the box without its count function.
+func (b Box) WithoutCounter() Box {
 	b.count = func(Result) {}
 	return b
 }
@@ -145,19 +145,19 @@ func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 		return dst, false
 	}
 	if len(text) > MaxText {
-		b.count(TooLong)
+		b.count(ResultTooLong)
 		return dst, false
 	}
 	s := &b.keys.secrets[0]
 	blob := make([]byte, headLen, headLen+len(text)+tagLen)
-	copy(blob, magic)
+	copy(blob, blobMagic)
 	copy(blob[magicLen:], s.name[:])
 	if _, err := rand.Read(blob[magicLen+nameLen:]); err != nil {
 		panic("BUG: " + err.Error())
 	}
 	salt, nonce := blob[magicLen+nameLen:headLen-nonceLen], blob[headLen-nonceLen:]
 	blob = b.cipher(s, salt).Seal(blob, nonce, text, nil)
-	b.count(Sealed)
+	b.count(ResultSealed)
 	return base64.StdEncoding.AppendEncode(dst, blob), true
 }
 
@@ -166,18 +166,18 @@ func (b Box) Open(dst, blob []byte) ([]byte, bool) {
 	if b.keys == nil {
 		return dst, false
 	}
-	out, result := b.open(dst, blob)
+	out, result := b.openBlob(dst, blob)
 	b.count(result)
-	return out, result == Opened
+	return out, result == ResultOpened
 }
 
-func (b Box) open(dst, text []byte) ([]byte, Result) {
+func (b Box) openBlob(dst, text []byte) ([]byte, Result) {
 	if !bytes.HasPrefix(text, []byte("pst1")) || len(text) > maxBlob {
-		return dst, Foreign
+		return dst, ResultForeign
 	}
 	blob, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(blob) < headLen+tagLen {
-		return dst, Forged // one in 16 million foreign blobs starts with magic
+		return dst, ResultForged // one in 16 million foreign blobs starts with magic
 	}
 	name, rest := blob[magicLen:magicLen+nameLen], blob[magicLen+nameLen:]
 	known := false
@@ -190,13 +190,13 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 		salt, nonce, sealed := rest[:saltLen], rest[saltLen:saltLen+nonceLen], rest[saltLen+nonceLen:]
 		dst = slices.Grow(dst, len(sealed)) // Open would grow dst only to the exact size
 		if out, err := b.cipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
-			return out, Opened
+			return out, ResultOpened
 		}
 	}
 	if !known {
-		return dst, Stale
+		return dst, ResultStale
 	}
-	return dst, Forged
+	return dst, ResultForged
 }
 
 func (b Box) cipher(s *secret, salt []byte) cipher.AEAD {

@@ -81,7 +81,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("another %s opens it: %q", what, got)
 			}
 		}
-		if n[seal.Sealed] != 2 || n[seal.Opened] != 1 || n[seal.Stale] != 1 {
+		if n[seal.ResultSealed] != 2 || n[seal.ResultOpened] != 1 || n[seal.ResultStale] != 1 {
 			t.Fatalf("counted %v, want 2 sealed, 1 opened and 1 stale", n)
 		}
 	})
@@ -105,7 +105,7 @@ func TestForged(t *testing.T) {
 			}
 		}
 	}
-	if n[seal.Opened] != 0 || n[seal.Forged] == 0 || n[seal.Stale] == 0 || n[seal.Foreign] == 0 {
+	if n[seal.ResultOpened] != 0 || n[seal.ResultForged] == 0 || n[seal.ResultStale] == 0 || n[seal.ResultForeign] == 0 {
 		t.Errorf("counted %v, want forged, stale and foreign blobs and none opened", n)
 	}
 }
@@ -133,7 +133,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("Open accepted the forged blob %s", forged)
 		}
 	}
-	want := counts{seal.Sealed: 1, seal.Opened: 1, seal.TooLong: 1, seal.Foreign: 5, seal.Forged: 3}
+	want := counts{seal.ResultSealed: 1, seal.ResultOpened: 1, seal.ResultTooLong: 1, seal.ResultForeign: 5, seal.ResultForged: 3}
 	if n != want {
 		t.Errorf("counted %v, want %v", n, want)
 	}
@@ -174,7 +174,7 @@ func TestPrivateKeys(t *testing.T) {
 	}
 	var n counts
 	blob, _ := seal.NewEphemeralKeys().NewBox("", n.count).Seal(nil, []byte("text"))
-	if _, ok := seal.NewEphemeralKeys().NewBox("", n.count).Open(nil, blob); ok || n[seal.Stale] != 1 {
+	if _, ok := seal.NewEphemeralKeys().NewBox("", n.count).Open(nil, blob); ok || n[seal.ResultStale] != 1 {
 		t.Errorf("another process opens it, or counts it otherwise: %v", n)
 	}
 }

@@ -34,7 +34,7 @@ func TestAppendComment(t *testing.T) {
 		if got := AppendComment(nil, text); string(got) != want {
 			t.Errorf("AppendComment(%q) = %q, want %q", text, got, want)
 		}
-		if ev, err := NewReader(bytes.NewReader(AppendComment(nil, text)), 100).Next(); err == nil {
+		if ev, err := NewReader(bytes.NewReader(AppendComment(nil, text)), 100).NextEvent(); err == nil {
 			t.Errorf("%q is an event: %q", text, ev.Data)
 		}
 	}
@@ -45,7 +45,7 @@ func FuzzAppendEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, data string) {
 		out := AppendEvent(nil, name, []byte(data))
 		r := NewReader(bytes.NewReader(out), 1<<20)
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func FuzzAppendEvent(f *testing.F) {
 		if string(ev.Name) != name || string(ev.Data) != data {
 			t.Fatalf("%q was read as %q %q, want %q %q", out, ev.Name, ev.Data, name, data)
 		}
-		if ev, err := r.Next(); err == nil {
+		if ev, err := r.NextEvent(); err == nil {
 			t.Fatalf("%q holds a second event: %q %q", out, ev.Name, ev.Data)
 		}
 	})

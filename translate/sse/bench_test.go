@@ -55,7 +55,7 @@ func BenchmarkReader(b *testing.B) {
 				b.ReportAllocs()
 				r := NewReader(&repeatReader{text: []byte(s.text), n: n}, 8<<20)
 				for b.Loop() {
-					if _, err := r.Next(); err != nil {
+					if _, err := r.NextEvent(); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -76,18 +76,18 @@ func BenchmarkAppendEvent(b *testing.B) {
 
 // TestAllocs checks that reading does not allocate for any kind of event, as the package promises.
 func TestAllocs(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	var dst []byte
 	for _, s := range streams {
-		if len(s.text) > largeBuffer {
+		if len(s.text) > largeBufferBytes {
 			continue // the buffer of such an event is not retained
 		}
 		for _, n := range []int{0, 7, len(s.text)} {
 			r := NewReader(&repeatReader{text: []byte(s.text), n: n}, 8<<20)
 			next := func() {
-				ev, err := r.Next()
+				ev, err := r.NextEvent()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -108,10 +108,10 @@ func TestAllocs(t *testing.T) {
 	got := testing.AllocsPerRun(100, func() {
 		src.Reset(text)
 		r.Reset(src, 100)
-		if _, err := r.Next(); err != nil {
+		if _, err := r.NextEvent(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Next(); err != io.EOF {
+		if _, err := r.NextEvent(); err != io.EOF {
 			t.Fatal(err)
 		}
 	})

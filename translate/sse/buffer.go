@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	smallBuffer  = 2 << 10  // size of a Reader's first buffer
-	largeBuffer  = 64 << 10 // a larger buffer is released once it is empty
-	minReadSpace = 512      // a read compacts or grows a buffer with less free space
+	smallBufferBytes = 2 << 10  // size of a Reader's first buffer
+	largeBufferBytes = 64 << 10 // a larger buffer is released once it is empty
+	minReadSpace     = 512      // a read compacts or grows a buffer with less free space
 )
 
-var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+var smallBuffers = sync.Pool{New: func() any { return new([smallBufferBytes]byte) }}
 
 // Source is a reader that lends the bytes that it has already read, and limits the size of a
 // Reader's buffer.
@@ -22,7 +22,7 @@ type Source interface {
 	// The Reader calls Lend when it has consumed all its bytes. Lend returns the available bytes.
 	// The Reader may read and change them until it calls Lend or Read again. If Lend returns no
 	// bytes, the Reader calls Read.
-	Lend() []byte
+	LendBytes() []byte
 	// The Reader calls ReserveBuffer before it replaces its buffer with a buffer of n bytes, unless
 	// both are small. If ReserveBuffer returns an error, Next returns the error.
 	ReserveBuffer(n int) error
@@ -31,12 +31,12 @@ type Source interface {
 // errInvalidCount means that the source violates the contract of io.Reader.
 var errInvalidCount = errors.New("read event: invalid count from the source")
 
-// buffer contains the bytes that a Reader has read from its source but not yet consumed.
-type buffer struct {
-	source Source             // nil if the source does not implement Source
-	buf    []byte             // always at full length; nil before the first read and after PrepareForWait
-	small  *[smallBuffer]byte // the pooled array behind buf, if any
-	lent   bool               // the source owns buf
+// readBuffer contains the bytes that a Reader has read from its source but not yet consumed.
+type readBuffer struct {
+	source Source                  // nil if the source does not implement Source
+	buf    []byte                  // always at full length; nil before the first read and after PrepareForWait
+	small  *[smallBufferBytes]byte // the pooled array behind buf, if any
+	lent   bool                    // the source owns buf
 
 	// Offsets into buf.
 	start        int // start of the current event; the bytes before it are consumed
@@ -47,7 +47,7 @@ type buffer struct {
 	peak         int // the maximum of end since the buffer was last empty
 }
 
-func (b *buffer) release() {
+func (b *readBuffer) release() {
 	if b.small != nil {
 		smallBuffers.Put(b.small)
 	}
@@ -56,7 +56,7 @@ func (b *buffer) release() {
 
 // lineFeed returns the offset of the next "\n" at or after scannedTo, or b.end and false. It
 // searches each byte only once.
-func (b *buffer) lineFeed() (at int, found bool) {
+func (b *readBuffer) lineFeed() (at int, found bool) {
 	if b.lfSearchedTo < b.scannedTo {
 		b.lfSearchedTo = b.scannedTo
 	}
@@ -72,7 +72,7 @@ func (b *buffer) lineFeed() (at int, found bool) {
 
 // lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false. It
 // searches each byte only once.
-func (b *buffer) lineEnd() (stop int, found bool) {
+func (b *readBuffer) lineEnd() (stop int, found bool) {
 	b.lineFeed()
 	if n := bytes.IndexByte(b.buf[b.scannedTo:b.lfSearchedTo], '\r'); n >= 0 {
 		b.scannedTo += n
@@ -84,8 +84,8 @@ func (b *buffer) lineEnd() (stop int, found bool) {
 
 // fill reads once from src into the buffer and preserves buf[start:end]. limit is the maximum
 // length of an event.
-func (b *buffer) fill(src io.Reader, limit int) (int, error) {
-	if n := b.borrow(); n > 0 {
+func (b *readBuffer) fill(src io.Reader, limit int) (int, error) {
+	if n := b.borrowBytes(); n > 0 {
 		return n, nil
 	}
 	if err := b.makeRoom(limit); err != nil {
@@ -100,30 +100,30 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
-// borrow uses the bytes that the source lends as the buffer and returns their number. It does not
+// borrowBytes uses the bytes that the source lends as the buffer and returns their number. It does not
 // replace a buffer that has grown, because large events need that buffer.
-func (b *buffer) borrow() int {
-	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
+func (b *readBuffer) borrowBytes() int {
+	if b.source == nil || b.start < b.end || len(b.buf) > smallBufferBytes && !b.lent {
 		return 0
 	}
-	lent := b.source.Lend()
+	lent := b.source.LendBytes()
 	if len(lent) > 0 {
 		b.release()
-		b.use(lent)
+		b.useLentBytes(lent)
 	}
 	return len(lent)
 }
 
-// use makes the lent bytes the contents of the buffer, which must be empty.
-func (b *buffer) use(lent []byte) {
-	*b = buffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
+// useLentBytes makes the lent bytes the contents of the buffer, which must be empty.
+func (b *readBuffer) useLentBytes(lent []byte) {
+	*b = readBuffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
 }
 
 // copyLentBytes copies the unconsumed bytes from a lent buffer to a buffer that the Reader owns.
-func (b *buffer) copyLentBytes(limit int) error {
+func (b *readBuffer) copyLentBytes(limit int) error {
 	live := b.end - b.start
-	if live+minReadSpace <= smallBuffer {
-		b.small = smallBuffers.Get().(*[smallBuffer]byte)
+	if live+minReadSpace <= smallBufferBytes {
+		b.small = smallBuffers.Get().(*[smallBufferBytes]byte)
 		b.move(b.small[:])
 	} else {
 		larger := max(min(2*live, limit+2*minReadSpace), live+minReadSpace)
@@ -139,18 +139,18 @@ func (b *buffer) copyLentBytes(limit int) error {
 // makeRoom moves the unconsumed bytes to the front if that frees at least a quarter of the buffer.
 // Otherwise it doubles the buffer. The cost of moving is therefore constant per byte read. Any
 // error comes from the source.
-func (b *buffer) makeRoom(limit int) error {
+func (b *readBuffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
 	if live == 0 {
 		if b.lent {
 			size, b.lent = 0, false
 		}
 		buf := b.buf
-		if size == 0 || size > smallBuffer && (size > largeBuffer || b.peak <= size/4) {
-			if err := b.reserveGrowth(size, smallBuffer); err != nil {
+		if size == 0 || size > smallBufferBytes && (size > largeBufferBytes || b.peak <= size/4) {
+			if err := b.reserveGrowth(size, smallBufferBytes); err != nil {
 				return err
 			}
-			b.small = smallBuffers.Get().(*[smallBuffer]byte)
+			b.small = smallBuffers.Get().(*[smallBufferBytes]byte)
 			buf = b.small[:]
 		}
 		b.move(buf)
@@ -182,15 +182,15 @@ func (b *buffer) makeRoom(limit int) error {
 
 // reserveGrowth asks the source for permission to replace a buffer of old bytes with a buffer of n
 // bytes.
-func (b *buffer) reserveGrowth(old, n int) error {
-	if b.source == nil || max(old, n) <= largeBuffer {
+func (b *readBuffer) reserveGrowth(old, n int) error {
+	if b.source == nil || max(old, n) <= largeBufferBytes {
 		return nil
 	}
 	return b.source.ReserveBuffer(n)
 }
 
 // move copies the unconsumed bytes to the front of buf, which becomes the buffer.
-func (b *buffer) move(buf []byte) {
+func (b *readBuffer) move(buf []byte) {
 	copy(buf, b.buf[b.start:b.end])
 	d := b.start
 	b.buf = buf

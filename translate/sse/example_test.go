@@ -12,7 +12,7 @@ func ExampleReader() {
 	stream := ": welcome\r\n\r\nevent: delta\r\ndata: one\r\ndata: two\r\n\r\ndata:[DONE]"
 	r := sse.NewReader(strings.NewReader(stream), 8<<20)
 	for {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err == io.EOF {
 			break
 		}

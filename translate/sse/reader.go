@@ -17,7 +17,7 @@ var ErrTooLong = errors.New("read event: longer than the limit")
 type Reader struct {
 	src io.Reader
 	max int
-	in  buffer
+	in  readBuffer
 	cur eventFields
 
 	pastBOM bool // a byte order mark is no longer possible
@@ -63,26 +63,26 @@ func (r *Reader) PrepareForWait() error {
 		return nil
 	case in.small != nil || in.lent:
 		in.release()
-		*in = buffer{source: in.source}
+		*in = readBuffer{source: in.source}
 	}
 	r.rested = in.buf == nil && r.pastBOM && !r.skipLF && r.finalErr == nil && r.deferredErr == nil
 	return nil
 }
 
-// Next returns the next event that has data.
+// NextEvent returns the next event that has data.
 //
 // If the source ends without the blank line after the last event, Next first returns this event and
 // then io.EOF. Any error other than io.EOF and ErrTooLong comes from the source. After an error
 // from the source, no bytes are lost, and the next call continues to read. A source can therefore
 // return an error that means "not yet".
-func (r *Reader) Next() (Event, error) {
+func (r *Reader) NextEvent() (Event, error) {
 	if r.rested && r.in.source != nil {
-		if lent := r.in.source.Lend(); len(lent) > 0 {
+		if lent := r.in.source.LendBytes(); len(lent) > 0 {
 			if r.ev.whole(lent, r.max) {
 				return r.ev, nil
 			}
 			r.rested = false
-			r.in.use(lent)
+			r.in.useLentBytes(lent)
 		}
 	}
 	r.rested = false
@@ -158,7 +158,7 @@ func (r *Reader) findEvent() bool {
 		}
 		if stop == in.line {
 			in.line, in.scannedTo = next, next
-			if r.dispatch() {
+			if r.dispatchEvent() {
 				return true
 			}
 			continue
@@ -166,7 +166,7 @@ func (r *Reader) findEvent() bool {
 		r.cur.add(in.buf[in.start:], in.line-in.start, stop-in.start)
 		r.endLine(next)
 	}
-	return ended && r.dispatch()
+	return ended && r.dispatchEvent()
 }
 
 // readSingleData is a fast path of findEvent for an event that consists of one data line, as
@@ -208,8 +208,8 @@ func (r *Reader) endLine(next int) {
 	}
 }
 
-// dispatch ends the current event at the current line and reports whether the event has data.
-func (r *Reader) dispatch() bool {
+// dispatchEvent ends the current event at the current line and reports whether the event has data.
+func (r *Reader) dispatchEvent() bool {
 	in := &r.in
 	r.hasEvent = r.cur.finishEvent(in.buf[in.start:in.line:in.line], &r.ev)
 	in.start = in.line

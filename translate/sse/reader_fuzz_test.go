@@ -85,7 +85,7 @@ type lender struct {
 	turns int
 }
 
-func (l *lender) Lend() []byte {
+func (l *lender) LendBytes() []byte {
 	l.takeBack()
 	if l.turns++; l.turns%3 == 0 {
 		return nil
@@ -112,7 +112,7 @@ func readLent(t *testing.T, src *lender, limit int) (events []event, err error) 
 	t.Helper()
 	r := NewReader(src, limit)
 	for {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err == io.EOF {
 			return events, nil
 		}

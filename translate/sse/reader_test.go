@@ -24,7 +24,7 @@ type event struct{ name, data string }
 func readAll(t testing.TB, r *Reader) (events []event, err error) {
 	t.Helper()
 	for {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err != nil {
 			if err == io.EOF {
 				err = nil
@@ -90,7 +90,7 @@ func TestForms(t *testing.T) {
 				"halves":       iotest.HalfReader(strings.NewReader(c.src)),
 				"bytes":        iotest.OneByteReader(strings.NewReader(c.src)),
 			} {
-				if name == "bytes" && len(c.src) > 1<<19 && raced.On {
+				if name == "bytes" && len(c.src) > 1<<19 && raced.Enabled {
 					continue
 				}
 				got, err := readAll(t, NewReader(src, 8<<20))
@@ -129,7 +129,7 @@ func TestTooLong(t *testing.T) {
 				t.Errorf("%s: got %d events, %v, want %d and success %v", c.name, len(events), err, c.before, c.ok)
 			}
 			if !c.ok {
-				if _, err := r.Next(); err != ErrTooLong || r.HasEvent() {
+				if _, err := r.NextEvent(); err != ErrTooLong || r.HasEvent() {
 					t.Errorf("%s: the error is not final: %v", c.name, err)
 				}
 			}
@@ -138,7 +138,7 @@ func TestTooLong(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewReader(endless{}, 8<<20).Next(); err != ErrTooLong {
+	if _, err := NewReader(endless{}, 8<<20).NextEvent(); err != ErrTooLong {
 		t.Errorf("endless line: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestResume(t *testing.T) {
 	}, 100)
 	var got []string
 	for {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		switch {
 		case err == nil:
 			got = append(got, string(ev.Data))
@@ -199,7 +199,7 @@ func TestResume(t *testing.T) {
 			if s := strings.Join(got, " "); s != "- - - a b - c" {
 				t.Error(s)
 			}
-			if _, err := r.Next(); err != io.EOF || r.HasEvent() {
+			if _, err := r.NextEvent(); err != io.EOF || r.HasEvent() {
 				t.Error("the end is not final")
 			}
 			return
@@ -223,7 +223,7 @@ func TestReady(t *testing.T) {
 		reads int
 		ready bool // whether an event is ready afterwards
 	}{{"a", 1, true}, {"b\nc", 1, false}, {"d", 2, false}, {"e", 4, false}} {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err != nil || string(ev.Data) != want.data || reads != want.reads {
 			t.Errorf("got %q, %v after %d reads, want %q after %d", ev.Data, err, reads, want.data, want.reads)
 		}
@@ -240,12 +240,12 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 func TestBadSources(t *testing.T) {
 	calls := 0
 	none := readFunc(func([]byte) (int, error) { calls++; return 0, nil })
-	if _, err := NewReader(none, 100).Next(); err != io.ErrNoProgress || calls != maxEmptyReads {
+	if _, err := NewReader(none, 100).NextEvent(); err != io.ErrNoProgress || calls != maxEmptyReads {
 		t.Errorf("%v after %d reads", err, calls)
 	}
 	for _, n := range []int{-1, 1 << 20} {
 		wrong := readFunc(func([]byte) (int, error) { return n, nil })
-		if _, err := NewReader(wrong, 100).Next(); err != errInvalidCount {
+		if _, err := NewReader(wrong, 100).NextEvent(); err != errInvalidCount {
 			t.Errorf("a count of %d: got %v, want errInvalidCount", n, err)
 		}
 	}
@@ -260,17 +260,17 @@ func TestBuffer(t *testing.T) {
 	next := func(n int) {
 		t.Helper()
 		src.Write(AppendEvent(nil, "", bytes.Repeat([]byte("x"), n)))
-		if ev, err := r.Next(); err != nil || len(ev.Data) != n {
+		if ev, err := r.NextEvent(); err != nil || len(ev.Data) != n {
 			t.Fatalf("%d of %d bytes, %v", len(ev.Data), n, err)
 		}
 	}
 	next(10)
-	if len(r.in.buf) != smallBuffer {
+	if len(r.in.buf) != smallBufferBytes {
 		t.Errorf("the first buffer has %d bytes", len(r.in.buf))
 	}
 	next(20_000)
 	grown := &r.in.buf[0]
-	if len(r.in.buf) == smallBuffer {
+	if len(r.in.buf) == smallBufferBytes {
 		t.Fatal("not grown")
 	}
 	r.PrepareForWait()
@@ -280,14 +280,14 @@ func TestBuffer(t *testing.T) {
 	}
 	next(10)
 	next(10)
-	if len(r.in.buf) != smallBuffer {
+	if len(r.in.buf) != smallBufferBytes {
 		t.Error("the grown buffer is kept")
 	}
 	next(1 << 20)
-	if _, err := r.Next(); err != io.EOF {
+	if _, err := r.NextEvent(); err != io.EOF {
 		t.Fatal(err)
 	}
-	if len(r.in.buf) != smallBuffer {
+	if len(r.in.buf) != smallBufferBytes {
 		t.Error("a huge buffer is kept while the stream is silent")
 	}
 	r.Reset(nil, 0)
@@ -295,19 +295,19 @@ func TestBuffer(t *testing.T) {
 		t.Error("Reset keeps the source or the buffer")
 	}
 	r.Reset(strings.NewReader("\ufeffdata: a\n\n"), 100)
-	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" {
+	if ev, err := r.NextEvent(); err != nil || string(ev.Data) != "a" {
 		t.Errorf("after Reset: %q, %v", ev.Data, err)
 	}
 	var zero Reader
 	zero.Reset(strings.NewReader("data: a\n\n"), 100)
-	if ev, err := zero.Next(); err != nil || string(ev.Data) != "a" {
+	if ev, err := zero.NextEvent(); err != nil || string(ev.Data) != "a" {
 		t.Errorf("a zero Reader: %q, %v", ev.Data, err)
 	}
 }
 
-// TestLinear checks that reading and writing large events takes linear time.
-func TestLinear(t *testing.T) {
-	if raced.On {
+// TestLargeEventsTakeLinearTime checks that reading and writing large events takes linear time.
+func TestLargeEventsTakeLinearTime(t *testing.T) {
+	if raced.Enabled {
 		t.Skip("the race detector is slow")
 	}
 	for name, of := range map[string]func(n int) string{
@@ -428,7 +428,7 @@ func TestRest(t *testing.T) {
 		}), 100)
 		var got []string
 		for {
-			ev, err := r.Next()
+			ev, err := r.NextEvent()
 			if err == io.EOF {
 				break
 			}
@@ -455,7 +455,7 @@ type budget struct {
 
 var errNoRoom = errors.New("no room")
 
-func (b *budget) Lend() []byte { return nil }
+func (b *budget) LendBytes() []byte { return nil }
 
 func (b *budget) ReserveBuffer(n int) error {
 	b.asked = append(b.asked, n)
@@ -473,25 +473,25 @@ func TestReaderBudget(t *testing.T) {
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"
 	src := &budget{Reader: strings.NewReader("data: a\n\n" + large + "data: b\n\n"), maxBytes: 200 << 10}
 	r := NewReader(src, 1<<20)
-	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" || len(src.asked) > 0 {
+	if ev, err := r.NextEvent(); err != nil || string(ev.Data) != "a" || len(src.asked) > 0 {
 		t.Fatalf("got %q, %v, want a; asked for %v", ev.Data, err, src.asked)
 	}
 	for range 2 {
-		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.in.buf) > src.maxBytes {
+		if _, err := r.NextEvent(); !errors.Is(err, errNoRoom) || len(r.in.buf) > src.maxBytes {
 			t.Fatalf("%v with a buffer of %d", err, len(r.in.buf))
 		}
 	}
 	src.maxBytes = 1 << 20
-	if ev, err := r.Next(); err != nil || len(ev.Data) != 300<<10 {
+	if ev, err := r.NextEvent(); err != nil || len(ev.Data) != 300<<10 {
 		t.Fatalf("got %d bytes, %v, want %d", len(ev.Data), err, 300<<10)
 	}
-	if ev, err := r.Next(); err != nil || string(ev.Data) != "b" {
+	if ev, err := r.NextEvent(); err != nil || string(ev.Data) != "b" {
 		t.Fatalf("got %q, %v, want b", ev.Data, err)
 	}
-	if _, err := r.Next(); err != io.EOF {
+	if _, err := r.NextEvent(); err != io.EOF {
 		t.Fatal(err)
 	}
-	if last := src.asked[len(src.asked)-1]; last > smallBuffer || len(r.in.buf) > smallBuffer {
+	if last := src.asked[len(src.asked)-1]; last > smallBufferBytes || len(r.in.buf) > smallBufferBytes {
 		t.Errorf("asked %v, holds %d", src.asked, len(r.in.buf))
 	}
 }

@@ -28,16 +28,16 @@ type Resolver struct {
 	SRV  func(ctx context.Context, name string) ([]*net.SRV, error)
 }
 
-// Endpoint is one address of a service.
-type Endpoint struct {
+// ServiceEndpoint is one address of a service.
+type ServiceEndpoint struct {
 	Address string  // includes the port if the endpoint comes from an SRV record
 	Weight  float64 // relative to the mean weight of the records; 0 if not set
 }
 
 // Name is a DNS name that is looked up repeatedly.
 type Name interface {
-	// Find performs one look-up. The endpoints are sorted by address.
-	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
+	// LookUp performs one look-up. The endpoints are sorted by address.
+	LookUp(ctx context.Context, r *Resolver) ([]ServiceEndpoint, error)
 	// String describes the query.
 	String() string
 }
@@ -45,16 +45,16 @@ type Name interface {
 // Host is a Name with address records.
 type Host string
 
-// Find implements Name.
-func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
+// LookUp implements Name.
+func (n Host) LookUp(ctx context.Context, r *Resolver) ([]ServiceEndpoint, error) {
 	found, err := r.Host(ctx, string(n))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(found)
-	out := make([]Endpoint, 0, len(found))
+	out := make([]ServiceEndpoint, 0, len(found))
 	for _, address := range slices.Compact(found) {
-		out = append(out, Endpoint{Address: address})
+		out = append(out, ServiceEndpoint{Address: address})
 	}
 	return out, nil
 }
@@ -75,10 +75,10 @@ func NewService(name string) *Service { return &Service{name: name} }
 // String implements Name.
 func (n *Service) String() string { return "SRV " + n.name }
 
-// Find implements Name. It returns all addresses of the hosts in the records that have the best
+// LookUp implements Name. It returns all addresses of the hosts in the records that have the best
 // priority. If the look-up of a host fails, its previous addresses are returned. A host that does
 // not exist is omitted.
-func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
+func (n *Service) LookUp(ctx context.Context, r *Resolver) ([]ServiceEndpoint, error) {
 	records, err := r.SRV(ctx, n.name)
 	if err != nil {
 		return nil, err
@@ -96,20 +96,20 @@ func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	for _, r := range records {
 		mean += float64(r.Weight) / float64(len(records))
 	}
-	var out []Endpoint
+	var out []ServiceEndpoint
 	for _, r := range records {
 		weight := 0.0 // all weights are equal
 		if mean > 0 {
 			weight = max(zeroRecordWeight, float64(r.Weight)/mean)
 		}
 		for _, ip := range n.lastAddresses[r.Target] {
-			out = append(out, Endpoint{net.JoinHostPort(ip, strconv.Itoa(int(r.Port))), weight})
+			out = append(out, ServiceEndpoint{net.JoinHostPort(ip, strconv.Itoa(int(r.Port))), weight})
 		}
 	}
-	slices.SortFunc(out, func(a, b Endpoint) int {
+	slices.SortFunc(out, func(a, b ServiceEndpoint) int {
 		return cmp.Or(strings.Compare(a.Address, b.Address), cmp.Compare(b.Weight, a.Weight))
 	})
-	return slices.CompactFunc(out, func(a, b Endpoint) bool { return a.Address == b.Address }), nil
+	return slices.CompactFunc(out, func(a, b ServiceEndpoint) bool { return a.Address == b.Address }), nil
 }
 
 // lookupHosts updates the addresses of the records' hosts.

@@ -76,7 +76,7 @@ func TestLookupSRV(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dns := &fakeDNS{records: c.records, hosts: twoHosts}
-			found, err := NewService("_http._tcp.test").Find(t.Context(), dns.resolver())
+			found, err := NewService("_http._tcp.test").LookUp(t.Context(), dns.resolver())
 			if (err == nil) != (c.want != nil) || len(found) != len(c.want) {
 				t.Fatalf("endpoints = %+v, %v; want %v", found, err, c.want)
 			}
@@ -99,7 +99,7 @@ func TestLookupSRVHostFails(t *testing.T) {
 	name, o := NewService("_http._tcp.test"), dns.resolver()
 	addresses := func() (out []string) {
 		t.Helper()
-		found, err := name.Find(t.Context(), o)
+		found, err := name.LookUp(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,17 +52,17 @@ func TestLlamaCppPages(t *testing.T) {
 		slots int
 		cache int    // total tokens in all slots
 		path  string // path of the page with the load, or empty
-		load  Load
+		load  EngineLoad
 	}{
 		"with --metrics": {
 			map[string]string{"/props": props, "/metrics": metrics, "/slots": busy},
 			4, 8192, "/metrics",
-			Load{Running: 2, Waiting: 1, Queue: true, Counts: true, Progress: 1967},
+			EngineLoad{Running: 2, Waiting: 1, Queue: true, Counts: true, Progress: 1967},
 		},
-		"idle without":      {map[string]string{"/props": props, "/slots": idle}, 4, 8192, "/slots", Load{CacheTokens: 8192}},
-		"busy without":      {map[string]string{"/props": props, "/slots": busy}, 4, 8192, "/slots", Load{Running: 2, Counts: true, Progress: 55, CacheTokens: 4096}},
-		"with /props alone": {map[string]string{"/props": props}, 4, 8192, "", Load{}},
-		"with none":         {nil, 0, 0, "", Load{}},
+		"idle without":      {map[string]string{"/props": props, "/slots": idle}, 4, 8192, "/slots", EngineLoad{CacheTokens: 8192}},
+		"busy without":      {map[string]string{"/props": props, "/slots": busy}, 4, 8192, "/slots", EngineLoad{Running: 2, Counts: true, Progress: 55, CacheTokens: 4096}},
+		"with /props alone": {map[string]string{"/props": props}, 4, 8192, "", EngineLoad{}},
+		"with none":         {nil, 0, 0, "", EngineLoad{}},
 	} {
 		get := func(_ context.Context, path string, _ time.Duration) (http1.Page, error) {
 			if page, ok := c.pages[path]; ok {
@@ -70,11 +70,11 @@ func TestLlamaCppPages(t *testing.T) {
 			}
 			return http1.Page{Status: 501, Body: []byte(disabled)}, nil
 		}
-		r := Reader{get, profile, time.Second}
-		if n, cache, ok := r.Slots(t.Context()); n != c.slots || cache != c.cache || ok != (c.slots > 0) {
+		r := PageReader{get, profile, time.Second}
+		if n, cache, ok := r.ReadSlots(t.Context()); n != c.slots || cache != c.cache || ok != (c.slots > 0) {
 			t.Errorf("%s: %d slots for %d tokens %t, want %d for %d", name, n, cache, ok, c.slots, c.cache)
 		}
-		if l, _, path, ok := r.Load(t.Context(), 0); l != c.load || path != c.path || ok != (c.path != "") {
+		if l, _, path, ok := r.ReadLoad(t.Context(), 0); l != c.load || path != c.path || ok != (c.path != "") {
 			t.Errorf("%s: %+v of %q %t, want %+v of %q", name, l, path, ok, c.load, c.path)
 		}
 	}

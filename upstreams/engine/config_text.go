@@ -80,7 +80,7 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 	if PriorityOrder(p) != "" && p.spec.Flags.Priorities != "" {
 		fmt.Fprintf(b, "    #priorities: true   # with %s: it serves calls of the first class first\n", p.spec.Flags.Priorities)
 	}
-	proven := func(t Trial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }
+	proven := func(t FeatureTrial) bool { return t.Name == trialPrefill && t.Verdict == TrialOK }
 	if slices.ContainsFunc(d.Tried, proven) && !ContinuesAnswers(p) {
 		b.WriteString("    prefill: proven   # models' retry.resume may use it\n")
 	}
@@ -133,7 +133,7 @@ func mergeModels(engines []Detection, names []string) []*servedModel {
 			models = []ModelInfo{{ID: placeholderModelID}}
 		}
 		for j := range models {
-			kind, guessed := d.Profile.kindOf(&models[j])
+			kind, guessed := d.Profile.modelKind(&models[j])
 			m := byID[models[j].ID]
 			if m == nil {
 				m = &servedModel{id: models[j].ID, kind: kind, guessed: guessed, vision: true}

@@ -20,9 +20,9 @@ import (
 // consider, it returns nil. If no profile matches, it returns the named profile, or the generic
 // profile for "auto". It returns an error if the engine does not respond.
 func (p *Profiles) Recognise(
-	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
+	ctx context.Context, get http1.GetPageFunc, timeout time.Duration, engine string,
 ) (*Profile, error) {
-	candidates := p.candidates(engine)
+	candidates := p.detectionCandidates(engine)
 	if len(candidates) == 0 {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func (p *Profiles) Recognise(
 
 // recognise returns the first candidate with a detection sign that matches. It returns nil if no
 // candidate matches, and an error if the first page cannot be read.
-func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
+func recognise(ctx context.Context, get http1.GetPageFunc, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
 		for i := range profile.spec.Detect {
@@ -86,18 +86,19 @@ type Detection struct {
 	Version    string   `json:"version,omitempty"`
 	Keyed      bool     `json:"keyed"` // an API key was sent
 	// Refused is 401 or 403 if the engine refused the model list, and 0 otherwise.
-	Refused    int         `json:"refused,omitempty"`
-	Health     int         `json:"health"` // status of the profile's health page; 0 if there was no response
-	Healthy    bool        `json:"healthy"`
-	Models     []ModelInfo `json:"models"`
-	Slots      int         `json:"slots"`               // number of concurrent requests; 0 if not reported
-	Residents  int         `json:"residents,omitempty"` // number of models that fit in memory; 0 if not reported
-	Load       *Load       `json:"load,omitempty"`
+	Refused int         `json:"refused,omitempty"`
+	Health  int         `json:"health"` // status of the profile's health page; 0 if there was no response
+	Healthy bool        `json:"healthy"`
+	Models  []ModelInfo `json:"models"`
+	Slots   int         `json:"slots"` // number of concurrent requests; 0 if not reported
+	// Number of models that fit in memory; 0 if not reported.
+	Residents  int         `json:"residents,omitempty"`
+	Load       *EngineLoad `json:"load,omitempty"`
 	LoadPath   string      `json:"load_path,omitempty"`     // the page that contained Load
 	CountsPath string      `json:"progress_path,omitempty"` // the page that contained progress counters
 
-	TriedModel string  `json:"tried_model,omitempty"`
-	Tried      []Trial `json:"tried,omitempty"` // trials sent by RunTrials
+	TriedModel string         `json:"tried_model,omitempty"`
+	Tried      []FeatureTrial `json:"tried,omitempty"` // trials sent by RunTrials
 
 	timeouts *config.Timeouts // used in the report; if nil, the defaults are used
 }
@@ -110,7 +111,7 @@ const detectTimeout = 3 * time.Second
 // engine does not respond, the error is an *http1.Failure. Detect sends about ten small GET
 // requests, over one connection if the engine keeps the connection alive.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
-	if !unixsocket.Is(url) && !strings.Contains(url, "://") {
+	if !unixsocket.IsAddress(url) && !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
 	if base, _, found := strings.Cut(url+"/", "/v1/"); found {
@@ -135,24 +136,24 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 		return Detection{}, err
 	}
 	if d.Recognised = d.Profile != nil; !d.Recognised {
-		d.Profile = profiles.generic()
+		d.Profile = profiles.genericProfile()
 	}
 	d.Engine = d.Profile.Name()
-	r := Reader{get, d.Profile, timeout}
+	r := PageReader{get, d.Profile, timeout}
 	health := d.Profile.Health()
 	if answer, err := get(ctx, health.Path, timeout); err == nil {
 		d.Health, d.Healthy = answer.Status, health.IsHealthy(answer.Status)
 	}
-	d.Version = r.Version(ctx)
+	d.Version = r.ReadVersion(ctx)
 	if page := d.Profile.ModelsPage(); page != "" {
 		d.Models, _ = r.ReadModels(ctx, nil)
 		if answer, err := get(ctx, page, timeout); err == nil && (answer.Status == 401 || answer.Status == 403) {
 			d.Refused = answer.Status
 		}
 	}
-	d.Slots, _, _ = r.Slots(ctx)
-	d.Residents, _ = r.Residents(ctx)
-	if load, _, path, ok := r.Load(ctx, 0); ok {
+	d.Slots, _, _ = r.ReadSlots(ctx)
+	d.Residents, _ = r.ReadMaxResidents(ctx)
+	if load, _, path, ok := r.ReadLoad(ctx, 0); ok {
 		d.Load, d.LoadPath = &load, path
 	}
 	if _, path, ok := r.ReadCounters(ctx); ok {
@@ -165,15 +166,15 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 // ready responds immediately.
 const discoverTimeout = 300 * time.Millisecond
 
-// discoverTotal is the time limit of a Discover call. It can be short, because most ports are
+// maxDiscoverTime is the time limit of a Discover call. It can be short, because most ports are
 // closed and refuse connections immediately.
-const discoverTotal = 2 * time.Second
+const maxDiscoverTime = 2 * time.Second
 
 // Discover checks all addresses (host:port, see Profiles.UsualAddresses) in parallel and returns
 // the engines that it finds, in the order of their addresses. It omits servers that match no
 // profile and list no models.
 func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Detection {
-	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
+	ctx, cancel := context.WithTimeout(ctx, maxDiscoverTime)
 	defer cancel()
 	found := make([]*Detection, len(addresses))
 	var wait sync.WaitGroup

@@ -146,10 +146,10 @@ func (d *Detection) WriteReport(w io.Writer) error {
 		fmt.Fprintf(&b, "  model         %s\n", describeModel(&d.Models[i]))
 	}
 	if p.Path(config.OpChat) == "" {
-		fmt.Fprintf(&b, "  does only     %s\n", strings.Join(operations(p), ", "))
+		fmt.Fprintf(&b, "  does only     %s\n", strings.Join(supportedOperations(p), ", "))
 	}
 	var paths []string
-	for _, op := range operations(p) {
+	for _, op := range supportedOperations(p) {
 		if path := p.Path(op); path != defaultPaths[op] {
 			paths = append(paths, op+" at "+path)
 		}
@@ -180,23 +180,23 @@ func (d *Detection) WriteReport(w io.Writer) error {
 // formTexts explains the values of Forms to an operator, except as_sent.
 var formTexts = []struct {
 	name  string
-	of    func(f Forms) string
+	of    func(f RequestForms) string
 	texts map[string]string
 }{
-	{"tool choice", func(f Forms) string { return f.ToolChoice }, map[string]string{
+	{"tool choice", func(f RequestForms) string { return f.ToolChoice }, map[string]string{
 		config.ToolChoiceWords:   "reads auto, none and required: a named tool is sent alone, and required",
 		config.ToolChoiceIgnored: "reads none of it: a named tool is sent alone, and none as no tools",
 	}},
-	{"JSON", func(f Forms) string { return f.ResponseFormat }, map[string]string{
+	{"JSON", func(f RequestForms) string { return f.ResponseFormat }, map[string]string{
 		config.ResponseFormatSchemas: "knows no json_object: it is sent as the schema of an object",
 		config.ResponseFormatValue:   "takes schemas in the member value, and response_format text is left out",
 	}},
-	{"null content", func(f Forms) string { return f.NullContent }, map[string]string{
+	{"null content", func(f RequestForms) string { return f.NullContent }, map[string]string{
 		config.NullContentEmpty:             "refused: it is sent as an empty text",
 		config.NullContentEmptyWithoutCalls: "refused where there are no tool calls: it is sent as an empty text",
 	}},
-	{"turns", func(f Forms) string { return f.AdjacentTurns }, map[string]string{
-		config.TurnsJoined: "those of one role in a row are joined",
+	{"turns", func(f RequestForms) string { return f.AdjacentTurns }, map[string]string{
+		config.AdjacentTurnsJoined: "those of one role in a row are joined",
 	}},
 }
 
@@ -206,13 +206,13 @@ func writeForms(b *bytes.Buffer, p *Profile) {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))
 	}
 	for _, form := range formTexts {
-		if text := form.texts[form.of(p.Forms())]; text != "" && p.Path(config.OpChat) != "" {
+		if text := form.texts[form.of(p.RequestForms())]; text != "" && p.Path(config.OpChat) != "" {
 			fmt.Fprintf(b, "  %-13s %s\n", form.name, text)
 		}
 	}
 }
 
-func operations(p *Profile) []string {
+func supportedOperations(p *Profile) []string {
 	return slices.DeleteFunc(slices.Clone(config.EngineOperations), func(op string) bool { return p.Path(op) == "" })
 }
 
@@ -250,7 +250,7 @@ func silenceBounds(t *config.Timeouts) string {
 		t = &config.Defaults().Timeouts
 	}
 	return fmt.Sprintf("a silent stream fails after %s before its first event and after %s within, a whole answer after %s",
-		cmp.Or(t.FirstEvent, config.FirstEventWithoutProgress), cmp.Or(t.Idle, config.IdleWithoutProgress), t.Answer)
+		cmp.Or(t.FirstEvent, config.FirstEventTimeoutWithoutProgress), cmp.Or(t.Idle, config.IdleTimeoutWithoutProgress), t.Answer)
 }
 
 func describeModel(m *ModelInfo) string {

@@ -155,7 +155,7 @@ func TestDiscover(t *testing.T) {
 	if len(found) != 1 || found[0].Engine != "ollama" || found[0].URL != engine.URL || len(found[0].Models) != 2 {
 		t.Errorf("found = %+v, want one ollama at %s with 2 models", found, engine.URL)
 	}
-	if took := time.Since(begun); took > discoverTotal+5*time.Second {
+	if took := time.Since(begun); took > maxDiscoverTime+5*time.Second {
 		t.Errorf("took %v", took)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -272,7 +272,7 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-func membersText(members []Member) string {
+func membersText(members []RequestMember) string {
 	var out []string
 	for _, m := range members {
 		out = append(out, m.Name+"="+string(m.Value))
@@ -331,8 +331,8 @@ func TestBundledProfiles(t *testing.T) {
 	}
 }
 
-// TestKnownIsReadOnce checks that a reload does not parse the bundled profiles again.
-func TestKnownIsReadOnce(t *testing.T) {
+// TestKnownEnginesAreParsedOnce checks that a reload does not parse the bundled profiles again.
+func TestKnownEnginesAreParsedOnce(t *testing.T) {
 	KnownEngines()
 	if n := testing.AllocsPerRun(10, func() { KnownEngines() }); n > 0 {
 		t.Errorf("Known allocates %v times", n)

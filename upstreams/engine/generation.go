@@ -14,21 +14,21 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Generation is the verdict of a generation probe.
-type Generation uint8
+// GenerationVerdict is the verdict of a generation probe.
+type GenerationVerdict uint8
 
 // Only GenerationOK and GenerationFailed are evidence about the engine's health.
 const (
-	GenerationOK       Generation = iota
-	GenerationFailed              // the response broke off, timed out or was an error
-	GenerationRefused             // the engine is full or busy with other clients
-	GenerationRejected            // the engine rejects the probe, or the kind of model has no probe
-	GenerationAborted             // the edge aborted the probe
+	GenerationOK       GenerationVerdict = iota
+	GenerationFailed                     // the response broke off, timed out or was an error
+	GenerationRefused                    // the engine is full or busy with other clients
+	GenerationRejected                   // the engine rejects the probe, or the kind of model has no probe
+	GenerationAborted                    // the edge aborted the probe
 	GenerationCount
 )
 
 // String returns the verdict as a metric label.
-func (g Generation) String() string {
+func (g GenerationVerdict) String() string {
 	return [...]string{"ok", "failed", "refused", "rejected", "aborted"}[g]
 }
 
@@ -119,11 +119,11 @@ func isRanking(page any) bool {
 	return len(bare) > 0 || hasNonEmptyList("results", "data")(page)
 }
 
-// silenceHeader is the header of a WAV file with silenceSize bytes of samples: one second of 16-bit
+// silenceHeader is the header of a WAV file with silentWAVBytes bytes of samples: one second of 16-bit
 // mono PCM at 16,000 Hz.
 const (
-	silenceSize   = 32000
-	silenceHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
+	silentWAVBytes = 32000
+	silenceHeader  = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
 		"\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x00\x7d\x00\x00"
 )
 
@@ -137,7 +137,7 @@ func silentTranscription(served string) (contentType string, form []byte) {
 	}
 	field("model", "", served)
 	field("response_format", "", "json")
-	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", silenceHeader+string(make([]byte, silenceSize)))
+	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", silenceHeader+string(make([]byte, silentWAVBytes)))
 	b.WriteString("--" + boundary + "--\r\n")
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
@@ -145,20 +145,20 @@ func silentTranscription(served string) (contentType string, form []byte) {
 // GenerationResult is the result of a generation probe. If the verdict is not GenerationOK, it
 // includes the reason.
 type GenerationResult struct {
-	Verdict Generation
+	Verdict GenerationVerdict
 	Reason  string // an http1.Failure's reason, or "status"
 	Status  int    // HTTP status of the response
 	// NotFound means that the response was a 404 that does not name a model.
 	NotFound bool
 }
 
-// Generate sends one step and judges the response. Generate is a function type so that tests can
+// GenerateFunc sends one step and judges the response. Generate is a function type so that tests can
 // simulate an engine without a socket.
-type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
+type GenerateFunc func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// NewGenerate returns a Generate that sends requests over a transport. Every request uses a new
+// NewGenerateFunc returns a Generate that sends requests over a transport. Every request uses a new
 // connection.
-func NewGenerate(t *http1.Transport) Generate {
+func NewGenerateFunc(t *http1.Transport) GenerateFunc {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
 		x, end := t.ExchangeWithContext(ctx)
 		defer end()
@@ -192,7 +192,7 @@ func NewGenerate(t *http1.Transport) Generate {
 			}
 		case errors.As(err, &f) && f.Kind == http1.KindAborted:
 			result.Verdict = GenerationAborted
-		case errors.Is(err, http1.ErrNotYet):
+		case errors.Is(err, http1.ErrNoBytesYet):
 			result.Reason = http1.ReasonTimeout
 		default:
 			result.Reason = FailureReason(err)
@@ -201,7 +201,7 @@ func NewGenerate(t *http1.Transport) Generate {
 	}
 }
 
-func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (verdict Generation, notFound bool, err error) {
+func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (verdict GenerationVerdict, notFound bool, err error) {
 	status := x.Status()
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
 	body, seen := []byte(nil), 0
@@ -226,7 +226,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 		case err == io.EOF && streamed: //nolint:errorlint // a wrapped io.EOF is the cause of a Failure
 			return GenerationFailed, false, nil // the response is incomplete
 		case err == io.EOF: //nolint:errorlint // io.EOF is returned unwrapped
-			return s.judgeWhole(status, body, profile), status == 404 && !mentionsModel(body), nil
+			return s.judgeFullResponse(status, body, profile), status == 404 && !mentionsModel(body), nil
 		case err != nil:
 			return GenerationFailed, false, err
 		}
@@ -239,7 +239,7 @@ func mentionsModel(body []byte) bool { return bytes.Contains(bytes.ToLower(body)
 
 // judgeLine judges one line of a stream of chat or completion chunks. done reports whether the
 // verdict is final.
-func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
+func judgeLine(line []byte, profile *Profile) (verdict GenerationVerdict, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
 		return GenerationOK, false
@@ -254,8 +254,8 @@ func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	return GenerationOK, hasFinishReason(page)
 }
 
-// judgeWhole judges a response that is not a stream.
-func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) Generation {
+// judgeFullResponse judges a response that is not a stream.
+func (s *GenerationStep) judgeFullResponse(status int, body []byte, profile *Profile) GenerationVerdict {
 	page, err := parseJSON(body)
 	switch {
 	case status != 200 || err == nil && hasError(page):
@@ -282,7 +282,7 @@ func hasFinishReason(page any) bool { return fieldText(page, "choices.*.finish_r
 
 // judgeError judges an error response. A stream always begins with status 200, so an error within
 // the stream contains the actual status.
-func judgeError(status int, page any, profile *Profile) Generation {
+func judgeError(status int, page any, profile *Profile) GenerationVerdict {
 	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {
 		status = 500

@@ -113,13 +113,13 @@ func TestGenerationVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	generate := NewGenerate(transport)
+	generate := NewGenerateFunc(transport)
 	for _, c := range []struct {
 		name, engine, kind, contentType string
 		status                          int
 		body                            string
 		hang                            bool
-		want                            Generation
+		want                            GenerationVerdict
 		reason                          string
 	}{
 		{"a stream", "vllm", config.KindChat, stream, 200, chunk + last + "data: [DONE]\n\n", false, GenerationOK, ""},

@@ -32,9 +32,9 @@ var taskKinds = map[string]string{
 	config.KindRerank:        config.KindRerank,
 }
 
-// kindOf returns a model's kind. It considers the engine's paths first, then the kind that the
+// modelKind returns a model's kind. It considers the engine's paths first, then the kind that the
 // engine lists, and finally the model's name. guessed is true if the kind is derived from the name.
-func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
+func (p *Profile) modelKind(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
 		return config.KindTranscription, false

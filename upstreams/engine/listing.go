@@ -10,18 +10,18 @@ import (
 // maxListedModels is the maximum number of models tracked per engine.
 const maxListedModels = 1024
 
-// Listing tracks an engine's models across successive lists. It adds a model when a list first
+// TrackedModels tracks an engine's models across successive lists. It adds a model when a list first
 // contains the model, and removes the model after two consecutive lists without it. Two lists are
 // required because an engine that is starting or swapping models may briefly show an incomplete
 // list. The zero value is an empty Listing. A Listing is not safe for concurrent use.
-type Listing struct {
+type TrackedModels struct {
 	Listed      bool // at least one list has been read
 	models      map[string]ModelInfo
 	missingOnce map[string]bool // models missing from the newest list
 }
 
 // Update records a new list. It reports whether the models or their kinds have changed.
-func (f *Listing) Update(infos []ModelInfo) (changed bool) {
+func (f *TrackedModels) Update(infos []ModelInfo) (changed bool) {
 	if len(infos) > maxListedModels { // sort them, so that the same models are kept regardless of their order
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
@@ -43,7 +43,7 @@ func (f *Listing) Update(infos []ModelInfo) (changed bool) {
 }
 
 // Models returns the models, ordered by name.
-func (f *Listing) Models() []ModelInfo {
+func (f *TrackedModels) Models() []ModelInfo {
 	var out []ModelInfo
 	for _, id := range slices.Sorted(maps.Keys(f.models)) {
 		out = append(out, f.models[id])
@@ -51,15 +51,15 @@ func (f *Listing) Models() []ModelInfo {
 	return out
 }
 
-// KindOf returns a model's kind as the engine reports it, or as guessed from the model's name.
-func KindOf(p *Profile, m *ModelInfo) string {
-	kind, _ := p.kindOf(m)
+// ModelKind returns a model's kind as the engine reports it, or as guessed from the model's name.
+func ModelKind(p *Profile, m *ModelInfo) string {
+	kind, _ := p.modelKind(m)
 	return kind
 }
 
-// AliasesOf returns the other names that an engine accepts for a model. If the engine adds a tag to
+// ModelAliases returns the other names that an engine accepts for a model. If the engine adds a tag to
 // names, the aliases include the name without that tag.
-func AliasesOf(p *Profile, m *ModelInfo) []string {
+func ModelAliases(p *Profile, m *ModelInfo) []string {
 	if name, tagged := strings.CutSuffix(m.ID, p.spec.ImplicitTag); tagged && p.spec.ImplicitTag != "" {
 		return append(slices.Clone(m.Aliases), name)
 	}

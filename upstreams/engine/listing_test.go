@@ -10,7 +10,7 @@ import (
 // TestListing checks that a model is added with the first list that contains it, and removed with
 // the second consecutive list that does not.
 func TestListing(t *testing.T) {
-	var l Listing
+	var l TrackedModels
 	for i, step := range []struct{ list, want string }{
 		{"", "changed:"}, // an empty list counts as a list
 		{"", ""},
@@ -47,7 +47,7 @@ func TestListing(t *testing.T) {
 // TestListingBound checks that the same models are kept from a list with too many models,
 // regardless of their order.
 func TestListingBound(t *testing.T) {
-	var l Listing
+	var l TrackedModels
 	var infos []ModelInfo
 	for i := range 5 * maxListedModels {
 		infos = append(infos, ModelInfo{ID: strconv.Itoa(i)})
@@ -59,13 +59,13 @@ func TestListingBound(t *testing.T) {
 	}
 }
 
-// TestAliasesOf checks that the name without the engine's implicit tag is an alias of the model.
-func TestAliasesOf(t *testing.T) {
+// TestModelAliases checks that the name without the engine's implicit tag is an alias of the model.
+func TestModelAliases(t *testing.T) {
 	for _, c := range []struct{ profile, id, want string }{
 		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},
 	} {
 		m := ModelInfo{ID: c.id, Aliases: []string{"other"}}
-		if got := strings.Join(AliasesOf(mustProfile(t, c.profile), &m), " "); got != c.want {
+		if got := strings.Join(ModelAliases(mustProfile(t, c.profile), &m), " "); got != c.want {
 			t.Errorf("%s at %s: %q, want %q", c.id, c.profile, got, c.want)
 		}
 	}

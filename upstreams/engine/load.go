@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// Load is an engine's reported load.
-type Load struct {
+// EngineLoad is an engine's reported load.
+type EngineLoad struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
 	KVUsage float64 `json:"kv_usage"` // 0 to 1
@@ -64,22 +64,22 @@ func labelValue(labels []byte, label string) string {
 
 // hasRequestCount reports whether the page contained the number of running requests (running) or of
 // waiting requests.
-func (l *Load) hasRequestCount(running bool) bool { return running || l.Queue }
+func (l *EngineLoad) hasRequestCount(running bool) bool { return running || l.Queue }
 
 // readLoad reads a load page, in JSON or Prometheus text, as described by source. It returns false
 // if the page contains neither the number of running requests nor the number of waiting requests.
-func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
+func readLoad(source *config.EngineLoad, body []byte) (EngineLoad, bool) {
 	if page := bytes.TrimLeft(body, " \t\r\n"); len(page) == 0 || page[0] != '{' && page[0] != '[' {
 		return scanMetrics(source, body)
 	}
 	page, err := parseJSON(body)
 	if err != nil {
-		return Load{}, false
+		return EngineLoad{}, false
 	}
 	running, a := firstField(page, source.Running, sumField)
 	waiting, b := firstField(page, source.Waiting, sumField)
 	usage, _ := firstField(page, source.KVUsage, meanField)
-	l := Load{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage)), Queue: b}
+	l := EngineLoad{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage)), Queue: b}
 	room, _ := firstField(page, source.Cache, sumField)
 	l.CacheTokens = clampTokens(room)
 	for _, field := range source.Progress {
@@ -93,8 +93,8 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 // scanMetrics reads the configured samples from a page of Prometheus text. It does not copy or
 // allocate, because a metrics page has 100 KB or more and is read every few seconds. It sums all
 // series with the same name, and skips invalid lines, because a report is only a hint.
-func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
-	var r Load
+func scanMetrics(source *config.EngineLoad, body []byte) (EngineLoad, bool) {
+	var r EngineLoad
 	var totals [3]metricTotal
 	var room metricTotal
 	for len(body) > 0 {

@@ -25,26 +25,26 @@ var vllmLoad = config.EngineLoad{
 func TestScanMetrics(t *testing.T) {
 	for _, c := range []struct {
 		name, page string
-		want       Load
+		want       EngineLoad
 		ok         bool
 	}{
-		{"empty", "", Load{}, false},
-		{"nothing of ours", "up 1\nvllm:num_requests_running_total 7\n", Load{}, false},
-		{"bare, no final newline", "vllm:num_requests_running 3", Load{Running: 3}, true},
-		{"labels that hold braces and quotes", "vllm:num_requests_running{a=\"}\\\"{\",b=\"x y\"} 2 1700000000\n", Load{Running: 2}, true},
-		{"series are added", "vllm:num_requests_running{e=\"0\"} 2\nvllm:num_requests_running{e=\"1\"} 3\nvllm:num_requests_waiting 4\n", Load{Running: 5, Waiting: 4, Queue: true}, true},
-		{"ratios are averaged", "vllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc{e=\"0\"} 0.2\nvllm:kv_cache_usage_perc{e=\"1\"} 0.4\n", Load{KVUsage: 0.30000000000000004, Queue: true}, true},
-		{"the better alias wins, whatever the order", "vllm:gpu_cache_usage_perc 0.9\nvllm:num_requests_running 1\nvllm:kv_cache_usage_perc 0.1\nvllm:gpu_cache_usage_perc 0.9\n", Load{Running: 1, KVUsage: 0.1}, true},
-		{"an alias stands in", "vllm:omni_num_requests_running 6\n", Load{Running: 6}, true},
-		{"no number", "vllm:num_requests_running NaN\nvllm:num_requests_waiting +Inf\n", Load{}, false},
-		{"negative", "vllm:num_requests_running -1\n", Load{}, false},
-		{"absurd", "vllm:num_requests_running 1e300\n", Load{Running: 1 << 30}, true},
-		{"labels without an end", "vllm:num_requests_running{a=\"b\nvllm:num_requests_waiting 2\n", Load{Waiting: 2, Queue: true}, true},
-		{"comments", "# vllm:num_requests_running 9\n\n#\n", Load{}, false},
-		{"empty lines", "\n\nvllm:num_requests_running 2\n\nvllm:num_requests_waiting 1\n", Load{Running: 2, Waiting: 1, Queue: true}, true},
-		{"counters are added, of all engines", "vllm:num_requests_running 2\nsteps{e=\"0\"} 5\nsteps{e=\"1\"} 7\ntokens 100\ntokens_created 1.7e9\n", Load{Running: 2, Counts: true, Progress: 112}, true},
-		{"counters alone", "steps 5\n", Load{Counts: true, Progress: 5}, false},
-		{"carriage returns", "vllm:num_requests_running 2\r\n", Load{Running: 2}, true},
+		{"empty", "", EngineLoad{}, false},
+		{"nothing of ours", "up 1\nvllm:num_requests_running_total 7\n", EngineLoad{}, false},
+		{"bare, no final newline", "vllm:num_requests_running 3", EngineLoad{Running: 3}, true},
+		{"labels that hold braces and quotes", "vllm:num_requests_running{a=\"}\\\"{\",b=\"x y\"} 2 1700000000\n", EngineLoad{Running: 2}, true},
+		{"series are added", "vllm:num_requests_running{e=\"0\"} 2\nvllm:num_requests_running{e=\"1\"} 3\nvllm:num_requests_waiting 4\n", EngineLoad{Running: 5, Waiting: 4, Queue: true}, true},
+		{"ratios are averaged", "vllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc{e=\"0\"} 0.2\nvllm:kv_cache_usage_perc{e=\"1\"} 0.4\n", EngineLoad{KVUsage: 0.30000000000000004, Queue: true}, true},
+		{"the better alias wins, whatever the order", "vllm:gpu_cache_usage_perc 0.9\nvllm:num_requests_running 1\nvllm:kv_cache_usage_perc 0.1\nvllm:gpu_cache_usage_perc 0.9\n", EngineLoad{Running: 1, KVUsage: 0.1}, true},
+		{"an alias stands in", "vllm:omni_num_requests_running 6\n", EngineLoad{Running: 6}, true},
+		{"no number", "vllm:num_requests_running NaN\nvllm:num_requests_waiting +Inf\n", EngineLoad{}, false},
+		{"negative", "vllm:num_requests_running -1\n", EngineLoad{}, false},
+		{"absurd", "vllm:num_requests_running 1e300\n", EngineLoad{Running: 1 << 30}, true},
+		{"labels without an end", "vllm:num_requests_running{a=\"b\nvllm:num_requests_waiting 2\n", EngineLoad{Waiting: 2, Queue: true}, true},
+		{"comments", "# vllm:num_requests_running 9\n\n#\n", EngineLoad{}, false},
+		{"empty lines", "\n\nvllm:num_requests_running 2\n\nvllm:num_requests_waiting 1\n", EngineLoad{Running: 2, Waiting: 1, Queue: true}, true},
+		{"counters are added, of all engines", "vllm:num_requests_running 2\nsteps{e=\"0\"} 5\nsteps{e=\"1\"} 7\ntokens 100\ntokens_created 1.7e9\n", EngineLoad{Running: 2, Counts: true, Progress: 112}, true},
+		{"counters alone", "steps 5\n", EngineLoad{Counts: true, Progress: 5}, false},
+		{"carriage returns", "vllm:num_requests_running 2\r\n", EngineLoad{Running: 2}, true},
 	} {
 		if got, ok := scanMetrics(&vllmLoad, []byte(c.page)); got != c.want || ok != c.ok {
 			t.Errorf("%s: got %+v %t, want %+v %t", c.name, got, ok, c.want, c.ok)

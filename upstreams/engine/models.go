@@ -62,14 +62,14 @@ func (l *ModelList) All() []ModelInfo {
 
 // Find looks up a served name like the engine does. It returns false for a nil list.
 func (l *ModelList) Find(p *Profile, served string) (ModelInfo, bool) {
-	if i := l.index(p, served); i >= 0 {
+	if i := l.indexOf(p, served); i >= 0 {
 		return l.infos[i], true
 	}
 	return ModelInfo{}, false
 }
 
-// index returns the position of a served name, or -1.
-func (l *ModelList) index(p *Profile, served string) int {
+// indexOf returns the position of a served name, or -1.
+func (l *ModelList) indexOf(p *Profile, served string) int {
 	if l == nil {
 		return -1
 	}
@@ -92,7 +92,7 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 	if l == nil || p.spec.Names == config.NamesIgnored {
 		return true
 	}
-	i := l.index(p, served)
+	i := l.indexOf(p, served)
 	if p.spec.Names == config.NamesOpen {
 		return i >= 0 || !l.everListed[served]
 	}
@@ -101,7 +101,7 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 
 // Contains reports whether the list contains the name, for an engine that does not ignore names.
 func (l *ModelList) Contains(p *Profile, served string) bool {
-	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
+	return p.spec.Names != config.NamesIgnored && l.indexOf(p, served) >= 0
 }
 
 // IsAuthoritative reports whether a model whose name is missing from the list is gone. It returns
@@ -114,7 +114,7 @@ var errNoModelList = errors.New("the engine lists no models")
 
 // ReadModels reads all pages about models. Only the first page is required; the other pages add
 // details. If the first page has already been read, pass it as known.
-func (r *Reader) ReadModels(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
+func (r *PageReader) ReadModels(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
 		source := &r.Profile.spec.Models[i]

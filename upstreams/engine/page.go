@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cachePages returns a GetPage that fetches every page only once and caches the result, even an
+// cachePages returns a GetPageFunc that fetches every page only once and caches the result, even an
 // error. Use it for a single detection.
-func cachePages(get http1.GetPage) http1.GetPage {
+func cachePages(get http1.GetPageFunc) http1.GetPageFunc {
 	type answer struct {
 		page http1.Page
 		err  error
@@ -30,16 +30,16 @@ func cachePages(get http1.GetPage) http1.GetPage {
 	}
 }
 
-// Reader reads the pages of an engine according to its profile.
-type Reader struct {
-	Get     http1.GetPage
+// PageReader reads the pages of an engine according to its profile.
+type PageReader struct {
+	Get     http1.GetPageFunc
 	Profile *Profile
 	Timeout time.Duration // timeout per page
 }
 
 var errNoPage = errors.New("the engine has no such page")
 
-func (r *Reader) readJSON(ctx context.Context, path string) (any, error) {
+func (r *PageReader) readJSON(ctx context.Context, path string) (any, error) {
 	page, err := r.Get(ctx, path, r.Timeout)
 	if err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func decodePage(page http1.Page) (any, error) {
 	return parseJSON(page.Body)
 }
 
-// Version reads the engine's version. It returns "" if the engine does not report it.
-func (r *Reader) Version(ctx context.Context) string {
+// ReadVersion reads the engine's version. It returns "" if the engine does not report it.
+func (r *PageReader) ReadVersion(ctx context.Context) string {
 	v := r.Profile.spec.Version
 	if v.Path == "" {
 		return ""
@@ -67,9 +67,9 @@ func (r *Reader) Version(ctx context.Context) string {
 	return fieldText(content, v.Field)
 }
 
-// Slots reads how many requests the engine runs concurrently, and how many prompt tokens fit in its
+// ReadSlots reads how many requests the engine runs concurrently, and how many prompt tokens fit in its
 // cache (0 if not reported). ok is false if the engine does not report the number of requests.
-func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
+func (r *PageReader) ReadSlots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
 		content, err := r.readJSON(ctx, v.Path)
@@ -87,9 +87,9 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	return 0, 0, false
 }
 
-// Residents reads how many models fit in the engine's memory. ok is false if the engine does not
+// ReadMaxResidents reads how many models fit in the engine's memory. ok is false if the engine does not
 // report this number.
-func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
+func (r *PageReader) ReadMaxResidents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
 		return 0, false
@@ -103,7 +103,7 @@ func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 }
 
 // IsAsleep reports whether the engine reports sleep mode.
-func (r *Reader) IsAsleep(ctx context.Context) bool {
+func (r *PageReader) IsAsleep(ctx context.Context) bool {
 	v := r.Profile.spec.Asleep
 	if v.Path == "" {
 		return false
@@ -116,10 +116,10 @@ func (r *Reader) IsAsleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's load. It tries the load pages in turn, starting at index first, until one
+// ReadLoad reads the engine's load. It tries the load pages in turn, starting at index first, until one
 // of them can be read. It returns that page's path and index. Pass the index as first in the next
 // call.
-func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
+func (r *PageReader) ReadLoad(ctx context.Context, first int) (l EngineLoad, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
 		at := (first + i) % len(sources)
@@ -131,17 +131,17 @@ func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path stri
 			return l, at, sources[at].Path, true
 		}
 	}
-	return Load{}, first, "", false
+	return EngineLoad{}, first, "", false
 }
 
 // HasCounters reports whether the profile defines progress counters.
-func (r *Reader) HasCounters() bool {
+func (r *PageReader) HasCounters() bool {
 	return slices.ContainsFunc(r.Profile.spec.Load, func(l config.EngineLoad) bool { return len(l.Progress) > 0 })
 }
 
 // ReadCounters reads the sum of the progress counters from the first page that contains any, and
 // returns the page's path. counts is false if no page could be read or no page contains counters.
-func (r *Reader) ReadCounters(ctx context.Context) (sum float64, path string, counts bool) {
+func (r *PageReader) ReadCounters(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
 		if len(sources[i].Progress) == 0 {

@@ -30,8 +30,8 @@ func TestSlotsReported(t *testing.T) {
 		"a page cut by a close": {http1.Page{Status: 200, Body: []byte(`{"total_slots":3}`)}, errNoAnswer, 0},
 	} {
 		get := func(context.Context, string, time.Duration) (http1.Page, error) { return c.answer, c.err }
-		r := Reader{get, profile, time.Second}
-		if n, _, ok := r.Slots(t.Context()); n != c.want || ok != (c.want > 0) {
+		r := PageReader{get, profile, time.Second}
+		if n, _, ok := r.ReadSlots(t.Context()); n != c.want || ok != (c.want > 0) {
 			t.Errorf("%s: %d %t, want %d", name, n, ok, c.want)
 		}
 	}

@@ -40,12 +40,12 @@ var defaultPaths = map[string]string{
 type Profile struct {
 	spec                      config.Engine
 	paths                     map[string]string
-	reasoningOn, reasoningOff []Member
-	prefill                   []Member
+	reasoningOn, reasoningOff []RequestMember
+	prefill                   []RequestMember
 }
 
-// Member is a member to add to a request, with its value as JSON.
-type Member struct {
+// RequestMember is a member to add to a request, with its value as JSON.
+type RequestMember struct {
 	Name  string
 	Value []byte
 }
@@ -69,27 +69,27 @@ func newProfile(e *config.Engine) (*Profile, error) {
 	p := &Profile{spec: *e, paths: maps.Clone(defaultPaths)}
 	maps.Copy(p.paths, e.Paths)
 	var err error
-	if p.reasoningOff, err = members(e.Reasoning.Off); err == nil {
-		p.reasoningOn, err = members(e.Reasoning.On)
+	if p.reasoningOff, err = sortedMembers(e.Reasoning.Off); err == nil {
+		p.reasoningOn, err = sortedMembers(e.Reasoning.On)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("engine profile %q: reasoning: %w", e.Name, err)
 	}
-	if p.prefill, err = members(e.Prefill); err != nil {
+	if p.prefill, err = sortedMembers(e.Prefill); err != nil {
 		return nil, fmt.Errorf("engine profile %q: prefill: %w", e.Name, err)
 	}
 	return p, nil
 }
 
-func members(m map[string]any) ([]Member, error) {
-	out := make([]Member, 0, len(m))
+func sortedMembers(m map[string]any) ([]RequestMember, error) {
+	out := make([]RequestMember, 0, len(m))
 	// Sort the names, so that all calls contain the members in the same order.
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		value, err := json.Marshal(m[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		out = append(out, Member{name, value})
+		out = append(out, RequestMember{name, value})
 	}
 	return out, nil
 }
@@ -125,7 +125,7 @@ func (p *Profile) TokenLimitMember() string {
 
 // PrefillMembers returns the members to add to a request whose last message is the start of the
 // response. It returns nil if the engine always continues such a message, or never does.
-func (p *Profile) PrefillMembers() []Member { return p.prefill }
+func (p *Profile) PrefillMembers() []RequestMember { return p.prefill }
 
 // ContinuesAnswers reports whether the engine can continue a response whose start the request
 // contains. Some engines do so by default, and others only with PrefillMembers.
@@ -141,14 +141,14 @@ func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 // or config.PriorityHigherFirst. It returns "" if the engine ignores priorities.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
-// Forms describes the forms in which the engine accepts parts of a request. The values are defined
+// RequestForms describes the forms in which the engine accepts parts of a request. The values are defined
 // in config.Engine.
-type Forms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
+type RequestForms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
 
-// Forms returns the forms of tool_choice, response_format, messages without content, and
+// RequestForms returns the forms of tool_choice, response_format, messages without content, and
 // consecutive messages of one role.
-func (p *Profile) Forms() Forms {
-	return Forms{p.spec.ToolChoice, p.spec.ResponseFormat, p.spec.NullContent, p.spec.AdjacentTurns}
+func (p *Profile) RequestForms() RequestForms {
+	return RequestForms{p.spec.ToolChoice, p.spec.ResponseFormat, p.spec.NullContent, p.spec.AdjacentTurns}
 }
 
 // RefusedMembers lists the request members that must be refused because they control the engine
@@ -187,9 +187,9 @@ func matchesError(all []config.EngineError, status int, errorType, message strin
 // Reasoning describes how a request sets the reasoning effort (reasoning_effort), and which member
 // contains the reasoning of earlier turns.
 type Reasoning struct {
-	Words   []string // accepted efforts; empty means none, low, medium, high and xhigh
-	Off, On []Member // members that switch reasoning off, and members that switch it on
-	History string   // member of an assistant message; empty if the engine ignores earlier reasoning
+	Words   []string        // accepted efforts; empty means none, low, medium, high and xhigh
+	Off, On []RequestMember // members that switch reasoning off, and members that switch it on
+	History string          // member of an assistant message; empty if the engine ignores earlier reasoning
 }
 
 // Reasoning describes how to control the engine's reasoning.

@@ -18,8 +18,8 @@ import (
 //go:embed profiles/*.yaml
 var bundledFiles embed.FS
 
-// Penstock is the profile of another edge, which Discover may find on the usual ports of engines.
-const Penstock = "penstock"
+// PenstockProfile is the profile of another edge, which Discover may find on the usual ports of engines.
+const PenstockProfile = "penstock"
 
 // genericName is the name of the profile from which all other profiles inherit. It is also used for
 // an engine that was not detected.
@@ -85,7 +85,7 @@ func (p *Profiles) WithUserProfiles(user []config.Engine) (*Profiles, error) {
 // last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
-	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
+	"tgi", "tei", "lmstudio", PenstockProfile, "speaches", genericName,
 }
 
 // EngineNames returns the valid values of an upstream's `engine`, sorted: auto, and the names of
@@ -100,7 +100,7 @@ func EngineNames(user []config.Engine) []string {
 }
 
 // genericProfiles lists the profiles that do not describe a specific kind of engine.
-var genericProfiles = []string{genericName, "sim", Penstock}
+var genericProfiles = []string{genericName, "sim", PenstockProfile}
 
 // KnownEngines returns the engine names that a configuration may use without defining them. They
 // are computed only once, because they are needed whenever a configuration is loaded.
@@ -194,7 +194,7 @@ func (p *Profiles) ByName(name string) (*Profile, bool) {
 // All returns all profiles in detection order. The slice is shared.
 func (p *Profiles) All() []*Profile { return p.inDetectionOrder }
 
-func (p *Profiles) generic() *Profile { return p.byName[genericName] }
+func (p *Profiles) genericProfile() *Profile { return p.byName[genericName] }
 
 // UsualAddresses returns the sorted loopback addresses with all usual ports, except the addresses
 // in skip (host:port or :port). The caller passes the addresses of its listeners as skip, so that
@@ -228,7 +228,7 @@ func IsAuto(engine string) bool { return engine == "" || engine == config.Engine
 // profile for auto.
 func (p *Profiles) InitialProfile(engine string) (*Profile, error) {
 	if IsAuto(engine) {
-		return p.generic(), nil
+		return p.genericProfile(), nil
 	}
 	profile, ok := p.byName[engine]
 	if !ok {
@@ -246,10 +246,10 @@ func (p *Profiles) ProfileAfterReload(recognised *Profile, before, now string) *
 	return p.FallbackProfile(now)
 }
 
-// candidates returns the profiles from which detection chooses. For "auto", these are all profiles.
+// detectionCandidates returns the profiles from which detection chooses. For "auto", these are all profiles.
 // Otherwise they are the variants of the named profile: profiles that are `like` it and have
 // detection signs.
-func (p *Profiles) candidates(engine string) []*Profile {
+func (p *Profiles) detectionCandidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.inDetectionOrder
 	}
@@ -267,5 +267,5 @@ func (p *Profiles) FallbackProfile(engine string) *Profile {
 	if profile, ok := p.byName[engine]; ok {
 		return profile
 	}
-	return p.generic()
+	return p.genericProfile()
 }

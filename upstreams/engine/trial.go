@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Trial is the result of a tiny call that tests a single feature that agents need.
-type Trial struct {
+// FeatureTrial is the result of a tiny call that tests a single feature that agents need.
+type FeatureTrial struct {
 	Name    string       `json:"name"` // for example "text" or "tool call"
 	Verdict TrialVerdict `json:"verdict"`
 	Text    string       `json:"text"` // explanation for the operator
@@ -47,10 +47,10 @@ const trialTimeout = 2 * time.Minute
 type trialRunner struct {
 	transport    *http1.Transport
 	profile      *Profile
-	reader       Reader
+	reader       PageReader
 	model        string
 	abortTimeout time.Duration // how long the engine may take to stop after the client has disconnected
-	results      []Trial
+	results      []FeatureTrial
 }
 
 // RunTrials sends the engine a few tiny calls for the given chat model, or for the engine's first
@@ -61,7 +61,7 @@ func (d *Detection) RunTrials(ctx context.Context, apiKey, model string) error {
 
 func (d *Detection) runTrials(ctx context.Context, apiKey, model string, patience time.Duration) error {
 	i := slices.IndexFunc(d.Models, func(m ModelInfo) bool {
-		kind, _ := d.Profile.kindOf(&m)
+		kind, _ := d.Profile.modelKind(&m)
 		return kind == config.KindChat && (model == "" || m.ID == model)
 	})
 	switch {
@@ -78,7 +78,7 @@ func (d *Detection) runTrials(ctx context.Context, apiKey, model string, patienc
 	}
 	defer transport.Close()
 	t := &trialRunner{transport: transport, profile: d.Profile, model: model, abortTimeout: patience}
-	t.reader = Reader{transport.PageFetcher(), d.Profile, detectTimeout}
+	t.reader = PageReader{transport.PageFetcher(), d.Profile, detectTimeout}
 	for _, try := range []func(context.Context){
 		t.tryText, t.tryEfforts, t.tryReasoning, t.tryToolCalls, t.trySchema, t.tryPrefill, t.tryAbort,
 	} {
@@ -94,11 +94,11 @@ func (d *Detection) runTrials(ctx context.Context, apiKey, model string, patienc
 }
 
 func (t *trialRunner) addResult(name string, v TrialVerdict, text string) {
-	t.results = append(t.results, Trial{name, v, text})
+	t.results = append(t.results, FeatureTrial{name, v, text})
 }
 
-func (t *trialRunner) passed(name string) bool {
-	return slices.ContainsFunc(t.results, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
+func (t *trialRunner) recordPassed(name string) bool {
+	return slices.ContainsFunc(t.results, func(r FeatureTrial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
 // trialAnswer is a response, possibly assembled from the chunks of a stream.
@@ -113,17 +113,17 @@ type toolCall struct {
 	Function struct{ Name, Arguments string }
 }
 
-type object = map[string]any
+type jsonObject = map[string]any
 
-func userMessage(text string) object { return object{"role": "user", "content": text} }
+func userMessage(text string) jsonObject { return jsonObject{"role": "user", "content": text} }
 
 // newRequest returns a chat request with a token limit and additional members.
-func (t *trialRunner) newRequest(tokens int, messages []any, more ...object) object {
+func (t *trialRunner) newRequest(tokens int, messages []any, more ...jsonObject) jsonObject {
 	limit := t.profile.TokenLimitMember()
 	if limit == "" {
 		limit = config.TokenLimitMaxTokens
 	}
-	b := object{"model": t.model, "messages": messages, limit: tokens, "temperature": 0}
+	b := jsonObject{"model": t.model, "messages": messages, limit: tokens, "temperature": 0}
 	for _, members := range more {
 		maps.Copy(b, members)
 	}
@@ -131,8 +131,8 @@ func (t *trialRunner) newRequest(tokens int, messages []any, more ...object) obj
 }
 
 // memberValues converts profile members to request members.
-func memberValues(members []Member) object {
-	out := object{}
+func memberValues(members []RequestMember) jsonObject {
+	out := jsonObject{}
 	for _, m := range members {
 		out[m.Name] = json.RawMessage(m.Value)
 	}
@@ -140,7 +140,7 @@ func memberValues(members []Member) object {
 }
 
 // send sends a request. The caller must call end, which closes the exchange.
-func (t *trialRunner) send(ctx context.Context, body object, until time.Time) (x *http1.Exchange, end func(), err error) {
+func (t *trialRunner) send(ctx context.Context, body jsonObject, until time.Time) (x *http1.Exchange, end func(), err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, nil, err
@@ -160,7 +160,7 @@ func (t *trialRunner) send(ctx context.Context, body object, until time.Time) (x
 	return x, end, err
 }
 
-func (t *trialRunner) sendAndRead(ctx context.Context, body object) (a trialAnswer) {
+func (t *trialRunner) sendAndRead(ctx context.Context, body jsonObject) (a trialAnswer) {
 	until := time.Now().Add(trialTimeout)
 	x, end, err := t.send(ctx, body, until)
 	if end != nil {
@@ -222,7 +222,7 @@ func (a *trialAnswer) parse(body []byte, part string) {
 // quote the engine.
 func (a *trialAnswer) problemText() string {
 	switch {
-	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):
+	case a.err != nil && errors.Is(a.err, http1.ErrNoBytesYet):
 		return "no answer in " + trialTimeout.String()
 	case a.err != nil:
 		return "no answer: " + FailureReason(a.err)

@@ -266,7 +266,7 @@ func TestTriedReport(t *testing.T) {
 	out, err = ask(goodEngine(), DoctorOptions{Try: true, JSON: true})
 	var found []struct {
 		URL, Engine string
-		Tried       []Trial
+		Tried       []FeatureTrial
 		TriedModel  string `json:"tried_model"`
 	}
 	if jsonErr := json.Unmarshal([]byte(out), &found); err != nil || jsonErr != nil || len(found) != 1 || found[0].Engine != "vllm" ||

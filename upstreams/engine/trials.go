@@ -78,7 +78,7 @@ func (t *trialRunner) tryEfforts(ctx context.Context) {
 		if word == "none" || word == "minimal" { // none has its own trial, and minimal is never sent
 			continue
 		}
-		a := t.sendAndRead(ctx, t.newRequest(1, []any{userMessage("Say hello.")}, object{"reasoning_effort": word}, memberValues(form.On)))
+		a := t.sendAndRead(ctx, t.newRequest(1, []any{userMessage("Say hello.")}, jsonObject{"reasoning_effort": word}, memberValues(form.On)))
 		switch {
 		case a.err != nil:
 			t.addResult(effortTrial, TrialUnclear, a.problemText())
@@ -107,11 +107,11 @@ func (t *trialRunner) tryEfforts(ctx context.Context) {
 func (t *trialRunner) tryReasoning(ctx context.Context) {
 	const off = "reasoning off"
 	form := t.profile.Reasoning()
-	effort := func(word string) object {
+	effort := func(word string) jsonObject {
 		if len(form.Words) > 0 && !slices.Contains(form.Words, word) {
 			return nil
 		}
-		return object{"reasoning_effort": word}
+		return jsonObject{"reasoning_effort": word}
 	}
 	question := []any{userMessage("How much is 17 + 25?")}
 	a := t.sendAndRead(ctx, t.newRequest(400, question, effort("low"), memberValues(form.On)))
@@ -125,7 +125,7 @@ func (t *trialRunner) tryReasoning(ctx context.Context) {
 	default:
 		t.addResult(trialThinking, TrialOK, "apart from the text")
 	}
-	if !t.passed(trialThinking) {
+	if !t.recordPassed(trialThinking) {
 		t.addResult(off, TrialSkipped, "there was none to switch off")
 		return
 	}
@@ -140,10 +140,10 @@ func (t *trialRunner) tryReasoning(ctx context.Context) {
 	}
 }
 
-var weatherTool = object{"tools": []any{object{"type": "function", "function": object{
+var weatherTool = jsonObject{"tools": []any{jsonObject{"type": "function", "function": jsonObject{
 	"name": "get_weather", "description": "Tells the weather of a city.",
-	"parameters": object{
-		"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []string{"city"},
+	"parameters": jsonObject{
+		"type": "object", "properties": jsonObject{"city": jsonObject{"type": "string"}}, "required": []string{"city"},
 	},
 }}}, "tool_choice": "auto"}
 
@@ -176,12 +176,12 @@ func (t *trialRunner) tryToolCalls(ctx context.Context) {
 	default:
 		t.addResult(trialToolCall, TrialOK, "a call with its arguments")
 	}
-	if !t.passed(trialToolCall) {
+	if !t.recordPassed(trialToolCall) {
 		t.addResult(two, TrialSkipped, "there was not even one call")
 		return
 	}
 	question = userMessage("What is the weather in Paris, and in Rome? Call get_weather for both at once.")
-	a = t.sendAndRead(ctx, t.newRequest(600, []any{question}, weatherTool, off, object{"parallel_tool_calls": true}))
+	a = t.sendAndRead(ctx, t.newRequest(600, []any{question}, weatherTool, off, jsonObject{"parallel_tool_calls": true}))
 	switch p := a.problemText(); {
 	case p != "":
 		t.addResult(two, TrialUnclear, p)
@@ -195,15 +195,15 @@ func (t *trialRunner) tryToolCalls(ctx context.Context) {
 // trySchema requests JSON in a shape that no model would produce by chance.
 func (t *trialRunner) trySchema(ctx context.Context) {
 	const name = "schema"
-	shape := object{
+	shape := jsonObject{
 		"type": "object", "additionalProperties": false, "required": []string{"q7"},
-		"properties": object{"q7": object{"type": "string", "enum": []string{"zu", "vo"}}},
+		"properties": jsonObject{"q7": jsonObject{"type": "string", "enum": []string{"zu", "vo"}}},
 	}
 	member := "json_schema"
-	if t.profile.Forms().ResponseFormat == config.ResponseFormatValue {
+	if t.profile.RequestForms().ResponseFormat == config.ResponseFormatValue {
 		member = "value"
 	}
-	format := object{"response_format": object{"type": "json_schema", member: object{
+	format := jsonObject{"response_format": jsonObject{"type": "json_schema", member: jsonObject{
 		"name": "answer", "strict": true, "schema": shape,
 	}}}
 	a := t.sendAndRead(ctx, t.newRequest(400, []any{userMessage("Say hello.")}, format, memberValues(t.profile.Reasoning().Off)))
@@ -226,9 +226,9 @@ func (t *trialRunner) tryPrefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
 			userMessage("Count from 1 to 12, with digits and blanks and nothing else."),
-			object{"role": "assistant", "content": c.begun},
+			jsonObject{"role": "assistant", "content": c.begun},
 		}
-		a := t.sendAndRead(ctx, t.newRequest(16, messages, memberValues(t.profile.PrefillMembers()), object{"stream": true}))
+		a := t.sendAndRead(ctx, t.newRequest(16, messages, memberValues(t.profile.PrefillMembers()), jsonObject{"stream": true}))
 		next := strings.TrimSpace(a.text)
 		if c.next == "0" {
 			next = a.text // not trimmed, because a space would start another number
@@ -251,12 +251,12 @@ const defaultAbortTimeout = 10 * time.Second
 // tryAbort closes the connection during a stream and checks whether the engine stops generating.
 func (t *trialRunner) tryAbort(ctx context.Context) {
 	const name = "abort"
-	before, _, _, known := t.reader.Load(ctx, 0)
+	before, _, _, known := t.reader.ReadLoad(ctx, 0)
 	if !known {
 		t.addResult(name, TrialSkipped, "it does not report its load")
 		return
 	}
-	body := t.newRequest(4000, []any{userMessage("Count from 1 to 1000.")}, object{"stream": true})
+	body := t.newRequest(4000, []any{userMessage("Count from 1 to 1000.")}, jsonObject{"stream": true})
 	x, end, err := t.send(ctx, body, time.Now().Add(trialTimeout))
 	if end != nil {
 		defer end()
@@ -268,14 +268,14 @@ func (t *trialRunner) tryAbort(ctx context.Context) {
 		t.addResult(name, TrialUnclear, "there was no stream to leave")
 		return
 	}
-	if during, _, _, _ := t.reader.Load(ctx, 0); during.Running <= before.Running {
+	if during, _, _, _ := t.reader.ReadLoad(ctx, 0); during.Running <= before.Running {
 		t.addResult(name, TrialUnclear, "it was done before it could be left")
 		return
 	}
 	x.Abort(context.Canceled)
 	left := time.Now()
 	for time.Since(left) < t.abortTimeout && ctx.Err() == nil {
-		if load, _, _, ok := t.reader.Load(ctx, 0); ok && load.Running <= before.Running {
+		if load, _, _, ok := t.reader.ReadLoad(ctx, 0); ok && load.Running <= before.Running {
 			t.addResult(name, TrialOK, fmt.Sprintf("the slot is free after %d ms", time.Since(left).Milliseconds()))
 			return
 		}

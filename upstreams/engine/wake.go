@@ -41,13 +41,13 @@ func SendWake(ctx context.Context, w config.Wake, upstream string, limit time.Du
 
 // wakeURL splits a wake address into the server's base URL and the path, which includes the query.
 func wakeURL(address string) (base, path string, err error) {
-	if unixsocket.Is(address) {
+	if unixsocket.IsAddress(address) {
 		address, query, asks := strings.Cut(address, "?")
 		file, path, err := unixsocket.ParseURL(address)
 		if asks {
 			query = "?" + query
 		}
-		return unixsocket.Address(file), cmp.Or(path, "/") + query, err
+		return unixsocket.FormatAddress(file), cmp.Or(path, "/") + query, err
 	}
 	u, err := url.Parse(address)
 	if err != nil {

@@ -39,33 +39,33 @@ func TestAbort(t *testing.T) {
 	}{
 		{name: "write", engine: begins, body: 16 << 20, run: func(x *Exchange, r *Request) error { return x.Send(r) }},
 		{name: "write of a reader", engine: begins, body: 16 << 20, reader: true, run: func(x *Exchange, r *Request) error { return x.Send(r) }},
-		{name: "head", engine: func(p *rawserver.Peer) { _, _, _ = p.Request() }, run: func(x *Exchange, r *Request) error {
+		{name: "head", engine: func(p *rawserver.Peer) { _, _, _ = p.ReadRequest() }, run: func(x *Exchange, r *Request) error {
 			return errors.Join(x.Send(r), x.Await(time.Time{}))
 		}},
-		{name: "head begun", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send("HTTP/1.1 20") }, run: func(x *Exchange, r *Request) error {
+		{name: "head begun", engine: func(p *rawserver.Peer) { _, _, _ = p.ReadRequest(); p.Send("HTTP/1.1 20") }, run: func(x *Exchange, r *Request) error {
 			return errors.Join(x.Send(r), x.Await(inThirtySeconds()))
 		}},
-		{name: "after the head", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
+		{name: "after the head", engine: func(p *rawserver.Peer) { _, _, _ = p.ReadRequest(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
 			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
 			time.Sleep(60 * time.Millisecond) // during the abort, no call of the owner is running
 			return readUntilError(x, inThirtySeconds())
 		}},
-		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
+		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.ReadRequest(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
 			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
 			return readUntilError(x, inThirtySeconds())
 		}},
-		{name: "wait of a silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
+		{name: "wait of a silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.ReadRequest(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
 			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
 			x.WaitReadable(inThirtySeconds())
 			return readUntilError(x, inThirtySeconds())
 		}},
-		{name: "body until close", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send("HTTP/1.1 200 OK\r\n\r\nabc") }, run: func(x *Exchange, r *Request) error {
+		{name: "body until close", engine: func(p *rawserver.Peer) { _, _, _ = p.ReadRequest(); p.Send("HTTP/1.1 200 OK\r\n\r\nabc") }, run: func(x *Exchange, r *Request) error {
 			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
@@ -209,12 +209,12 @@ func TestAbortBeforeConnected(t *testing.T) {
 	}
 	t.Run("before Send", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.Serve(t, rawserver.Echo)
+		s := rawserver.Serve(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL())
 		x := tr.NewExchange()
 		x.Abort(nil)
 		wantFailure(t, x.Send(post("q")), KindAborted, ReasonAborted)
-		if s.Accepted() != 0 {
+		if s.AcceptedCount() != 0 {
 			t.Error("an aborted exchange has connected")
 		}
 		if f := failureOf(t, x.Await(inThirtySeconds())); !errors.Is(f, context.Canceled) {
@@ -225,7 +225,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 	})
 	t.Run("after Close", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.Serve(t, rawserver.Echo)
+		s := rawserver.Serve(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL())
 		x := mustEcho(t, tr, "q")
 		next := tr.NewExchange()
@@ -251,7 +251,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 // aborted exchanges may fail.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
-	s := rawserver.Serve(t, rawserver.Echo)
+	s := rawserver.Serve(t, rawserver.EchoRequests)
 	tr := transportTo(t, s.URL())
 	var wg sync.WaitGroup
 	var aborted, whole atomic.Int32
@@ -307,7 +307,7 @@ func TestCloseEndsTheExchange(t *testing.T) {
 	checkLeaks(t)
 	closed := make(chan error, 1)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
 		_, err := p.Reader.ReadByte()
 		closed <- err

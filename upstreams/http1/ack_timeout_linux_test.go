@@ -18,18 +18,18 @@ const testAckTimeout = 300 * time.Millisecond
 // lateReply is well above testAckTimeout, so that an early failure is detected.
 const lateReply = 4 * testAckTimeout
 
-// TestKeptConnectionToAHostThatVanished checks that an unacknowledged request is sent again on a
+// TestReusedConnectionToVanishedHost checks that an unacknowledged request is sent again on a
 // new connection long before the call times out.
-func TestKeptConnectionToAHostThatVanished(t *testing.T) {
+func TestReusedConnectionToVanishedHost(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} { // Await writes the small request, and Send the large one
 		checkLeaks(t)
 		gone, gate := make(chan bool), make(chan bool)
 		tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 			if p.N > 0 {
-				rawserver.Echo(p)
+				rawserver.EchoRequests(p)
 				return
 			}
-			_, body, _ := p.Request()
+			_, body, _ := p.ReadRequest()
 			p.Send(rawserver.SizedResponse(body))
 			<-gone
 			p.DropPackets()
@@ -87,7 +87,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				_, _ = io.ReadFull(p.Reader, make([]byte, 1))
 				_ = p.Reader.UnreadByte()
 				time.Sleep(lateReply)
-				_, body, ok := p.Request()
+				_, body, ok := p.ReadRequest()
 				if !ok {
 					p.T.Error("the request did not come")
 				}

@@ -8,9 +8,9 @@ import "sync/atomic"
 // state. That write makes the state odd, and later reads only load the state.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Observe returns a number. It returns a different number if bytes were recorded since the previous
+// ArrivalStamp returns a number. It returns a different number if bytes were recorded since the previous
 // call of Observe.
-func (w *AnswerWatch) Observe() uint64 {
+func (w *AnswerWatch) ArrivalStamp() uint64 {
 	for {
 		s := w.state.Load()
 		if s&1 == 0 {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchLooks checks that each observer detects whether there were reads since its last
+// TestAnswerWatchArrivalStamp checks that each observer detects whether there were reads since its last
 // call of Observe. Between two calls of Observe, only one read writes to memory.
-func TestAnswerWatchLooks(t *testing.T) {
+func TestAnswerWatchArrivalStamp(t *testing.T) {
 	var w AnswerWatch
-	one, other := w.Observe(), w.Observe()
+	one, other := w.ArrivalStamp(), w.ArrivalStamp()
 	if one != other {
 		t.Fatalf("%d and %d without a read", one, other)
 	}
@@ -27,12 +27,12 @@ func TestAnswerWatchLooks(t *testing.T) {
 			t.Fatalf("4000 reads have written %d times", got-one)
 		}
 		before := one
-		one = w.Observe()
-		if one == before || w.Observe() != one {
-			t.Fatalf("%d after reads, %d without more, %d before", one, w.Observe(), before)
+		one = w.ArrivalStamp()
+		if one == before || w.ArrivalStamp() != one {
+			t.Fatalf("%d after reads, %d without more, %d before", one, w.ArrivalStamp(), before)
 		}
 	}
-	if w.Observe() == other {
+	if w.ArrivalStamp() == other {
 		t.Error("who looks later sees no reads, because another one has looked")
 	}
 }
@@ -44,14 +44,14 @@ func TestAnswerWatchRaced(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 5000 {
-				w.Observe()
+				w.ArrivalStamp()
 			}
 		})
 		wg.Go(func() {
 			for range 5000 {
-				before := w.Observe()
+				before := w.ArrivalStamp()
 				w.RecordBytes(200, []byte("x"))
-				if w.Observe() == before {
+				if w.ArrivalStamp() == before {
 					t.Error("a read is lost")
 					return
 				}

@@ -6,9 +6,9 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// replyRules are the rules for chunked responses. They are strict, with exceptions for known
+// replyChunkLimits are the rules for chunked responses. They are strict, with exceptions for known
 // engines.
-var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
+var replyChunkLimits = chunked.ExtraLimits{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
 // bodyKind is the framing of a body.
 type bodyKind uint8
@@ -21,8 +21,8 @@ const (
 	bodyUntilClose
 )
 
-// body tracks the read position in a response body.
-type body struct {
+// bodyPosition tracks the read position in a response body.
+type bodyPosition struct {
 	kind        bodyKind
 	isDone      bool  // the body was read to its end
 	hasSurplus  bool  // the read that returned the end of the body also returned later bytes
@@ -32,7 +32,7 @@ type body struct {
 }
 
 // setFraming sets the framing from the response head (RFC 9112, 6.3).
-func (b *body) setFraming(method string, h *head) {
+func (b *bodyPosition) setFraming(method string, h *responseHead) {
 	switch {
 	case method == "HEAD", h.status == 101, h.status == 204, h.status == 304, h.hasLength && h.length == 0:
 		b.kind, b.isDone = bodyNone, true
@@ -46,23 +46,23 @@ func (b *body) setFraming(method string, h *head) {
 }
 
 // skipFraming parses the framing at the start of p and returns its length.
-func (b *body) skipFraming(p []byte) (n int, err error) {
+func (b *bodyPosition) skipFraming(p []byte) (n int, err error) {
 	if b.kind == bodyChunked && !b.isDone {
-		n, err = b.chunks.SkipFraming(p, &replyRules)
+		n, err = b.chunks.SkipFraming(p, &replyChunkLimits)
 		b.isDone = b.chunks.HasEnded()
 	}
 	return n, err
 }
 
 // payloadAvailable returns how many payload bytes precede the next framing.
-func (b *body) payloadAvailable() int64 {
+func (b *bodyPosition) payloadAvailable() int64 {
 	if b.kind == bodyChunked {
 		return b.chunks.PayloadLeft()
 	}
 	return b.left
 }
 
-func (b *body) consume(n int64) {
+func (b *bodyPosition) consume(n int64) {
 	switch b.kind {
 	case bodyChunked:
 		b.chunks.Consume(n)
@@ -75,7 +75,7 @@ func (b *body) consume(n int64) {
 // takePayload returns the payload in p. If the payload spans more than one chunk, takePayload moves
 // the parts next to each other. It handles the end of the body like unframe, but defers all errors
 // to the next read.
-func (b *body) takePayload(p []byte) []byte {
+func (b *bodyPosition) takePayload(p []byte) []byte {
 	if b.kind == bodyChunked {
 		if whole := b.chunks.SingleChunkPayload(p); whole != nil {
 			return whole
@@ -94,14 +94,14 @@ func (b *body) takePayload(p []byte) []byte {
 
 // unframe moves the payload in p to the start of p and returns the payload's length. Bytes after
 // the end of the body do not belong to this exchange, and prevent the reuse of the connection.
-func (b *body) unframe(p []byte) (n int, err error) {
+func (b *bodyPosition) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
 		n = int(min(int64(len(p)), b.left))
 		b.hasSurplus = n < len(p)
 		b.consume(int64(n))
 		return n, nil
 	}
-	n, read, err := b.chunks.Unframe(p, &replyRules)
+	n, read, err := b.chunks.Unframe(p, &replyChunkLimits)
 	b.isDone = b.chunks.HasEnded()
 	b.hasSurplus = b.isDone && read < len(p)
 	if err != nil && n > 0 {

@@ -28,7 +28,7 @@ func TestCatchUp(t *testing.T) {
 			next := make(chan struct{})
 			goOn := sync.OnceFunc(func() { close(next) })
 			s := serve(t, func(p *rawserver.Peer) {
-				_, _, _ = p.Request()
+				_, _, _ = p.ReadRequest()
 				p.Send(answer)
 				<-next
 				p.Send(body)
@@ -43,15 +43,15 @@ func TestCatchUp(t *testing.T) {
 				t.Helper()
 				waitFor(t, what, func() bool {
 					err := look()
-					if err != nil && !errors.Is(err, ErrNotYet) {
-						t.Fatalf("%s: %v, want %v at most", what, err, ErrNotYet)
+					if err != nil && !errors.Is(err, ErrNoBytesYet) {
+						t.Fatalf("%s: %v, want %v at most", what, err, ErrNoBytesYet)
 					}
 					return err == nil
 				})
 			}
 			comes("the head", func() error { return x.Await(passed()) })
 			p := make([]byte, 10)
-			if n, err := x.Read(p, passed()); !errors.Is(err, ErrNotYet) {
+			if n, err := x.Read(p, passed()); !errors.Is(err, ErrNoBytesYet) {
 				t.Fatalf("before the body is sent: %d bytes, %v", n, err)
 			}
 			if !x.delivery.c.isTLS && x.WaitReadable(passed()) {

@@ -132,7 +132,7 @@ func (c *conn) reset() {
 }
 
 // read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
-// no limit). If no byte has arrived by that time, it returns ErrNotYet. It never returns both bytes
+// no limit). If no byte has arrived by that time, it returns ErrNoBytesYet. It never returns both bytes
 // and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.lateReads.deadline = until
@@ -158,7 +158,7 @@ func (c *conn) mapReadError(err error, until time.Time) error {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case !until.IsZero() && !time.Now().Before(until):
-		return ErrNotYet
+		return ErrNoBytesYet
 	}
 	c.setReadDeadline(until)
 	return nil
@@ -180,7 +180,7 @@ func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error
 			b, c.poll.fetched = c.poll.fetched, nil
 			return b, c.poll.fetchedBytes, c.poll.err
 		}
-		if err = c.mapReadError(err, until); errors.Is(err, ErrNotYet) && c.poll.unsentRequest == nil && c.fetchAvailable() {
+		if err = c.mapReadError(err, until); errors.Is(err, ErrNoBytesYet) && c.poll.unsentRequest == nil && c.fetchAvailable() {
 			b, c.poll.fetched = c.poll.fetched, nil
 			return b, c.poll.fetchedBytes, c.poll.err
 		}
@@ -214,10 +214,10 @@ func (c *conn) peek() queueState {
 	return c.poll.peek(c.raw)
 }
 
-// hasLeftover reports whether bytes have arrived although the engine's host has not acknowledged
+// hasUnsolicitedBytes reports whether bytes have arrived although the engine's host has not acknowledged
 // any of the first size bytes of the request. Such bytes cannot be the response. See also
-// errLeftover.
-func (c *conn) hasLeftover(size int) (yes bool) {
+// errUnsolicitedBytes.
+func (c *conn) hasUnsolicitedBytes(size int) (yes bool) {
 	if c.peek() != queueHasData {
 		return false
 	}
@@ -228,7 +228,7 @@ func (c *conn) hasLeftover(size int) (yes bool) {
 // sendHead writes b, the start of a request, on a keep-alive connection that supports fetch. It
 // checks the socket before and after the write. It returns the number of bytes sent, which is less
 // than len(b) if the socket is full. The error is errNotQuiet if nothing was written because the
-// socket was not quiet, or errLeftover.
+// socket was not quiet, or errUnsolicitedBytes.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.sentBytes, p.peekResult, p.err = b, 0, queueEmpty, errUnsent

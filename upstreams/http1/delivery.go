@@ -41,7 +41,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 		d.req.At = time.Now()
 	}
 	d.fitsOneWrite = d.req.size() <= maxSmallBody
-	for c := d.t.idle.take(d.req.At); c != nil; c = d.t.idle.take(d.req.At) {
+	for c := d.t.idle.takeConn(d.req.At); c != nil; c = d.t.idle.takeConn(d.req.At) {
 		later := d.fitsOneWrite && c.canFetch()
 		if !c.canFetch() && c.isStale(d.req.At) { // if c can fetch, the write checks the socket
 			d.t.discard(c)
@@ -54,7 +54,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 		if !later {
 			return d.write(life, in)
 		}
-		o := outgoingPool.Get().(*writeBuffers)
+		o := writeBuffersPool.Get().(*writeBuffers)
 		d.t.appendFullRequest(o, &d.req)
 		c.poll.unsentRequest = o
 		d.ack.begin(d.req.At, d.t.ackTimeout)
@@ -91,14 +91,14 @@ func (d *delivery) detach(life *lifetime) {
 	d.t.discard(d.c)
 }
 
-func (d *delivery) writer(life *lifetime, in *reply) requestWriter {
+func (d *delivery) newRequestWriter(life *lifetime, in *reply) requestWriter {
 	d.sendCount++
 	life.isWriting.Store(true)
 	return requestWriter{t: d.t, c: d.c, req: &d.req, reply: in, ack: &d.ack, sentFlag: &life.mayHaveSent, reusedConn: d.reusedConn}
 }
 
 func (d *delivery) write(life *lifetime, in *reply) error {
-	w := d.writer(life, in)
+	w := d.newRequestWriter(life, in)
 	return d.handleWriteResult(life, in, w.write())
 }
 
@@ -123,8 +123,8 @@ func (d *delivery) resumeWrite(life *lifetime, in *reply) error {
 		o.release()
 		return d.restartOnOther(life, in)
 	}
-	w := d.writer(life, in)
-	err := w.writeAll(o.single(o.b[d.c.poll.sentBytes:]), false)
+	w := d.newRequestWriter(life, in)
+	err := w.writeAll(o.singlePiece(o.b[d.c.poll.sentBytes:]), false)
 	o.release()
 	return d.handleWriteResult(life, in, err)
 }
@@ -156,14 +156,14 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 	case errors.Is(err, errAnswered):
 		life.isWriting.Store(false)
 		return nil
-	case errors.Is(err, errLeftover):
+	case errors.Is(err, errUnsolicitedBytes):
 		return d.resendOnNewConn(life, in, !d.c.isTLS) // with TLS, they may belong to the handshake
 	case fromReader:
 		d.c.reset()
 		return life.fail(&Failure{Kind: KindAborted, Reason: ReasonBody, Err: own.err})
 	case errors.Is(err, errConnStalled):
 		d.c.reset()
-		return life.fail(&Failure{Kind: KindTimeout, Clock: ClockWrite, Reason: ReasonTimeout, Err: err})
+		return life.fail(&Failure{Kind: KindTimeout, Clock: TimeoutWrite, Reason: ReasonTimeout, Err: err})
 	}
 	// The engine closed or reset the connection, possibly after a response that explains why.
 	life.isWriting.Store(false)

@@ -18,7 +18,7 @@ func TestDetail(t *testing.T) {
 	checkLeaks(t)
 	const canary = "canary-7f3a"
 	plain := rawserver.Serve(t, func(p *rawserver.Peer) { p.Send("HTTP/1.1 400 Bad Request\r\n\r\n" + canary); p.ReadToEnd() })
-	unknown := rawserver.ServeTLS(t, rawserver.Echo)
+	unknown := rawserver.ServeTLS(t, rawserver.EchoRequests)
 	silent := rawserver.Serve(t, func(p *rawserver.Peer) { p.ReadToEnd() })
 	closed := rawserver.Serve(t, func(p *rawserver.Peer) {})
 	free, err := net.Listen("tcp", "127.0.0.1:0")

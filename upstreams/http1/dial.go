@@ -58,7 +58,7 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	}
 	t.dns.expire()
 	if isTimeout(err) {
-		return nil, &Failure{Kind: KindTimeout, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
+		return nil, &Failure{Kind: KindTimeout, Clock: TimeoutConnect, Reason: ReasonTimeout, Err: err}
 	}
 	return nil, &Failure{Kind: KindUnreachable, Reason: reason, Err: err}
 }

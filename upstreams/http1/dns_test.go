@@ -48,7 +48,7 @@ func (r *resolver) lookup(ctx context.Context, _, _ string) ([]netip.Addr, error
 	return r.ips, r.err
 }
 
-func TestNames(t *testing.T) {
+func TestDNSNames(t *testing.T) {
 	one := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	two := []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.2"), netip.MustParseAddr("fd00::2")}
 	begin := func(t *testing.T, r *resolver) *dnsCache {
@@ -190,9 +190,9 @@ func TestUnresolvedUpstream(t *testing.T) {
 	}
 }
 
-// TestShunnedAddressComesLast checks that an address that has failed stays last for
+// TestDemotedAddressComesLast checks that an address that has failed stays last for
 // addrDemotionTime, regardless of the resolver's order.
-func TestShunnedAddressComesLast(t *testing.T) {
+func TestDemotedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
 		r := &resolver{ips: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}}
@@ -236,7 +236,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 // TestDialRemembersWhatFailed checks that a dead address delays only the first dial.
 func TestDialRemembersWhatFailed(t *testing.T) {
 	checkLeaks(t)
-	s := rawserver.Serve(t, rawserver.Echo)
+	s := rawserver.Serve(t, rawserver.EchoRequests)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	tr := transportTo(t, "http://engine.internal:"+port)
 	// No server listens on the first address.

@@ -26,7 +26,7 @@
 //	reply      the received head and body, and the unread bytes
 //
 // The caller passes a time limit to Await and Read. Once the limit has passed, Await and Read
-// return ErrNotYet and leave the exchange unchanged. The caller may then send a keep-alive to its
+// return ErrNoBytesYet and leave the exchange unchanged. The caller may then send a keep-alive to its
 // client and call again, or abort because one of the caller's timeouts has expired. The exchange
 // itself limits only the time for connecting and for writing.
 //

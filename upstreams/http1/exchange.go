@@ -32,7 +32,7 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 // immediately. Send copies r but not its slices. See Request for how long the slices must stay
 // unchanged.
 //
-// The error is a *Failure of kind KindUnreachable, KindTimeout (with ClockConnect or ClockWrite) or
+// The error is a *Failure of kind KindUnreachable, KindTimeout (with TimeoutConnect or TimeoutWrite) or
 // KindAborted. Call Send at most once.
 func (x *Exchange) Send(r *Request) error {
 	if x.delivery.c != nil || x.life.failure != nil {
@@ -51,7 +51,7 @@ func (x *Exchange) Send(r *Request) error {
 // Await waits for the response head until the given time (zero: no limit). It skips interim
 // responses. A response with status 101 has no body, and its connection is not reused.
 //
-// When the given time has passed, Await returns ErrNotYet and may be called again. Any other error
+// When the given time has passed, Await returns ErrNoBytesYet and may be called again. Any other error
 // is a *Failure: of kind KindBadResponse if the response is malformed or truncated, KindUnreachable
 // if there is no response, or KindAborted. If a reused connection turns out to be dead, Await sends
 // the request again. This retry may take longer than the given time.
@@ -86,9 +86,9 @@ func (x *Exchange) awaitMore(until time.Time) error {
 		return nil
 	case errors.Is(err, errUnsent):
 		return x.delivery.resumeWrite(&x.life, &x.reply)
-	case errors.Is(err, errLeftover):
+	case errors.Is(err, errUnsolicitedBytes):
 		return x.delivery.resendOnNewConn(&x.life, &x.reply, true)
-	case errors.Is(err, ErrNotYet):
+	case errors.Is(err, ErrNoBytesYet):
 		return x.handleWaitTimeout(until)
 	case x.reply.anyReceived:
 		return x.failTruncated(err)
@@ -113,7 +113,7 @@ func (x *Exchange) handleWaitTimeout(until time.Time) error {
 		return r.handleLostConn(&x.life, &x.reply, errUnacked)
 	}
 	if !until.IsZero() && !now.Before(until) {
-		return ErrNotYet
+		return ErrNoBytesYet
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (x *Exchange) handleWaitTimeout(until time.Time) error {
 // the given time (zero: no limit). Call it after Await has returned nil.
 //
 // Read returns io.EOF at the end of the body (see IsFramed). When the given time has passed, Read
-// returns ErrNotYet and may be called again. Any other error is a *Failure of kind KindBadResponse
+// returns ErrNoBytesYet and may be called again. Any other error is a *Failure of kind KindBadResponse
 // or KindAborted. Read never returns bytes together with an error. Large reads bypass the buffer.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if err := x.life.checkOpen(); err != nil {
@@ -140,7 +140,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 		return n, nil
 	case err == nil:
 		return 0, nil
-	case errors.Is(err, ErrNotYet), errors.Is(err, io.EOF):
+	case errors.Is(err, ErrNoBytesYet), errors.Is(err, io.EOF):
 		if gone := x.life.checkOpen(); gone != nil {
 			return 0, gone
 		}
@@ -182,7 +182,7 @@ func (x *Exchange) WaitReadable(until time.Time) bool {
 // Stepper handles the bytes that arrive during Exchange.StayInPoller.
 type Stepper interface {
 	// Step reports whether to continue to wait. It must not block, and must not call the exchange's
-	// WaitReadable, StayInPoller or Close. Within Step, Read returns ErrNotYet instead of waiting.
+	// WaitReadable, StayInPoller or Close. Within Step, Read returns ErrNoBytesYet instead of waiting.
 	Step() bool
 }
 
@@ -237,7 +237,7 @@ func (x *Exchange) CloseAt(now time.Time) {
 	}
 	if c := x.delivery.c; c != nil {
 		if before == lifeOpen && x.isReusable() {
-			x.delivery.t.idle.put(c, x.reply.head.idle, now)
+			x.delivery.t.idle.putConn(c, x.reply.head.idle, now)
 		} else {
 			c.hasUnsolicited = x.reply.isFramedEnd() && x.reply.hasSurplus()
 			x.delivery.t.discard(c)

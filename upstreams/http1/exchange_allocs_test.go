@@ -49,7 +49,7 @@ func TestStreamAllocs(t *testing.T) {
 	chunk := []byte("f\r\ndata: {\"a\": 1}\n\r\n")
 	next := make(chan bool)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 		for <-next {
 			_, _ = p.TCP.Write(chunk)

@@ -51,7 +51,7 @@ type outcome struct {
 	Length  int64
 	Framed  bool
 	Body    string
-	Kind    Kind
+	Kind    FailureKind
 	Reason  string
 	interim int
 	minor   byte
@@ -80,7 +80,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 		if err == nil {
 			break
 		}
-		if err != ErrNotYet {
+		if err != ErrNoBytesYet {
 			return fail(err)
 		}
 	}
@@ -107,7 +107,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 			if n == 0 {
 				t.Fatal("a read of nothing that is not an error")
 			}
-		case ErrNotYet:
+		case ErrNoBytesYet:
 		case io.EOF:
 			if x.isReusable() && x.reply.received.end != x.reply.received.pos {
 				t.Fatal("surplus bytes would be taken for the next reply")

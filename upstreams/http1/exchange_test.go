@@ -24,7 +24,7 @@ func TestReplies(t *testing.T) {
 		status int
 		body   string
 		until  bool // the body ends when the engine closes the connection
-		kind   Kind
+		kind   FailureKind
 		reason string
 		keep   bool // the connection is reused for the next exchange
 	}
@@ -116,15 +116,15 @@ func TestReplies(t *testing.T) {
 			checkLeaks(t)
 			s := rawserver.Serve(t, func(p *rawserver.Peer) {
 				if p.N > 0 {
-					rawserver.Echo(p)
+					rawserver.EchoRequests(p)
 					return
 				}
-				if _, _, ok := p.Request(); !ok {
+				if _, _, ok := p.ReadRequest(); !ok {
 					return
 				}
 				p.Send(tt.reply)
 				if tt.hold {
-					rawserver.Echo(p)
+					rawserver.EchoRequests(p)
 				}
 			})
 			tr := transportTo(t, s.URL())
@@ -182,7 +182,7 @@ func TestHeaders(t *testing.T) {
 	for _, pad := range []int{0, 3 << 10, 30 << 10} {
 		body := strings.Repeat("0123456789", 10000) // larger than the buffer space left by any head
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
-			_, _, _ = p.Request()
+			_, _, _ = p.ReadRequest()
 			p.Send("HTTP/1.1 429 No\r\nX-Pad: " + strings.Repeat("p", pad) + "\r\ncontent-TYPE:  text/event-stream \t\r\nContent-Type: text/plain\r\n" +
 				"RETRY-AFTER: 7\r\nx-request-id: r-1\r\nContent-Disposition: " + strings.Repeat("d", 2<<10) + "\r\nSet-Cookie: secret\r\nContent-Length: 100000\r\n\r\n")
 			p.Send(body)
@@ -230,7 +230,7 @@ func TestResume(t *testing.T) {
 		checkLeaks(t)
 		step := make(chan bool)
 		s := serve(t, func(p *rawserver.Peer) {
-			_, _, _ = p.Request()
+			_, _, _ = p.ReadRequest()
 			for i := range len(reply) {
 				if !<-step {
 					return
@@ -259,7 +259,7 @@ func TestResume(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if err != ErrNotYet {
+			if err != ErrNoBytesYet {
 				t.Fatal(err)
 			}
 			next()
@@ -271,7 +271,7 @@ func TestResume(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			if err == ErrNotYet {
+			if err == ErrNoBytesYet {
 				next()
 			} else if err != nil {
 				t.Fatal(err)
@@ -296,7 +296,7 @@ func TestResume(t *testing.T) {
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n1\r\nf\r\n4\r\ngh")
 		p.ReadToEnd()
 	})
@@ -310,13 +310,13 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 		t.Fatalf("Read = %q, %v; want abcdefgh", p[:n], err)
 	}
 	begin := time.Now()
-	if n, err := x.Read(p, begin.Add(30*time.Millisecond)); n != 0 || err != ErrNotYet {
-		t.Fatalf("Read = %q, %v; want nothing and %v", p[:n], err, ErrNotYet)
+	if n, err := x.Read(p, begin.Add(30*time.Millisecond)); n != 0 || err != ErrNoBytesYet {
+		t.Fatalf("Read = %q, %v; want nothing and %v", p[:n], err, ErrNoBytesYet)
 	}
 	if took := time.Since(begin); took < 30*time.Millisecond {
 		t.Errorf("ErrNotYet after %v, before the time", took)
 	}
-	if n, err := x.Read(p, begin); n != 0 || err != ErrNotYet {
+	if n, err := x.Read(p, begin); n != 0 || err != ErrNoBytesYet {
 		t.Fatalf("with a time in the past: %q, %v", p[:n], err)
 	}
 	if n, err := x.Read(nil, begin); n != 0 || err != nil {
@@ -331,7 +331,7 @@ func TestDeadlines(t *testing.T) {
 	release := make(chan bool, 2)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
 		for {
-			if _, _, ok := p.Request(); !ok {
+			if _, _, ok := p.ReadRequest(); !ok {
 				return
 			}
 			<-release
@@ -346,7 +346,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		for _, wait := range []time.Duration{40, 5, 60} { // each wait needs a different deadline
 			begin := time.Now()
-			if err := x.Await(begin.Add(wait * time.Millisecond)); err != ErrNotYet {
+			if err := x.Await(begin.Add(wait * time.Millisecond)); err != ErrNoBytesYet {
 				t.Fatal(err)
 			}
 			if took := time.Since(begin); took < wait*time.Millisecond || took > 20*time.Second {
@@ -364,7 +364,7 @@ func TestDeadlines(t *testing.T) {
 		armed := x.delivery.c.readDeadline
 		x.Close()
 		time.Sleep(time.Millisecond)
-		if round == 1 && !armed.IsZero() && s.Accepted() != 1 {
+		if round == 1 && !armed.IsZero() && s.AcceptedCount() != 1 {
 			t.Error("the connection was not reused")
 		}
 	}
@@ -374,7 +374,7 @@ func TestDeadlines(t *testing.T) {
 // socket's deadlines.
 func TestNoDeadlineMoves(t *testing.T) {
 	checkLeaks(t)
-	s := rawserver.Serve(t, rawserver.Echo)
+	s := rawserver.Serve(t, rawserver.EchoRequests)
 	tr := transportTo(t, s.URL())
 	mustEcho(t, tr, "q")
 	read, write := tr.idle.conns[0].readDeadline, tr.idle.conns[0].writeDeadline
@@ -390,7 +390,7 @@ func TestReset(t *testing.T) {
 	// A reset is distinguished from a regular close, both within the head and within the body.
 	for _, tt := range []struct {
 		name, reply string
-		kind        Kind
+		kind        FailureKind
 	}{
 		{"before the reply", "", KindUnreachable},
 		{"in the head", "HTTP/1.1 200 OK\r\nConte", KindBadResponse},
@@ -402,7 +402,7 @@ func TestReset(t *testing.T) {
 			checkLeaks(t)
 			taken := make(chan bool)
 			s := rawserver.Serve(t, func(p *rawserver.Peer) {
-				_, _, _ = p.Request()
+				_, _, _ = p.ReadRequest()
 				p.Send(tt.reply)
 				p.ResetOnClose()
 				<-taken // a reset would discard bytes that were not read yet
@@ -438,7 +438,7 @@ func TestReset(t *testing.T) {
 func TestTLS(t *testing.T) {
 	t.Run("exchanges share a connection", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.ServeTLS(t, rawserver.Echo)
+		s := rawserver.ServeTLS(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL())
 		for i := range 5 {
 			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.delivery.reusedConn != (i > 0) {
@@ -450,12 +450,13 @@ func TestTLS(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 			if p.N > 0 {
-				rawserver.Echo(p)
+				rawserver.EchoRequests(p)
 				return
 			}
-			_, _, _ = p.Request()
-			p.Send(rawserver.SizedResponse(strings.Repeat("a", 8000)) + rawserver.SizedResponse("forged")) // one record
-			rawserver.Echo(p)
+			_, _, _ = p.ReadRequest()
+			// One record.
+			p.Send(rawserver.SizedResponse(strings.Repeat("a", 8000)) + rawserver.SizedResponse("forged"))
+			rawserver.EchoRequests(p)
 		})
 		tr := transportTo(t, s.URL())
 		x := tr.NewExchange()
@@ -478,7 +479,7 @@ func TestTLS(t *testing.T) {
 	t.Run("cut within a record", func(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
-			_, _, _ = p.Request()
+			_, _, _ = p.ReadRequest()
 			p.Send("HTTP/1.1 200 OK\r\n\r\nhalf")
 			_, _ = p.TCP.Write([]byte{23, 3, 3, 0, 200, 1}) // an incomplete TLS record
 		})
@@ -495,7 +496,7 @@ func TestTLS(t *testing.T) {
 		if _, err := x509.SystemCertPool(); err != nil {
 			t.Fatal(err)
 		}
-		s := rawserver.ServeTLS(t, rawserver.Echo)
+		s := rawserver.ServeTLS(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.TLS = nil })
 		_, _, _, err := roundTrip(tr, post("q"))
 		if f := wantFailure(t, err, KindUnreachable, ReasonTLS); f.Sent {
@@ -504,7 +505,7 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("an unknown authority beside an address without a listener", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.ServeTLS(t, rawserver.Echo)
+		s := rawserver.ServeTLS(t, rawserver.EchoRequests)
 		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 		here, dead := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.99.99.99")
 		for _, addrs := range [][]netip.Addr{{here, dead}, {dead, here}} {
@@ -523,7 +524,7 @@ func TestTLS(t *testing.T) {
 		r := post("q")
 		r.ConnectTimeout = 50 * time.Millisecond
 		_, _, _, err := roundTrip(tr, r)
-		if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f.Clock != ClockConnect || f.Sent {
+		if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f.Clock != TimeoutConnect || f.Sent {
 			t.Errorf("clock %q, sent %v", f.Clock, f.Sent)
 		}
 	})
@@ -544,7 +545,7 @@ func TestDialFailures(t *testing.T) {
 	})
 	t.Run("every address is tried", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.Serve(t, rawserver.Echo)
+		s := rawserver.Serve(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL())
 		tr.dns.fixedAddrs = []string{deadAddress(t), s.Listener.Addr().String()}
 		mustEcho(t, tr, "q")
@@ -557,8 +558,8 @@ func TestDialFailures(t *testing.T) {
 		if f := failureOf(t, err); f.Kind != KindUnreachable || f.Reason != ReasonReset && f.Reason != ReasonEOF && f.Reason != ReasonConnect {
 			t.Errorf("failure = %v, want unreachable by a reset, an end or a failed connect", f)
 		}
-		if x.SendCount() > 1 || s.Accepted() != 1 {
-			t.Errorf("%d sends on %d connections: a fresh connection that dies is not replaced", x.SendCount(), s.Accepted())
+		if x.SendCount() > 1 || s.AcceptedCount() != 1 {
+			t.Errorf("%d sends on %d connections: a fresh connection that dies is not replaced", x.SendCount(), s.AcceptedCount())
 		}
 	})
 	t.Run("after Close", func(t *testing.T) {
@@ -581,7 +582,7 @@ func deadAddress(t *testing.T) string {
 }
 
 func TestFailureText(t *testing.T) {
-	f := &Failure{Kind: KindTimeout, Upstream: "gpu-a", Clock: ClockWrite, Reason: ReasonTimeout, Err: errConnStalled}
+	f := &Failure{Kind: KindTimeout, Upstream: "gpu-a", Clock: TimeoutWrite, Reason: ReasonTimeout, Err: errConnStalled}
 	if got, want := f.Error(), "upstream gpu-a: timeout (timeout, write): the upstream does not read the request"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -30,11 +30,11 @@ func newUnsentExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 
 func TestUnsentWaitsForAwait(t *testing.T) {
 	checkLeaks(t)
-	x := newUnsentExchange(t, rawserver.Echo)
+	x := newUnsentExchange(t, rawserver.EchoRequests)
 	if x.delivery.c.poll.unsentRequest == nil || !x.WasSentAtOnce() {
 		t.Fatal("the request was written by Send: this test sees nothing")
 	}
-	if err := x.Await(time.Now().Add(-time.Second)); !errors.Is(err, ErrNotYet) {
+	if err := x.Await(time.Now().Add(-time.Second)); !errors.Is(err, ErrNoBytesYet) {
 		t.Fatalf("an Await without patience: %v", err)
 	}
 	if err := x.Await(inThirtySeconds()); err != nil {
@@ -52,7 +52,7 @@ func TestUnsentHoldsNothing(t *testing.T) {
 	answer := make(chan bool)
 	x := newUnsentExchange(t, func(p *rawserver.Peer) {
 		for first := true; ; first = false {
-			_, body, ok := p.Request()
+			_, body, ok := p.ReadRequest()
 			if !ok {
 				return
 			}
@@ -62,8 +62,8 @@ func TestUnsentHoldsNothing(t *testing.T) {
 			p.Send(rawserver.SizedResponse(body))
 		}
 	})
-	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNotYet) {
-		t.Fatalf("Await = %v, want %v", err, ErrNotYet)
+	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNoBytesYet) {
+		t.Fatalf("Await = %v, want %v", err, ErrNoBytesYet)
 	}
 	if x.delivery.c.poll.unsentRequest != nil || x.SendCount() != 1 || x.reply.received.b != nil {
 		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.delivery.c.poll.unsentRequest != nil, x.SendCount(), x.reply.received.b != nil)
@@ -76,7 +76,7 @@ func TestUnsentHoldsNothing(t *testing.T) {
 
 func TestUnsentAborted(t *testing.T) {
 	checkLeaks(t)
-	x := newUnsentExchange(t, rawserver.Echo)
+	x := newUnsentExchange(t, rawserver.EchoRequests)
 	x.Abort(errTestCause)
 	if f := wantFailure(t, x.Await(inThirtySeconds()), KindAborted, ReasonAborted); f.Sent || x.SendCount() != 0 {
 		t.Errorf("sent %v, %d sends", f.Sent, x.SendCount())
@@ -89,9 +89,9 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	checkLeaks(t)
 	got, closed := make(chan bool), make(chan bool)
 	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, body, _ := p.Request()
+		_, body, _ := p.ReadRequest()
 		p.Send(rawserver.SizedResponse(body))
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		got <- true
 		p.ReadToEnd()
 		close(closed)
@@ -115,11 +115,11 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
 	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, body, _ := p.Request()
+		_, body, _ := p.ReadRequest()
 		p.Send(rawserver.SizedResponse(body))
 		<-read
 		_, _ = io.CopyN(io.Discard, p.Reader, <-junk)
-		rawserver.Echo(p)
+		rawserver.EchoRequests(p)
 	}).URL())
 	mustEcho(t, tr, "first")
 	var filled int64
@@ -147,7 +147,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 // TestUnsentInPart checks that bytes that the socket has already accepted are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
-	x := newUnsentExchange(t, rawserver.Echo)
+	x := newUnsentExchange(t, rawserver.EchoRequests)
 	const taken = 10
 	if _, err := x.delivery.c.sock.Write(x.delivery.c.poll.unsentRequest.b[:taken]); err != nil {
 		t.Fatal(err)

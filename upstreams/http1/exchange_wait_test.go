@@ -39,7 +39,7 @@ func TestWait(t *testing.T) {
 	next := make(chan string)
 	defer close(next)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		for piece := range next {
 			p.Send(piece)
 		}
@@ -61,8 +61,8 @@ func TestWait(t *testing.T) {
 		}
 	}
 	waitsInVain(func(until time.Time) {
-		if err := x.Await(until); !errors.Is(err, ErrNotYet) {
-			t.Errorf("Await = %v, want %v", err, ErrNotYet)
+		if err := x.Await(until); !errors.Is(err, ErrNoBytesYet) {
+			t.Errorf("Await = %v, want %v", err, ErrNoBytesYet)
 		}
 	})
 	next <- "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -103,7 +103,7 @@ func TestWait(t *testing.T) {
 func TestWaitTLS(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
 		p.ReadToEnd()
 	})
@@ -125,7 +125,7 @@ func TestFresh(t *testing.T) {
 	next := make(chan string)
 	defer close(next)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
-		_, _, _ = p.Request()
+		_, _, _ = p.ReadRequest()
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
 		for piece := range next {
 			p.Send(piece)
@@ -182,7 +182,7 @@ func TestAnswerWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 				for {
-					if _, _, ok := p.Request(); !ok {
+					if _, _, ok := p.ReadRequest(); !ok {
 						return
 					}
 					p.Send(c.reply)
@@ -190,7 +190,7 @@ func TestAnswerWatch(t *testing.T) {
 			}).URL())
 			var w AnswerWatch
 			for range 2 {
-				before := w.Observe()
+				before := w.ArrivalStamp()
 				x := &Exchange{}
 				x.Begin(tr, &w)
 				if err := errors.Join(x.Send(post("")), x.Await(inThirtySeconds())); err != nil {
@@ -200,7 +200,7 @@ func TestAnswerWatch(t *testing.T) {
 					t.Fatal(err)
 				}
 				x.Close()
-				if got := w.Observe() != before; got != c.want {
+				if got := w.ArrivalStamp() != before; got != c.want {
 					t.Errorf("an answer was seen: %v", got)
 				}
 			}
@@ -212,7 +212,7 @@ func TestAnswerWatch(t *testing.T) {
 // connection, even on a TLS connection.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
-	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {
+	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.EchoRequests), rawserver.ServeTLS(t, rawserver.EchoRequests)} {
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, strings.Repeat("long ", 20_000))
 		nc := tr.idle.conns[0].nc

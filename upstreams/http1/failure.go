@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Kind is the kind of a Failure. The set of kinds is closed, because package failure maps every
+// FailureKind is the kind of a Failure. The set of kinds is closed, because package failure maps every
 // kind to a status.
-type Kind uint8
+type FailureKind uint8
 
 const (
 	// KindUnreachable means that no connection could be made, or that the connection ended before
 	// the first byte of a response.
-	KindUnreachable Kind = iota + 1
+	KindUnreachable FailureKind = iota + 1
 	// KindTimeout means that the timeout named by Failure.Clock expired.
 	KindTimeout
 	// KindBadResponse means that the response is malformed, truncated, too large, or unsafely
@@ -25,26 +25,27 @@ const (
 )
 
 // String returns the kind's label in metrics.
-func (k Kind) String() string {
+func (k FailureKind) String() string {
 	return [...]string{"unknown", "unreachable", "timeout", "bad_response", "aborted"}[k]
 }
 
-// Clocks of a Failure of kind KindTimeout. The transport uses ClockConnect and ClockWrite, and
-// probes use ClockAnswer. The owner of a call enforces all other timeouts by deciding how long to
-// accept ErrNotYet.
+// Clocks of a Failure of kind KindTimeout. The transport uses TimeoutConnect and TimeoutWrite, and
+// probes use TimeoutAnswer. The owner of a call enforces all other timeouts by deciding how long to
+// accept ErrNoBytesYet.
 const (
-	ClockConnect = "connect"
-	ClockAnswer  = "answer"
-	ClockWrite   = "write"
+	TimeoutConnect = "connect"
+	TimeoutAnswer  = "answer"
+	TimeoutWrite   = "write"
 )
 
 // Reasons for a Failure. The set of reasons is closed, so a reason can be a metric label.
 const (
-	ReasonConnect = "connect"              // the connection was refused or failed
-	ReasonDNS     = "dns"                  // the upstream's name did not resolve in time
-	ReasonTLS     = "tls"                  // the TLS handshake failed
-	ReasonReset   = "reset"                // the connection was reset
-	ReasonEOF     = "closed_before_answer" // the engine closed the connection before the first byte of a response
+	ReasonConnect = "connect" // the connection was refused or failed
+	ReasonDNS     = "dns"     // the upstream's name did not resolve in time
+	ReasonTLS     = "tls"     // the TLS handshake failed
+	ReasonReset   = "reset"   // the connection was reset
+	// The engine closed the connection before the first byte of a response.
+	ReasonEOF = "closed_before_answer"
 	// ReasonSilent: the engine's host stopped acknowledging or became unreachable.
 	ReasonSilent = "silent"
 	// ReasonInvalid: the response is malformed, or its framing is contradictory.
@@ -65,9 +66,9 @@ const (
 // A Failure contains no bytes from a client or an engine. Err may contain network addresses. Its
 // text may appear in the operator's log, but must not appear in a response.
 type Failure struct {
-	Kind     Kind
+	Kind     FailureKind
 	Upstream string // TransportOptions.Upstream
-	Clock    string // if Kind is KindTimeout, the expired clock, such as ClockConnect
+	Clock    string // if Kind is KindTimeout, the expired clock, such as TimeoutConnect
 	Reason   string // such as ReasonConnect
 	Sent     bool   // the engine may have received part of the request
 	Err      error  // the cause, or nil
@@ -95,7 +96,7 @@ func (f *Failure) Detail() string {
 	switch {
 	case f.Err == nil:
 		return ""
-	case f.Reason == ReasonConnect, f.Reason == ReasonDNS, f.Reason == ReasonTLS, f.Clock == ClockConnect:
+	case f.Reason == ReasonConnect, f.Reason == ReasonDNS, f.Reason == ReasonTLS, f.Clock == TimeoutConnect:
 		text := f.Err.Error()
 		return strings.ToValidUTF8(text[:min(len(text), maxDetailLen)], "")
 	}
@@ -109,6 +110,6 @@ const maxDetailLen = 300
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ErrNotYet is returned by Exchange.Await and Exchange.Read when the given time has passed. The
+// ErrNoBytesYet is returned by Exchange.Await and Exchange.Read when the given time has passed. The
 // exchange has not failed, and the call may be repeated.
-var ErrNotYet = errors.New("no byte from the upstream yet")
+var ErrNoBytesYet = errors.New("no byte from the upstream yet")

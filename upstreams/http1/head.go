@@ -15,11 +15,11 @@ const (
 	maxStoredValue = 1 << 10  // bytes of a stored header value; longer values are dropped
 )
 
-// field is a response header that the edge uses. Other headers are validated and skipped.
-type field uint8
+// headerField is a response header that the edge uses. Other headers are validated and skipped.
+type headerField uint8
 
 const (
-	fieldContentType field = iota
+	fieldContentType headerField = iota
 	fieldContentLength
 	fieldTransferEncoding
 	fieldConnection
@@ -38,7 +38,7 @@ var fieldNames = [fieldCount]string{
 }
 
 // lookUpField returns the field with a header name, ignoring case.
-func lookUpField[T string | []byte](name T) field {
+func lookUpField[T string | []byte](name T) headerField {
 	if len(name) >= len(fieldsOfLength) {
 		return fieldOther
 	}
@@ -51,9 +51,9 @@ func lookUpField[T string | []byte](name T) field {
 }
 
 // fieldsOfLength lists the fields by the length of their names.
-var fieldsOfLength = func() (t [20][]field) {
+var fieldsOfLength = func() (t [20][]headerField) {
 	for f, name := range fieldNames {
-		t[len(name)] = append(t[len(name)], field(f))
+		t[len(name)] = append(t[len(name)], headerField(f))
 	}
 	return t
 }()
@@ -70,7 +70,7 @@ var (
 	errTransferCoding  = &wireError{ReasonInvalid, "Transfer-Encoding is not exactly chunked"}
 	errFraming         = &wireError{ReasonInvalid, "both Content-Length and Transfer-Encoding"}
 	errInterim         = &wireError{ReasonInvalid, "too many interim replies"}
-	errHeadSize        = &wireError{ReasonTooLarge, "the head of the reply is too large"}
+	errHeadTooLarge    = &wireError{ReasonTooLarge, "the head of the reply is too large"}
 	errContentEncoding = &wireError{ReasonEncoding, "the reply has a content encoding that was not asked for"}
 	errTruncated       = &wireError{ReasonTruncated, "the reply ended before it was complete"}
 	errUnsendable      = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}
@@ -78,13 +78,13 @@ var (
 	errUnacked         = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
 )
 
-// span is a byte range in the buffer of the head.
-type span struct{ from, to uint32 }
+// byteSpan is a byte range in the buffer of the head.
+type byteSpan struct{ from, to uint32 }
 
-// head parses a response head line by line as the lines arrive. It enforces RFC 9112 strictly, but
+// responseHead parses a response head line by line as the lines arrive. It enforces RFC 9112 strictly, but
 // accepts a bare LF as a line end, which section 2.2 allows and which is unambiguous in a response.
 // The zero value is ready to use.
-type head struct {
+type responseHead struct {
 	nextLine      int // start of the first unparsed line
 	lines         int32
 	interim       int32 // number of skipped 1xx heads
@@ -98,7 +98,7 @@ type head struct {
 	zeroKeepAlive bool // Keep-Alive: timeout=0
 	length        int64
 	idle          time.Duration // idle timeout from the Keep-Alive header; 0 if not set
-	values        [fieldCount]span
+	values        [fieldCount]byteSpan
 
 	isComplete      bool   // the final head is complete
 	err             error  // why the head is invalid
@@ -107,7 +107,7 @@ type head struct {
 }
 
 // parseReceived parses the received bytes. It reports whether the final head is complete.
-func (h *head) parseReceived(in *received) (bool, error) {
+func (h *responseHead) parseReceived(in *receivedBytes) (bool, error) {
 	for !h.isComplete && h.err == nil {
 		done, err := h.parse(in.b[:in.end])
 		switch {
@@ -115,10 +115,10 @@ func (h *head) parseReceived(in *received) (bool, error) {
 		case !done:
 			return false, nil
 		case h.status >= 200 || h.status == 101:
-			err = h.check()
+			err = h.validate()
 		case h.interim < maxInterim:
 			in.end = copy(in.b, in.b[h.nextLine:in.end])
-			*h = head{interim: h.interim + 1}
+			*h = responseHead{interim: h.interim + 1}
 			continue
 		default:
 			err = errInterim
@@ -130,7 +130,7 @@ func (h *head) parseReceived(in *received) (bool, error) {
 
 // keepValues leaves the values of a complete head at the start of the read buffer, if enough space
 // remains for the body.
-func (h *head) keepValues(b []byte) {
+func (h *responseHead) keepValues(b []byte) {
 	h.valueBuf, h.valuesInReadBuf = b[:h.nextLine], true
 	if h.nextLine > readBufferSize/2 {
 		h.detachValues()
@@ -138,13 +138,13 @@ func (h *head) keepValues(b []byte) {
 }
 
 // detachValues copies the values out of the buffer, so that the body can use the whole buffer.
-func (h *head) detachValues() {
+func (h *responseHead) detachValues() {
 	if h.valuesInReadBuf {
 		h.copyValues()
 	}
 }
 
-func (h *head) copyValues() {
+func (h *responseHead) copyValues() {
 	size := uint32(0)
 	for _, v := range h.values {
 		size += v.to - v.from
@@ -157,12 +157,12 @@ func (h *head) copyValues() {
 		}
 		from := len(kept)
 		kept = append(kept, h.valueBuf[v.from:v.to]...)
-		*v = span{uint32(from), uint32(len(kept))}
+		*v = byteSpan{uint32(from), uint32(len(kept))}
 	}
 	h.valueBuf, h.valuesInReadBuf = kept, false
 }
 
-func (h *head) value(name string) []byte {
+func (h *responseHead) value(name string) []byte {
 	f := lookUpField(name)
 	if f == fieldOther || h.valueBuf == nil || h.values[f].to == 0 {
 		return nil
@@ -173,12 +173,12 @@ func (h *head) value(name string) []byte {
 // parse resumes parsing a head. b starts with all bytes received so far, including the bytes that
 // were already parsed. After the empty line, parse returns true, and nextLine is the size of the
 // head.
-func (h *head) parse(b []byte) (bool, error) {
+func (h *responseHead) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.nextLine:]
 		end := bytes.IndexByte(rest, '\n')
 		if h.nextLine+end >= maxHead || end < 0 && len(b) >= maxHead {
-			return false, errHeadSize
+			return false, errHeadTooLarge
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
 			// This is checked before the line ends, because a server that uses another protocol may
@@ -193,7 +193,7 @@ func (h *head) parse(b []byte) (bool, error) {
 			line = line[:end-1]
 		}
 		if h.lines++; h.lines > maxHeadLines {
-			return false, errHeadSize
+			return false, errHeadTooLarge
 		}
 		switch {
 		case h.lines == 1:
@@ -220,7 +220,7 @@ func startsHTTP(b []byte) bool {
 }
 
 // parseStatusLine parses "HTTP/1.x NNN", optionally followed by a space and a reason phrase.
-func (h *head) parseStatusLine(line []byte) bool {
+func (h *responseHead) parseStatusLine(line []byte) bool {
 	const code = len(httpPrefix) + 2
 	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
 		return false
@@ -239,7 +239,7 @@ func (h *head) parseStatusLine(line []byte) bool {
 }
 
 // parseFieldLine parses one header line. at is the line's offset in the buffer.
-func (h *head) parseFieldLine(line []byte, at int) error {
+func (h *responseHead) parseFieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
 	// This also rejects a folded line, and a space before the colon.
 	if colon == 0 || colon == len(line) || line[colon] != ':' {
@@ -258,13 +258,13 @@ func (h *head) parseFieldLine(line []byte, at int) error {
 		return nil
 	}
 	if v := &h.values[f]; v.to == 0 && len(value) <= maxStoredValue {
-		*v = span{uint32(at + from), uint32(at + from + len(value))}
+		*v = byteSpan{uint32(at + from), uint32(at + from + len(value))}
 	}
 	return h.interpret(f, value)
 }
 
 // interpret evaluates the headers that control framing and the connection.
-func (h *head) interpret(f field, value []byte) error {
+func (h *responseHead) interpret(f headerField, value []byte) error {
 	switch f {
 	case fieldContentLength:
 		n, ok := parseLength(value)
@@ -297,7 +297,7 @@ func (h *head) interpret(f field, value []byte) error {
 // margin, because the engine's timer starts before the edge's timer, and because it takes time
 // until the edge detects that the engine has closed the connection. It ignores invalid values,
 // because the header is only a hint.
-func (h *head) parseKeepAlive(value []byte) {
+func (h *responseHead) parseKeepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})
 		if !found || !httptoken.EqualFold(name, "timeout") {
@@ -310,8 +310,8 @@ func (h *head) parseKeepAlive(value []byte) {
 	}
 }
 
-// check validates a complete final head.
-func (h *head) check() error {
+// validate validates a complete final head.
+func (h *responseHead) validate() error {
 	switch {
 	case h.isChunked && h.hasLength:
 		return errFraming
@@ -323,7 +323,7 @@ func (h *head) check() error {
 
 // isReusable reports whether both sides keep the connection alive. The connection of a chunked
 // HTTP/1.0 response is not reused (RFC 9112, 6.1).
-func (h *head) isReusable() bool {
+func (h *responseHead) isReusable() bool {
 	if h.closesConn || h.zeroKeepAlive || h.status == 101 {
 		return false
 	}

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestFieldOf checks that a header is recognised by its full name, ignoring case, and that a prefix
+// TestLookUpField checks that a header is recognised by its full name, ignoring case, and that a prefix
 // of the name is not enough.
-func TestFieldOf(t *testing.T) {
-	for name, want := range map[string]field{
+func TestLookUpField(t *testing.T) {
+	for name, want := range map[string]headerField{
 		"Content-Type": fieldContentType, "Content-Length": fieldContentLength, "Transfer-Encoding": fieldTransferEncoding,
 		"Connection": fieldConnection, "Keep-Alive": fieldKeepAlive, "Retry-After": fieldRetryAfter,
 		"Content-Encoding": fieldContentEncoding, "X-Request-Id": fieldRequestID, "Content-Disposition": fieldDisposition,

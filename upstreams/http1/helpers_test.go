@@ -100,7 +100,7 @@ func failureOf(t *testing.T, err error) *Failure {
 	return f
 }
 
-func wantFailure(t *testing.T, err error, kind Kind, reason string) *Failure {
+func wantFailure(t *testing.T, err error, kind FailureKind, reason string) *Failure {
 	t.Helper()
 	f := failureOf(t, err)
 	if f.Kind != kind || f.Reason != reason {

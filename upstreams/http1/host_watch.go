@@ -44,10 +44,10 @@ type HostWatch struct {
 	onReuseStopped func(reuseEndsFor time.Duration)
 
 	mu    sync.Mutex
-	hosts map[string]*host // by dialled address
+	hosts map[string]*hostAddresses // by dialled address
 }
 
-type host struct {
+type hostAddresses struct {
 	// silentSince is when a connection attempt first failed after the last successful attempt. It
 	// is zero if the last attempt succeeded.
 	silentSince time.Time
@@ -60,7 +60,7 @@ func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	if onDistrust == nil {
 		onDistrust = func(time.Duration) {}
 	}
-	return &HostWatch{hosts: map[string]*host{}, noReuseFor: reuseStopTime, onReuseStopped: onDistrust}
+	return &HostWatch{hosts: map[string]*hostAddresses{}, noReuseFor: reuseStopTime, onReuseStopped: onDistrust}
 }
 
 // reuseStopTime is how long each connection is used for only one request after unsolicited bytes
@@ -78,8 +78,8 @@ func (w *HostWatch) stopReuse(now time.Time) {
 	}
 }
 
-// SurplusCount returns the number of times that unsolicited bytes have arrived.
-func (w *HostWatch) SurplusCount() int64 { return w.surplusCount.Load() }
+// UnsolicitedCount returns the number of times that unsolicited bytes have arrived.
+func (w *HostWatch) UnsolicitedCount() int64 { return w.surplusCount.Load() }
 
 // isReuseStopped reports whether each connection is currently used for only one request.
 func (w *HostWatch) isReuseStopped(now time.Time) bool {
@@ -94,7 +94,7 @@ func (w *HostWatch) addConn(addr string, c *conn) {
 	defer w.mu.Unlock()
 	h := w.hosts[addr]
 	if h == nil {
-		h = &host{conns: map[*conn]struct{}{}}
+		h = &hostAddresses{conns: map[*conn]struct{}{}}
 		w.hosts[addr] = h
 	}
 	h.conns[c] = struct{}{}
@@ -132,7 +132,7 @@ func (w *HostWatch) isSilent(addr string) bool {
 }
 
 // markReachable records that a host accepts connections. The caller must hold mu.
-func (w *HostWatch) markReachable(h *host) {
+func (w *HostWatch) markReachable(h *hostAddresses) {
 	if h.silentSince.IsZero() {
 		return
 	}

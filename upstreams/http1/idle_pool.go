@@ -23,9 +23,9 @@ type idlePool struct {
 // resolves to a new address.
 const maxReuseTime = 5 * time.Minute
 
-// take removes and returns the most recently used connection. It returns nil if the pool is empty
+// takeConn removes and returns the most recently used connection. It returns nil if the pool is empty
 // or that connection is too old. The caller must check the connection (conn.isStale).
-func (p *idlePool) take(now time.Time) *conn {
+func (p *idlePool) takeConn(now time.Time) *conn {
 	for {
 		p.mu.Lock()
 		n := len(p.conns)
@@ -45,9 +45,9 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put adds c to the pool. keep is the idle timeout that the engine announced, or zero. It applies
+// putConn adds c to the pool. keep is the idle timeout that the engine announced, or zero. It applies
 // only if it is shorter than the pool's idle timeout.
-func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
+func (p *idlePool) putConn(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.idleTimeout {
 		keep = p.idleTimeout
 	}

@@ -11,22 +11,22 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestKeptConnectionRetires checks that even a connection in constant use is closed after five
+// TestReusedConnectionRetires checks that even a connection in constant use is closed after five
 // minutes, so that the edge detects when the engine's name resolves to a new address.
-func TestKeptConnectionRetires(t *testing.T) {
+func TestReusedConnectionRetires(t *testing.T) {
 	p := idlePool{maxConns: 4, idleTimeout: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
 	near, far := net.Pipe()
 	defer far.Close()
 	c, now := &conn{nc: near, sock: &net.TCPConn{}}, time.Now()
-	p.put(c, 0, now)
+	p.putConn(c, 0, now)
 	for used := time.Duration(0); used < maxReuseTime; used += 30 * time.Second {
-		if got := p.take(now.Add(used)); got != c {
+		if got := p.takeConn(now.Add(used)); got != c {
 			t.Fatalf("gone after %v", used)
 		}
-		p.put(c, 0, now.Add(used))
+		p.putConn(c, 0, now.Add(used))
 	}
-	if p.take(now.Add(maxReuseTime)) != nil {
+	if p.takeConn(now.Add(maxReuseTime)) != nil {
 		t.Error("kept for longer than five minutes")
 	}
 }
@@ -43,8 +43,8 @@ func TestStaleConnections(t *testing.T) {
 		{"reset while idle", func(p *rawserver.Peer) { p.ResetOnClose() }, 1},
 		{"unasked bytes", func(p *rawserver.Peer) { p.Send(rawserver.SizedResponse("forged")); p.ReadToEnd() }, 1},
 		{"unasked timeout reply", func(p *rawserver.Peer) { p.Send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") }, 1},
-		{"closed as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request() }, 2},
-		{"reset as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request(); p.ResetOnClose() }, 2},
+		{"closed as the request comes", func(p *rawserver.Peer) { _, _, _ = p.ReadRequest() }, 2},
+		{"reset as the request comes", func(p *rawserver.Peer) { _, _, _ = p.ReadRequest(); p.ResetOnClose() }, 2},
 		{"reset with the request unread", func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1); p.ResetOnClose() }, 2},
 	}
 	for _, way := range []string{"", ", large", ", TLS"} {
@@ -58,10 +58,10 @@ func TestStaleConnections(t *testing.T) {
 				spoiled := make(chan bool)
 				script := func(p *rawserver.Peer) {
 					if p.N > 0 {
-						rawserver.Echo(p)
+						rawserver.EchoRequests(p)
 						return
 					}
-					_, body, _ := p.Request()
+					_, body, _ := p.ReadRequest()
 					p.Send(rawserver.SizedResponse(body))
 					if tt.sends == 1 {
 						<-spoiled // the response has been read
@@ -105,40 +105,40 @@ func TestReplayLimits(t *testing.T) {
 	t.Run("once only", func(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
-			if _, body, ok := p.Request(); ok && p.N == 0 {
+			if _, body, ok := p.ReadRequest(); ok && p.N == 0 {
 				p.Send(rawserver.SizedResponse(body))
-				_, _, _ = p.Request()
+				_, _, _ = p.ReadRequest()
 			}
 		})
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
 		_, _, x, err := roundTrip(tr, post("second"))
-		if f := wantFailure(t, err, KindUnreachable, ReasonEOF); !f.Sent || x.SendCount() != 2 || s.Accepted() != 2 {
-			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.SendCount(), s.Accepted())
+		if f := wantFailure(t, err, KindUnreachable, ReasonEOF); !f.Sent || x.SendCount() != 2 || s.AcceptedCount() != 2 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.SendCount(), s.AcceptedCount())
 		}
 	})
 	t.Run("not after the engine had time to work", func(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
-			_, body, _ := p.Request()
+			_, body, _ := p.ReadRequest()
 			p.Send(rawserver.SizedResponse(body))
-			if _, _, ok := p.Request(); ok {
+			if _, _, ok := p.ReadRequest(); ok {
 				time.Sleep(resendWithin + 200*time.Millisecond)
 			}
 		})
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
 		_, _, x, err := roundTrip(tr, post("second"))
-		if f := wantFailure(t, err, KindUnreachable, ReasonEOF); !f.Sent || x.SendCount() != 1 || s.Accepted() != 1 {
-			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.SendCount(), s.Accepted())
+		if f := wantFailure(t, err, KindUnreachable, ReasonEOF); !f.Sent || x.SendCount() != 1 || s.AcceptedCount() != 1 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.SendCount(), s.AcceptedCount())
 		}
 	})
 	dying := func(p *rawserver.Peer) {
-		if _, body, ok := p.Request(); ok {
+		if _, body, ok := p.ReadRequest(); ok {
 			p.Send(rawserver.SizedResponse(body))
 			_, _ = p.Reader.Peek(1)
 			if p.N > 0 {
-				rawserver.Echo(p)
+				rawserver.EchoRequests(p)
 			}
 		}
 	}
@@ -169,9 +169,9 @@ func TestReplayLimits(t *testing.T) {
 	t.Run("not after a byte of the reply", func(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
-			_, body, _ := p.Request()
+			_, body, _ := p.ReadRequest()
 			p.Send(rawserver.SizedResponse(body))
-			_, _, _ = p.Request()
+			_, _, _ = p.ReadRequest()
 			p.Send("H")
 		})
 		tr := transportTo(t, s.URL())
@@ -186,10 +186,10 @@ func TestReplayLimits(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			if p.N > 0 {
-				rawserver.Echo(p)
+				rawserver.EchoRequests(p)
 				return
 			}
-			_, body, _ := p.Request()
+			_, body, _ := p.ReadRequest()
 			p.Send(rawserver.SizedResponse(body))
 			_, _ = io.CopyN(io.Discard, p.Reader, 100000)
 			p.ResetOnClose()
@@ -205,7 +205,7 @@ func TestReplayLimits(t *testing.T) {
 func TestIdleConnections(t *testing.T) {
 	t.Run("the last one is used first", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.Serve(t, rawserver.Echo)
+		s := rawserver.Serve(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL())
 		a, b := tr.NewExchange(), tr.NewExchange()
 		for _, x := range []*Exchange{a, b} {
@@ -219,7 +219,7 @@ func TestIdleConnections(t *testing.T) {
 		of := b.delivery.c
 		a.Close()
 		b.Close()
-		if got := tr.idle.take(time.Now()); got != of {
+		if got := tr.idle.takeConn(time.Now()); got != of {
 			t.Error("not the connection that was used last")
 		} else {
 			got.close()
@@ -228,7 +228,7 @@ func TestIdleConnections(t *testing.T) {
 	t.Run("closed when the time is up, without another exchange", func(t *testing.T) {
 		checkLeaks(t)
 		closed := make(chan bool, 1)
-		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
+		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.EchoRequests(p); closed <- true })
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.IdleTimeout = 30 * time.Millisecond })
 		for range 2 { // the second round checks that the timer is set again
 			mustEcho(t, tr, "q")
@@ -243,7 +243,7 @@ func TestIdleConnections(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			for {
-				_, _, ok := p.Request()
+				_, _, ok := p.ReadRequest()
 				if !ok {
 					return
 				}
@@ -257,13 +257,13 @@ func TestIdleConnections(t *testing.T) {
 		if left := time.Until(tr.idle.conns[0].idleUntil); left > 1600*time.Millisecond || left < time.Second {
 			t.Errorf("the connection is kept for %v, want 1.6 s", left)
 		}
-		if c := tr.idle.take(time.Now().Add(2 * time.Second)); c != nil {
+		if c := tr.idle.takeConn(time.Now().Add(2 * time.Second)); c != nil {
 			t.Error("a connection was taken after its time")
 		}
 	})
 	t.Run("bounded", func(t *testing.T) {
 		checkLeaks(t)
-		s := rawserver.Serve(t, rawserver.Echo)
+		s := rawserver.Serve(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.MaxIdle = 2 })
 		var xs []*Exchange
 		for range 4 {
@@ -286,7 +286,7 @@ func TestIdleConnections(t *testing.T) {
 	t.Run("CloseIdle and Close", func(t *testing.T) {
 		checkLeaks(t)
 		closed := make(chan bool, 3)
-		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
+		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.EchoRequests(p); closed <- true })
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "q")
 		tr.CloseIdle()
@@ -317,12 +317,12 @@ func TestDistrust(t *testing.T) {
 			spoiled := make(chan bool)
 			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 				if p.N == 0 {
-					_, body, _ := p.Request()
+					_, body, _ := p.ReadRequest()
 					p.Send(rawserver.SizedResponse(body))
 					<-spoiled
 					p.Send(rawserver.SizedResponse("forged"))
 				}
-				rawserver.Echo(p)
+				rawserver.EchoRequests(p)
 			}).URL())
 			told := 0
 			tr.hosts.onReuseStopped = func(time.Duration) { told++ }

@@ -11,14 +11,14 @@ import (
 // Page is the response to a GET.
 type Page struct {
 	Status int
-	Body   []byte // valid until the next call of the same GetPage
+	Body   []byte // valid until the next call of the same GetPageFunc
 }
 
-// GetPage fetches pages from one engine. The timeout applies separately to connecting and to
+// GetPageFunc fetches pages from one engine. The timeout applies separately to connecting and to
 // reading the page. If it applied to both together, an engine with slow handshakes (three round
-// trips with TLS) would count as dead. GetPage is a function type so that tests can simulate an
+// trips with TLS) would count as dead. GetPageFunc is a function type so that tests can simulate an
 // engine without a socket. The error is a *Failure, ErrPageTooLarge or the error of ctx.
-type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
+type GetPageFunc func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
 // maxPage is the maximum size of a page. The metrics page of a busy vLLM server has about 100 KB.
 const maxPage = 4 << 20
@@ -26,9 +26,9 @@ const maxPage = 4 << 20
 // ErrPageTooLarge is returned for a page larger than maxPage.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// PageFetcher returns a GetPage over the transport. Only one goroutine at a time may use it,
+// PageFetcher returns a GetPageFunc over the transport. Only one goroutine at a time may use it,
 // because it reuses a buffer.
-func (t *Transport) PageFetcher() GetPage {
+func (t *Transport) PageFetcher() GetPageFunc {
 	buf := make([]byte, 0, 8<<10)
 	return func(ctx context.Context, path string, timeout time.Duration) (Page, error) {
 		x, end := t.ExchangeWithContext(ctx)
@@ -44,8 +44,8 @@ func (t *Transport) PageFetcher() GetPage {
 			buf, err = readPage(x, buf[:0], until)
 			p.Body = buf
 		}
-		if errors.Is(err, ErrNotYet) {
-			err = &Failure{Kind: KindTimeout, Upstream: t.upstream, Clock: ClockAnswer, Reason: ReasonTimeout, Sent: true}
+		if errors.Is(err, ErrNoBytesYet) {
+			err = &Failure{Kind: KindTimeout, Upstream: t.upstream, Clock: TimeoutAnswer, Reason: ReasonTimeout, Sent: true}
 		}
 		return p, err
 	}

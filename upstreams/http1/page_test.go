@@ -57,7 +57,7 @@ func TestPageGetter(t *testing.T) {
 	waitFor(t, "the kept connection is closed", func() bool { return open.Load() == 0 })
 
 	var f *Failure
-	if _, err := get(t.Context(), "/hangs", 50*time.Millisecond); !errors.As(err, &f) || f.Kind != KindTimeout || f.Reason != ReasonTimeout || f.Clock != ClockAnswer || !f.Sent {
+	if _, err := get(t.Context(), "/hangs", 50*time.Millisecond); !errors.As(err, &f) || f.Kind != KindTimeout || f.Reason != ReasonTimeout || f.Clock != TimeoutAnswer || !f.Sent {
 		t.Errorf("a page that does not come: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -81,7 +81,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake
-		if _, _, ok := p.Request(); ok {
+		if _, _, ok := p.ReadRequest(); ok {
 			time.Sleep(part)
 			p.Send(rawserver.SizedResponse("ok"))
 		}

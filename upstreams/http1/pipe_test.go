@@ -82,8 +82,8 @@ func TestPipe(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun := time.Now()
-			if err := x.Await(begun.Add(time.Minute)); !errors.Is(err, ErrNotYet) || time.Since(begun) != time.Minute {
-				t.Fatalf("Await = %v after %v, want %v after 1 m", err, time.Since(begun), ErrNotYet)
+			if err := x.Await(begun.Add(time.Minute)); !errors.Is(err, ErrNoBytesYet) || time.Since(begun) != time.Minute {
+				t.Fatalf("Await = %v after %v, want %v after 1 m", err, time.Since(begun), ErrNoBytesYet)
 			}
 		})
 	})

@@ -75,7 +75,7 @@ func (p *pollOps) isQuiet(fd uintptr, size int) bool {
 	return p.peekResult == queueEmpty
 }
 
-// recv reads into b. If the bytes are not a response to the request, it returns errLeftover.
+// recv reads into b. If the bytes are not a response to the request, it returns errUnsolicitedBytes.
 func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	if p.firstWriteSize == 0 {
 		return socket.Recv(fd, b)
@@ -87,17 +87,17 @@ func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 		}
 		return 0, err
 	}
-	wrong := p.isLeftover(fd, at, justSent)
+	wrong := p.isUnsolicited(fd, at, justSent)
 	if p.firstWriteSize = 0; wrong {
-		return 0, errLeftover
+		return 0, errUnsolicitedBytes
 	}
 	return n, nil
 }
 
-// isLeftover reports whether the first bytes read after a request cannot be its response, because
+// isUnsolicited reports whether the first bytes read after a request cannot be its response, because
 // they arrived before the request was written, or before the peer's host acknowledged any of it. at
 // is when the bytes arrived, or 0 if unknown.
-func (p *pollOps) isLeftover(fd uintptr, at int64, justSent bool) bool {
+func (p *pollOps) isUnsolicited(fd uintptr, at int64, justSent bool) bool {
 	p.hasTimestamps = at != 0
 	return p.uncheckedWrite && at != 0 && at < p.sentAt.UnixNano() || justSent && p.isUnacked(fd, p.firstWriteSize)
 }
@@ -129,7 +129,7 @@ func (p *pollOps) sendHead(fd uintptr) {
 	p.checkQueue(fd)
 	p.err = nil // the read will return the error
 	if p.peekResult == queueHasData && (p.uncheckedWrite || p.isUnacked(fd, len(b))) {
-		p.err = errLeftover
+		p.err = errUnsolicitedBytes
 	}
 }
 

@@ -14,20 +14,20 @@ const readBufferSize = 4 << 10
 
 var readBufferPool = sync.Pool{New: func() any { return new([readBufferSize]byte) }}
 
-// received contains the bytes of a response that were received but not read yet, in b[pos:end]. It
+// receivedBytes contains the bytes of a response that were received but not read yet, in b[pos:end]. It
 // has no buffer while there are no such bytes.
-type received struct {
+type receivedBytes struct {
 	pooledBuf *[readBufferSize]byte // the pooled buffer, if b uses one
 	b         []byte
 	pos, end  int // pos is 0 until the head is complete
 }
 
-func (r *received) isEmpty() bool       { return r.pos == r.end }
-func (r *received) unreadBytes() []byte { return r.b[r.pos:r.end] }
+func (r *receivedBytes) isEmpty() bool       { return r.pos == r.end }
+func (r *receivedBytes) unreadBytes() []byte { return r.b[r.pos:r.end] }
 
 // headSpace returns space for more of the head. The first buffer is large enough for all but
 // unusual heads.
-func (r *received) headSpace() []byte {
+func (r *receivedBytes) headSpace() []byte {
 	switch {
 	case r.b == nil:
 		r.pooledBuf = readBufferPool.Get().(*[readBufferSize]byte)
@@ -41,7 +41,7 @@ func (r *received) headSpace() []byte {
 	return r.b[r.end:]
 }
 
-func (r *received) release() {
+func (r *receivedBytes) release() {
 	if r.pooledBuf != nil {
 		readBufferPool.Put(r.pooledBuf)
 	}
@@ -54,9 +54,9 @@ var errConnEnded = errors.New("the connection ended within the body")
 
 // reply is the state of a response while it is received.
 type reply struct {
-	received      received
-	head          head
-	body          body
+	received      receivedBytes
+	head          responseHead
+	body          bodyPosition
 	readErr       error // the error that ended reading from the connection
 	anyReceived   bool  // a byte has arrived
 	arrivedInWait bool  // bytes arrived during a wait, before the next read
@@ -83,7 +83,7 @@ func (r *reply) fillBuffer(c *conn, until time.Time) error {
 	}
 	r.received.end += n
 	r.anyReceived = r.anyReceived || n > 0
-	if err != nil && !errors.Is(err, ErrNotYet) && !errors.Is(err, errUnsent) {
+	if err != nil && !errors.Is(err, ErrNoBytesYet) && !errors.Is(err, errUnsent) {
 		r.readErr = err
 	}
 	return err
@@ -107,7 +107,7 @@ func (r *reply) hasAnswered(c *conn) bool {
 	case queueHasData:
 	}
 	if err := r.fillBuffer(c, time.Now().Add(time.Millisecond)); err != nil {
-		return !errors.Is(err, ErrNotYet) // a TLS record without payload
+		return !errors.Is(err, ErrNoBytesYet) // a TLS record without payload
 	}
 	done, err := r.parseHead()
 	return done || err != nil || r.head.status >= 200
@@ -125,7 +125,7 @@ func (r *reply) hasTrailingBytes(method string) bool {
 	case r.head.status == 101:
 		return false
 	case r.head.isChunked:
-		return chunked.HasBytesAfterBody(rest, &replyRules)
+		return chunked.HasBytesAfterBody(rest, &replyChunkLimits)
 	case !r.head.hasLength:
 		return false
 	}
@@ -198,7 +198,7 @@ func (r *reply) takeBuffered() []byte {
 // only framing has arrived, it may return 0 bytes without an error.
 func (r *reply) readFromConn(c *conn, p []byte, until time.Time) (int, error) {
 	if c.poll.isInStep {
-		return 0, ErrNotYet // the step may still use the buffer (Exchange.SpareBuffer)
+		return 0, ErrNoBytesYet // the step may still use the buffer (Exchange.SpareBuffer)
 	}
 	r.release()
 	if r.body.kind != bodyChunked {
@@ -211,7 +211,7 @@ func (r *reply) readFromConn(c *conn, p []byte, until time.Time) (int, error) {
 	switch {
 	case err == nil:
 		return r.body.unframe(p[:n])
-	case errors.Is(err, ErrNotYet):
+	case errors.Is(err, ErrNoBytesYet):
 		return 0, err
 	// If a TLS record is truncated, the error is io.ErrUnexpectedEOF instead.
 	case r.body.kind == bodyUntilClose && errors.Is(err, io.EOF):
@@ -235,7 +235,7 @@ func (r *reply) waitReadable(c *conn, until time.Time) bool {
 	err := r.fillBuffer(c, until) // the next read returns err
 	c.poll.releaseSpare()
 	r.arrivedInWait = r.arrivedInWait || !r.received.isEmpty()
-	return !errors.Is(err, ErrNotYet)
+	return !errors.Is(err, ErrNoBytesYet)
 }
 
 // stayInPoller implements Exchange.StayInPoller.
@@ -249,15 +249,15 @@ func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, s Stepper) bool 
 	p.staying, p.stepper = r, s
 	defer func() { p.staying, p.stepper, p.isInStep = nil, nil, false }()
 	_, _, err := c.fetch(until)
-	if err != nil && !errors.Is(err, ErrNotYet) {
+	if err != nil && !errors.Is(err, ErrNoBytesYet) {
 		r.readErr = err
 	}
-	return !errors.Is(err, ErrNotYet)
+	return !errors.Is(err, ErrNoBytesYet)
 }
 
 // runStep runs p.stepper for the bytes that were fetched, and reports whether to stay in the poller.
 func (r *reply) runStep(p *pollOps) bool {
-	r.received = received{pooledBuf: p.fetched, b: p.fetched[:], end: p.fetchedBytes}
+	r.received = receivedBytes{pooledBuf: p.fetched, b: p.fetched[:], end: p.fetchedBytes}
 	p.fetched, p.fetchedBytes = nil, 0
 	r.arrivedInWait = true
 	p.isInStep = true

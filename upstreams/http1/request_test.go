@@ -100,7 +100,7 @@ func TestRequestBytes(t *testing.T) {
 func TestSmallRequestIsOneWrite(t *testing.T) {
 	checkLeaks(t)
 	for _, size := range []int{0, 1000, 15 << 10} {
-		s := rawserver.Serve(t, rawserver.Echo)
+		s := rawserver.Serve(t, rawserver.EchoRequests)
 		tr := transportTo(t, s.URL())
 		x := tr.NewExchange()
 		c, failure := tr.connectOnce(t.Context())
@@ -130,10 +130,10 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 // and that no deadline is changed.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
-	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
+	tr := transportTo(t, rawserver.Serve(t, rawserver.EchoRequests).URL())
 	mustEcho(t, tr, "first")
 	c := tr.idle.conns[0]
-	if c.poll.sendPiecesFunc == nil || raced.On {
+	if c.poll.sendPiecesFunc == nil || raced.Enabled {
 		t.Skip("pieces are not written at once here")
 	}
 	counter := &countingConn{Conn: c.nc}
@@ -153,7 +153,7 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 // one system call accepts.
 func TestManyPieces(t *testing.T) {
 	checkLeaks(t)
-	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
+	tr := transportTo(t, rawserver.Serve(t, rawserver.EchoRequests).URL())
 	var text strings.Builder
 	r := post("")
 	r.Body = nil
@@ -319,7 +319,7 @@ func TestWriteTimeout(t *testing.T) {
 		defer x.Close()
 		err := x.Send(r)
 		took := time.Since(begin)
-		if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f.Clock != ClockWrite || !f.Sent {
+		if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f.Clock != TimeoutWrite || !f.Sent {
 			t.Errorf("clock %q, sent %v", f.Clock, f.Sent)
 		}
 		if took < 140*time.Millisecond || took > 20*time.Second {
@@ -375,7 +375,7 @@ func TestBodyReaderFails(t *testing.T) {
 			checkLeaks(t)
 			whole := make(chan bool, 1)
 			s := rawserver.Serve(t, func(p *rawserver.Peer) {
-				_, _, ok := p.Request()
+				_, _, ok := p.ReadRequest()
 				whole <- ok
 			})
 			r := post("")
@@ -401,7 +401,7 @@ func (silentReader) Read([]byte) (int, error) { return 0, nil }
 // TestLargeBodies checks body sizes near the thresholds at which the way of writing changes.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
-	s := rawserver.Serve(t, rawserver.Echo)
+	s := rawserver.Serve(t, rawserver.EchoRequests)
 	tr := transportTo(t, s.URL())
 	for _, size := range []int{maxSmallBody - 1, maxSmallBody, maxSmallBody + 1, maxStreamPiece, maxStreamPiece + 1, 300 << 10} {
 		body := strings.Repeat("0123456789abcdef!", size/17+1)[:size]
@@ -418,7 +418,7 @@ func TestLargeBodies(t *testing.T) {
 // are written in pieces.
 func TestBodyIsNotChanged(t *testing.T) {
 	checkLeaks(t)
-	s := rawserver.Serve(t, rawserver.Echo)
+	s := rawserver.Serve(t, rawserver.EchoRequests)
 	r := post("")
 	r.Body = [][]byte{bytes.Repeat([]byte("a"), 20000), []byte("b"), bytes.Repeat([]byte("c"), 20000)}
 	if _, body, _, err := roundTrip(transportTo(t, s.URL()), r); err != nil || len(body) != 40001 {

@@ -33,7 +33,7 @@ type writeBuffers struct {
 	vec  net.Buffers // shrinks during the write
 }
 
-var outgoingPool = sync.Pool{New: func() any { return &writeBuffers{b: make([]byte, 0, 4<<10)} }}
+var writeBuffersPool = sync.Pool{New: func() any { return &writeBuffers{b: make([]byte, 0, 4<<10)} }}
 
 func (o *writeBuffers) release() {
 	if cap(o.b) > maxStreamPiece+8<<10 {
@@ -41,11 +41,11 @@ func (o *writeBuffers) release() {
 	}
 	clear(o.list[:cap(o.list)]) // otherwise the pool would keep a prompt in memory
 	o.vec = nil
-	outgoingPool.Put(o)
+	writeBuffersPool.Put(o)
 }
 
-// single returns vec with b as its only piece.
-func (o *writeBuffers) single(b []byte) *net.Buffers {
+// singlePiece returns vec with b as its only piece.
+func (o *writeBuffers) singlePiece(b []byte) *net.Buffers {
 	o.list = append(o.list[:0], b)
 	o.vec = o.list
 	return &o.vec
@@ -65,7 +65,7 @@ func (w *requestWriter) write() error {
 	if w.c.isTLS && (w.req.BodyReader != nil || w.req.size() > maxSmallBody) {
 		defer w.c.interruptUnacked(w.t.ackTimeout, w.t.guard)()
 	}
-	o := outgoingPool.Get().(*writeBuffers)
+	o := writeBuffersPool.Get().(*writeBuffers)
 	defer o.release()
 	if w.req.BodyReader != nil {
 		return w.writeStream(o)
@@ -108,11 +108,11 @@ func (w *requestWriter) writeFirst(o *writeBuffers) error {
 		}
 		rest = o.b[n:]
 	}
-	if err := w.writeAll(o.single(rest), false); err != nil {
+	if err := w.writeAll(o.singlePiece(rest), false); err != nil {
 		return err
 	}
-	if w.reusedConn && w.c.hasLeftover(len(o.b)) {
-		return errLeftover
+	if w.reusedConn && w.c.hasUnsolicitedBytes(len(o.b)) {
+		return errUnsolicitedBytes
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (w *requestWriter) writeFirst(o *writeBuffers) error {
 func (w *requestWriter) writeStream(o *writeBuffers) error {
 	if u, ok := w.req.BodyReader.(*Upgrade); ok {
 		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
-		return w.writeAll(o.single(o.b), false)
+		return w.writeAll(o.singlePiece(o.b), false)
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, -1)
 	for first, done := true, false; !done; first = false {
@@ -142,7 +142,7 @@ func (w *requestWriter) writeStream(o *writeBuffers) error {
 		} else if err != nil {
 			return &bodyError{err}
 		}
-		if err := w.writeAll(o.single(o.b), true); err != nil {
+		if err := w.writeAll(o.singlePiece(o.b), true); err != nil {
 			return err
 		}
 		o.b = o.b[:0]

@@ -27,7 +27,7 @@ type secondReplies struct {
 
 func (s *secondReplies) serve(p *rawserver.Peer) {
 	for {
-		_, body, ok := p.Request()
+		_, body, ok := p.ReadRequest()
 		if !ok {
 			return
 		}
@@ -75,7 +75,7 @@ func TestFollowedReply(t *testing.T) {
 			checkLeaks(t)
 			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 				for n := 0; ; n++ {
-					_, body, ok := p.Request()
+					_, body, ok := p.ReadRequest()
 					if !ok {
 						return
 					}
@@ -152,7 +152,7 @@ func TestSecondReply(t *testing.T) {
 			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
 			unseen := 0
 			// Allow for forged responses that arrive between the last peek and the acknowledgement.
-			if raced.On && c.size > maxSmallBody {
+			if raced.Enabled && c.size > maxSmallBody {
 				unseen = c.calls / 2000
 			}
 			if early > unseen {

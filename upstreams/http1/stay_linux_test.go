@@ -26,7 +26,7 @@ func newStayingExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange 
 	t.Helper()
 	headed := make(chan bool)
 	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
-		if _, _, ok := p.Request(); ok {
+		if _, _, ok := p.ReadRequest(); ok {
 			p.Send(chunkedHead)
 			<-headed
 			script(p)
@@ -52,7 +52,7 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 			n, err := x.Read(p, inThirtySeconds())
 			b.Write(p[:n])
 			if err != nil {
-				return errors.Is(err, ErrNotYet)
+				return errors.Is(err, ErrNoBytesYet)
 			}
 		}
 	}
@@ -101,10 +101,10 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestStayRoom checks that a step may write to SpareBuffer until it returns. The spare buffer must
+// TestStaySpareBuffer checks that a step may write to SpareBuffer until it returns. The spare buffer must
 // not overlap the bytes that have arrived. Its memory must not return to the pool during the step,
 // even if the step reads more.
-func TestStayRoom(t *testing.T) {
+func TestStaySpareBuffer(t *testing.T) {
 	checkLeaks(t)
 	x := newStayingExchange(t, func(p *rawserver.Peer) {
 		p.Send(chunk("token"))
@@ -114,7 +114,7 @@ func TestStayRoom(t *testing.T) {
 	step := func() bool {
 		ran = true
 		text, room := x.TakeBuffered(), x.SpareBuffer()
-		if n, err := x.Read(make([]byte, 1), inThirtySeconds()); n != 0 || !errors.Is(err, ErrNotYet) {
+		if n, err := x.Read(make([]byte, 1), inThirtySeconds()); n != 0 || !errors.Is(err, ErrNoBytesYet) {
 			t.Errorf("a read in the step: %d, %v; want ErrNotYet", n, err)
 		}
 		if len(room) == 0 || len(room) > readBufferSize-len(text) {
@@ -301,7 +301,7 @@ func TestStayBadFraming(t *testing.T) {
 				}
 				if err != nil {
 					failed = err
-					return errors.Is(err, ErrNotYet)
+					return errors.Is(err, ErrNoBytesYet)
 				}
 			}
 		}))

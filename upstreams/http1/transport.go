@@ -80,7 +80,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		return nil, fmt.Errorf("upstream %s: %w", o.Upstream, err)
 	}
 	port := cmp.Or(u.Port(), DefaultPort(u.Scheme))
-	host, agent := cmp.Or(o.Host, authority(u)), cmp.Or(o.UserAgent, defaultUserAgent)
+	host, agent := cmp.Or(o.Host, hostHeader(u)), cmp.Or(o.UserAgent, defaultUserAgent)
 	authorization := ""
 	if o.APIKey != "" {
 		authorization = "Bearer " + o.APIKey
@@ -129,9 +129,9 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// authority returns the host and port of u for the Host header. It omits the zone of an IPv6
+// hostHeader returns the host and port of u for the Host header. It omits the zone of an IPv6
 // address, because a zone has no meaning on another host.
-func authority(u *url.URL) string {
+func hostHeader(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {
 		return u.Host

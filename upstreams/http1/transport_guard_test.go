@@ -49,11 +49,11 @@ func TestPanicOfTheSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.idle.put(&conn{}, 0, time.Now()) // closing this conn panics, because it has no socket
+	tr.idle.putConn(&conn{}, 0, time.Now()) // closing this conn panics, because it has no socket
 	waitFor(t, "a panic that is caught", func() bool { return g.PanicCount(guardEngines) == 1 })
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	tr.idle.put(&conn{nc: ours}, 0, time.Now())
+	tr.idle.putConn(&conn{nc: ours}, 0, time.Now())
 	waitFor(t, "a panic that is caught", func() bool { return g.PanicCount(guardEngines) == 2 || closedPipe(theirs) })
 }
 

@@ -95,7 +95,7 @@ func TestUnixSocket_FullQueue(t *testing.T) {
 	x := tr.NewExchange()
 	defer x.Close()
 	err = x.Send(&Request{Method: http.MethodGet, Path: "/", ConnectTimeout: 50 * time.Millisecond})
-	if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f != nil && f.Clock != ClockConnect {
+	if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f != nil && f.Clock != TimeoutConnect {
 		t.Errorf("clock %v", f.Clock)
 	}
 	go func() {

@@ -36,11 +36,11 @@ func TestUnlooked(t *testing.T) {
 				read := make(chan bool)
 				tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 					if p.N > 0 || tt.spoil == nil {
-						rawserver.Echo(p)
+						rawserver.EchoRequests(p)
 						return
 					}
 					for body := ""; body != "last"; {
-						_, body, _ = p.Request()
+						_, body, _ = p.ReadRequest()
 						p.Send(rawserver.SizedResponse(body))
 					}
 					<-read
@@ -51,7 +51,7 @@ func TestUnlooked(t *testing.T) {
 				c := tr.idle.conns[0]
 				waitFor(t, "the kernel notes when bytes arrive", func() bool {
 					mustEcho(t, tr, "next")
-					return raced.On || c.poll.hasTimestamps
+					return raced.Enabled || c.poll.hasTimestamps
 				})
 				mustEcho(t, tr, "last")
 				if tt.spoil != nil {
@@ -64,7 +64,7 @@ func TestUnlooked(t *testing.T) {
 				if unlooked {
 					c.idleSince = time.Now().Add(time.Minute)
 				}
-				if unlooked && !raced.On {
+				if unlooked && !raced.Enabled {
 					want = tt.sends
 				}
 				x := mustEcho(t, tr, after)

@@ -13,21 +13,21 @@ import (
 // parseBase parses a base URL. For a Unix socket, it also returns the socket's path, and u is the
 // URL for requests. The error contains no credentials.
 func parseBase(raw string) (u *url.URL, socket string, err error) {
-	if unixsocket.Is(raw) {
+	if unixsocket.IsAddress(raw) {
 		socket, base, err := unixsocket.ParseURL(raw)
 		if err != nil {
 			return nil, "", fmt.Errorf("url: %w", err)
 		}
 		return &url.URL{Scheme: "http", Host: socketHost, Path: strings.TrimRight(base, "/")}, socket, nil
 	}
-	u, err = parseHTTP(raw)
+	u, err = parseHTTPURL(raw)
 	return u, "", err
 }
 
 // socketHost is the Host header of requests over a Unix socket, like in nginx.
 const socketHost = "localhost"
 
-func parseHTTP(raw string) (*url.URL, error) {
+func parseHTTPURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
@@ -52,9 +52,9 @@ func NormalizeURL(raw string) (string, error) {
 	case err != nil:
 		return "", err
 	case socket != "" && u.Path != "":
-		return unixsocket.Address(socket) + ":" + u.Path, nil
+		return unixsocket.FormatAddress(socket) + ":" + u.Path, nil
 	case socket != "":
-		return unixsocket.Address(socket), nil
+		return unixsocket.FormatAddress(socket), nil
 	}
 	host := strings.ToLower(u.Hostname())
 	port := u.Port()

@@ -33,11 +33,11 @@ type apiAccess struct {
 	guard  http1.Guard
 }
 
-type client struct{ transport *http1.Transport }
+type apiClient struct{ transport *http1.Transport }
 
 // openClient returns a client that uses the current contents of the account's folder. It does not
 // connect.
-func (a *apiAccess) openClient() (*client, error) {
+func (a *apiAccess) openClient() (*apiClient, error) {
 	server := a.server
 	if server == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
@@ -69,7 +69,7 @@ func (a *apiAccess) openClient() (*client, error) {
 	if err != nil {
 		return nil, errors.New("kubernetes.server or the token cannot be used")
 	}
-	return &client{t}, nil
+	return &apiClient{t}, nil
 }
 
 // readFile returns the text of a file in the account's folder.
@@ -83,7 +83,7 @@ func (a *apiAccess) readFile(name string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-func (c *client) close() { c.transport.Close() }
+func (c *apiClient) close() { c.transport.Close() }
 
 type statusError int
 
@@ -103,8 +103,8 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("the API server answers with %d", int(e))
 }
 
-// body reads a response body.
-type body struct {
+// responseBody reads a response body.
+type responseBody struct {
 	exchange  *http1.Exchange
 	end       func()
 	deadline  time.Time
@@ -112,7 +112,7 @@ type body struct {
 }
 
 // get requests a path. The caller must read the whole body before until.
-func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
+func (c *apiClient) get(ctx context.Context, path string, until time.Time) (*responseBody, error) {
 	x, end := c.transport.ExchangeWithContext(ctx)
 	err := x.Send(&http1.Request{
 		Method: "GET", Path: path, Accept: "application/json",
@@ -126,17 +126,17 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 	}
 	if err != nil {
 		end()
-		return nil, plainError(err)
+		return nil, shortenError(err)
 	}
-	return &body{exchange: x, end: end, deadline: until, bytesLeft: maxPageBytes}, nil
+	return &responseBody{exchange: x, end: end, deadline: until, bytesLeft: maxPageBytes}, nil
 }
 
-// plainError shortens an error for the operator. Errors of package http1 contain addresses and
+// shortenError shortens an error for the operator. Errors of package http1 contain addresses and
 // system errors, but no token.
-func plainError(err error) error {
+func shortenError(err error) error {
 	failure, ok := errors.AsType[*http1.Failure](err)
 	switch {
-	case errors.Is(err, http1.ErrNotYet):
+	case errors.Is(err, http1.ErrNoBytesYet):
 		return errors.New("the API server does not answer in time")
 	case !ok:
 		return err
@@ -150,7 +150,7 @@ func plainError(err error) error {
 var errTooLarge = errors.New("the API server's answer is too large")
 
 // Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
+func (b *responseBody) Read(p []byte) (int, error) {
 	if len(p) > b.bytesLeft {
 		p = p[:b.bytesLeft]
 	}
@@ -164,9 +164,9 @@ func (b *body) Read(p []byte) (int, error) {
 			return n, err
 		}
 		if err != nil {
-			return 0, plainError(err)
+			return 0, shortenError(err)
 		}
 	}
 }
 
-func (b *body) close() { b.end() }
+func (b *responseBody) close() { b.end() }

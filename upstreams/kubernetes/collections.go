@@ -7,18 +7,18 @@ import (
 )
 
 // podCollection is the collection of an upstream's pods.
-type podCollection struct{ w *Watcher }
+type podCollection struct{ w *PodWatcher }
 
-func (c podCollection) request() (string, url.Values, error) {
+func (c podCollection) listRequest() (string, url.Values, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	if c.w.selection == nil {
-		return "", nil, errNoPool
+		return "", nil, errPoolUnknown
 	}
 	return "/api/v1/namespaces/" + c.w.namespace + "/pods", url.Values{"labelSelector": {c.w.selection.selector}}, nil
 }
 
-func (c podCollection) replace(items []json.RawMessage) error {
+func (c podCollection) replaceAll(items []json.RawMessage) error {
 	if len(items) > maxPods {
 		return errTooMany
 	}
@@ -35,7 +35,7 @@ func (c podCollection) replace(items []json.RawMessage) error {
 	return nil
 }
 
-func (c podCollection) apply(event string, object json.RawMessage) error {
+func (c podCollection) applyEvent(event string, object json.RawMessage) error {
 	p, err := readPod(object)
 	if err != nil {
 		return err
@@ -50,22 +50,22 @@ func (c podCollection) apply(event string, object json.RawMessage) error {
 	return nil
 }
 
-// errNoPool is returned while the pool is unknown, because the selector for its pods is then
+// errPoolUnknown is returned while the pool is unknown, because the selector for its pods is then
 // unknown too.
-var errNoPool = errors.New("the InferencePool is not known yet")
+var errPoolUnknown = errors.New("the InferencePool is not known yet")
 
 // poolCollection is the collection whose only element is the InferencePool of an upstream.
-type poolCollection struct{ w *Watcher }
+type poolCollection struct{ w *PodWatcher }
 
-func (c poolCollection) request() (string, url.Values, error) {
+func (c poolCollection) listRequest() (string, url.Values, error) {
 	return "/apis/inference.networking.k8s.io/v1/namespaces/" + c.w.namespace + "/inferencepools",
 		url.Values{"fieldSelector": {"metadata.name=" + c.w.spec.Pool}}, nil
 }
 
-// replace stores the pool. If the pool does not exist, the last known selector and ports remain.
-func (c poolCollection) replace(items []json.RawMessage) error {
+// replaceAll stores the pool. If the pool does not exist, the last known selector and ports remain.
+func (c poolCollection) replaceAll(items []json.RawMessage) error {
 	for _, item := range items {
-		if err := c.apply("MODIFIED", item); err != nil {
+		if err := c.applyEvent("MODIFIED", item); err != nil {
 			return err
 		}
 	}
@@ -75,8 +75,8 @@ func (c poolCollection) replace(items []json.RawMessage) error {
 	return nil
 }
 
-func (c poolCollection) apply(event string, object json.RawMessage) error {
-	var p pool
+func (c poolCollection) applyEvent(event string, object json.RawMessage) error {
+	var p inferencePool
 	if json.Unmarshal(object, &p) != nil {
 		return errNotAPI
 	}

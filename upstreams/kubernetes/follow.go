@@ -20,35 +20,35 @@ const maxPods = 2000
 
 // Limits of the API server's responses.
 const (
-	pageItems     = 100
-	maxPages      = maxPods/pageItems + 1
+	podsPerPage   = 100
+	maxPages      = maxPods/podsPerPage + 1
 	maxEventBytes = 4 << 20 // etcd stores no object above 1.5 MiB
 
 	maxEventsPerSecond = 500
 )
 
-// The server ends a watch after a random time between watchSeconds and watchSeconds+watchSpread
-// seconds. If it does not, the edge aborts the watch after another watchGrace.
+// The server ends a watch after a random time between minWatchSeconds and minWatchSeconds+watchSecondsSpread
+// seconds. If it does not, the edge aborts the watch after another watchAbortGrace.
 const (
-	watchSeconds, watchSpread = 290, 300
-	watchGrace                = 30 * time.Second
+	minWatchSeconds, watchSecondsSpread = 290, 300
+	watchAbortGrace                     = 30 * time.Second
 )
 
 // Limits of the pause between a watch and the next list.
 const (
-	initialPause    = 200 * time.Millisecond
-	maxPause        = 10 * time.Second
-	steadyWatchTime = 5 * time.Second // a watch that lasts this long shows that the server is healthy
+	initialRelistPause = 200 * time.Millisecond
+	maxRelistPause     = 10 * time.Second
+	steadyWatchTime    = 5 * time.Second // a watch that lasts this long shows that the server is healthy
 )
 
-// collection defines what to list and watch, and stores the results.
-type collection interface {
-	// request returns the path and the selectors of the list.
-	request() (path string, query url.Values, err error)
-	// replace stores a complete list.
-	replace(items []json.RawMessage) error
-	// apply stores one event: ADDED, MODIFIED or DELETED.
-	apply(event string, object json.RawMessage) error
+// watchedCollection defines what to list and watch, and stores the results.
+type watchedCollection interface {
+	// listRequest returns the path and the selectors of the list.
+	listRequest() (path string, query url.Values, err error)
+	// replaceAll stores a complete list.
+	replaceAll(items []json.RawMessage) error
+	// applyEvent stores one event: ADDED, MODIFIED or DELETED.
+	applyEvent(event string, object json.RawMessage) error
 }
 
 // reflector lists and watches one collection.
@@ -70,8 +70,8 @@ func newReflector(name fmt.Stringer, a *apiAccess, log *zap.Logger) *reflector {
 }
 
 // run lists and watches until ctx is done.
-func (f *reflector) run(ctx context.Context, c collection) {
-	for pause := initialPause; ctx.Err() == nil; {
+func (f *reflector) run(ctx context.Context, c watchedCollection) {
+	for pause := initialRelistPause; ctx.Err() == nil; {
 		session, end := context.WithCancel(ctx)
 		f.mu.Lock()
 		f.cancelSession = end
@@ -80,14 +80,14 @@ func (f *reflector) run(ctx context.Context, c collection) {
 		f.recordEnd(f.runSession(session, c))
 		end()
 		if time.Since(began) > steadyWatchTime {
-			pause = initialPause
+			pause = initialRelistPause
 		}
 		wait := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
 		case <-ctx.Done():
 		case <-f.relist:
 		case <-wait.C:
-			pause = min(2*pause, maxPause)
+			pause = min(2*pause, maxRelistPause)
 		}
 		wait.Stop()
 	}
@@ -129,9 +129,9 @@ func (f *reflector) recordEnd(err error) {
 	}
 }
 
-// state returns the reason why the watch fails, the time of the last useful response, and the
+// failureState returns the reason why the watch fails, the time of the last useful response, and the
 // number of failed sessions.
-func (f *reflector) state() (trouble string, since time.Time, failed uint64) {
+func (f *reflector) failureState() (trouble string, since time.Time, failed uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failureText, f.lastContact, f.failedSessions
@@ -139,26 +139,26 @@ func (f *reflector) state() (trouble string, since time.Time, failed uint64) {
 
 // runSession reads one list and watches for changes. It returns the error that ended the watch, or
 // nil if the server ended the watch at its time limit.
-func (f *reflector) runSession(ctx context.Context, c collection) error {
+func (f *reflector) runSession(ctx context.Context, c watchedCollection) error {
 	api, err := f.account.openClient()
 	if err != nil {
 		return err
 	}
 	defer api.close()
-	version, err := f.list(ctx, api, c)
+	version, err := f.listAll(ctx, api, c)
 	if err != nil {
 		return err
 	}
 	return f.watch(ctx, api, c, version)
 }
 
-// list reads all pages, stores them as one list and returns the list's version.
-func (f *reflector) list(ctx context.Context, api *client, c collection) (version string, err error) {
-	path, query, err := c.request()
+// listAll reads all pages, stores them as one list and returns the list's version.
+func (f *reflector) listAll(ctx context.Context, api *apiClient, c watchedCollection) (version string, err error) {
+	path, query, err := c.listRequest()
 	if err != nil {
 		return "", err
 	}
-	query.Set("limit", strconv.Itoa(pageItems))
+	query.Set("limit", strconv.Itoa(podsPerPage))
 	var items []json.RawMessage
 	for page := 0; ; page++ {
 		if page == maxPages {
@@ -176,7 +176,7 @@ func (f *reflector) list(ctx context.Context, api *client, c collection) (versio
 			if l.Metadata.ResourceVersion == "" {
 				return "", errors.New("the API server's list has no version")
 			}
-			if err := c.replace(items); err != nil {
+			if err := c.replaceAll(items); err != nil {
 				return "", err
 			}
 			f.recordContact()
@@ -186,7 +186,7 @@ func (f *reflector) list(ctx context.Context, api *client, c collection) (versio
 	}
 }
 
-func getJSON(ctx context.Context, api *client, path string, into any) error {
+func getJSON(ctx context.Context, api *apiClient, path string, into any) error {
 	b, err := api.get(ctx, path, time.Now().Add(pageTimeout))
 	if err != nil {
 		return err
@@ -205,17 +205,17 @@ var (
 )
 
 // watch applies events until the watch ends.
-func (f *reflector) watch(ctx context.Context, api *client, c collection, version string) error {
-	path, query, err := c.request()
+func (f *reflector) watch(ctx context.Context, api *apiClient, c watchedCollection, version string) error {
+	path, query, err := c.listRequest()
 	if err != nil {
 		return err
 	}
-	seconds := watchSeconds + rand.IntN(watchSpread)
+	seconds := minWatchSeconds + rand.IntN(watchSecondsSpread)
 	query.Set("watch", "1")
 	query.Set("allowWatchBookmarks", "true")
 	query.Set("resourceVersion", version)
 	query.Set("timeoutSeconds", strconv.Itoa(seconds))
-	b, err := api.get(ctx, path+"?"+query.Encode(), time.Now().Add(time.Duration(seconds)*time.Second+watchGrace))
+	b, err := api.get(ctx, path+"?"+query.Encode(), time.Now().Add(time.Duration(seconds)*time.Second+watchAbortGrace))
 	if err != nil {
 		return err
 	}
@@ -245,10 +245,10 @@ func (f *reflector) watch(ctx context.Context, api *client, c collection, versio
 	}
 }
 
-func applyWatchEvent(c collection, event string, object json.RawMessage) error {
+func applyWatchEvent(c watchedCollection, event string, object json.RawMessage) error {
 	switch event {
 	case "ADDED", "MODIFIED", "DELETED":
-		return c.apply(event, object)
+		return c.applyEvent(event, object)
 	case "BOOKMARK":
 		return nil
 	case "ERROR":

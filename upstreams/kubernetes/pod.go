@@ -22,8 +22,8 @@ const (
 // nonDecodeRoles lists pod roles that cannot serve a call alone.
 var nonDecodeRoles = []string{"prefill", "encode", "encode-prefill"}
 
-// Endpoint is one port of one pod.
-type Endpoint struct {
+// PodEndpoint is one port of one pod.
+type PodEndpoint struct {
 	Key         string // unique, even among pods with the same name or address
 	Pod         string // the pod's name; includes the port if the pod has more than one
 	Address     string // includes the port
@@ -50,7 +50,7 @@ type podMetadata struct {
 
 // podState is the state that the watcher stores for a pod.
 type podState struct {
-	endpoints []Endpoint
+	endpoints []PodEndpoint
 	problem   string // problem with the pod's annotations
 }
 
@@ -70,7 +70,7 @@ func (p *pod) endpoints(ports []int) podState {
 		return podState{}
 	}
 	var k podState
-	e := Endpoint{Engine: m.Labels[labelEngine], Ready: p.isReady()}
+	e := PodEndpoint{Engine: m.Labels[labelEngine], Ready: p.isReady()}
 	if text, given := m.Annotations[annotationWeight]; given {
 		weight, err := strconv.ParseFloat(text, 64)
 		if err == nil && weight > 0 && weight <= 1000 {

@@ -9,34 +9,34 @@ import (
 )
 
 func TestPodEndpoints(t *testing.T) {
-	running := kubeapi.Pod("vllm-0", "uid-0", "10.0.0.1")
+	running := kubeapi.NewPod("vllm-0", "uid-0", "10.0.0.1")
 	status := func(phase, ip string) kubeapi.Object {
-		p := kubeapi.Pod("vllm-0", "uid-0", ip)
+		p := kubeapi.NewPod("vllm-0", "uid-0", ip)
 		p["status"].(kubeapi.Object)["phase"] = phase
 		return p
 	}
-	pod := func(marks ...string) kubeapi.Object { return kubeapi.Pod("vllm-0", "uid-0", "10.0.0.1", marks...) }
-	at := func(port string) Endpoint {
-		return Endpoint{Key: "uid-0:" + port, Pod: "vllm-0:" + port, Address: "10.0.0.1:" + port, Ready: true}
+	pod := func(marks ...string) kubeapi.Object { return kubeapi.NewPod("vllm-0", "uid-0", "10.0.0.1", marks...) }
+	at := func(port string) PodEndpoint {
+		return PodEndpoint{Key: "uid-0:" + port, Pod: "vllm-0:" + port, Address: "10.0.0.1:" + port, Ready: true}
 	}
-	one := Endpoint{Key: "uid-0:8000", Pod: "vllm-0", Address: "10.0.0.1:8000", Ready: true}
-	but := func(change func(*Endpoint)) []Endpoint {
+	one := PodEndpoint{Key: "uid-0:8000", Pod: "vllm-0", Address: "10.0.0.1:8000", Ready: true}
+	but := func(change func(*PodEndpoint)) []PodEndpoint {
 		e := one
 		change(&e)
-		return []Endpoint{e}
+		return []PodEndpoint{e}
 	}
 	for _, c := range []struct {
 		name    string
 		pod     kubeapi.Object
 		ports   []int
-		want    []Endpoint
+		want    []PodEndpoint
 		problem bool
 	}{
-		{"one port", running, []int{8000}, []Endpoint{one}, false},
-		{"several ports", running, []int{8000, 8001}, []Endpoint{at("8000"), at("8001")}, false},
-		{"not ready: still an endpoint, for probes judge", kubeapi.UnreadyPod(running), []int{8000}, but(func(e *Endpoint) { e.Ready = false }), false},
+		{"one port", running, []int{8000}, []PodEndpoint{one}, false},
+		{"several ports", running, []int{8000, 8001}, []PodEndpoint{at("8000"), at("8001")}, false},
+		{"not ready: still an endpoint, for probes judge", kubeapi.UnreadyPod(running), []int{8000}, but(func(e *PodEndpoint) { e.Ready = false }), false},
 		{"being deleted", kubeapi.DeletingPod(running), []int{8000}, nil, false},
-		{"IPv6", status("Running", "fd00::1"), []int{8000}, but(func(e *Endpoint) { e.Address = "[fd00::1]:8000" }), false},
+		{"IPv6", status("Running", "fd00::1"), []int{8000}, but(func(e *PodEndpoint) { e.Address = "[fd00::1]:8000" }), false},
 		{"no address yet", status("Pending", ""), []int{8000}, nil, false},
 		{"no address", status("Running", "10.0.0.1:80"), []int{8000}, nil, false},
 		{"everywhere is no address", status("Running", "0.0.0.0"), []int{8000}, nil, false},
@@ -44,17 +44,17 @@ func TestPodEndpoints(t *testing.T) {
 		{"failed", status("Failed", "10.0.0.1"), []int{8000}, nil, false},
 		{"prefill", pod("llm-d.ai/role=prefill"), []int{8000}, nil, false},
 		{"encode", pod("llm-d.ai/role=encode"), []int{8000}, nil, false},
-		{"decode", pod("llm-d.ai/role=decode"), []int{8000}, []Endpoint{one}, false},
-		{"prefill and decode", pod("llm-d.ai/role=prefill-decode"), []int{8000}, []Endpoint{one}, false},
-		{"engine", pod("llm-d.ai/engine-type=sglang"), []int{8000}, but(func(e *Endpoint) { e.Engine = "sglang" }), false},
-		{"active ports", pod("llm-d.ai/active-ports=8001, 9000"), []int{8000, 8001}, []Endpoint{at("8001")}, false},
-		{"active ports, by the older name", pod("inference.networking.k8s.io/active-ports=8000"), []int{8000, 8001}, []Endpoint{at("8000")}, false},
+		{"decode", pod("llm-d.ai/role=decode"), []int{8000}, []PodEndpoint{one}, false},
+		{"prefill and decode", pod("llm-d.ai/role=prefill-decode"), []int{8000}, []PodEndpoint{one}, false},
+		{"engine", pod("llm-d.ai/engine-type=sglang"), []int{8000}, but(func(e *PodEndpoint) { e.Engine = "sglang" }), false},
+		{"active ports", pod("llm-d.ai/active-ports=8001, 9000"), []int{8000, 8001}, []PodEndpoint{at("8001")}, false},
+		{"active ports, by the older name", pod("inference.networking.k8s.io/active-ports=8000"), []int{8000, 8001}, []PodEndpoint{at("8000")}, false},
 		{"no port is active", pod("llm-d.ai/active-ports="), []int{8000}, nil, false},
-		{"weight", pod("penstock/weight=2.5"), []int{8000}, but(func(e *Endpoint) { e.Weight = 2.5 }), false},
-		{"concurrency", pod("penstock/concurrency=48"), []int{8000}, but(func(e *Endpoint) { e.Concurrency = 48 }), false},
-		{"weight 0", pod("penstock/weight=0"), []int{8000}, []Endpoint{one}, true},
-		{"weight that is no number", pod("penstock/weight=NaN"), []int{8000}, []Endpoint{one}, true},
-		{"an invalid concurrency", pod("penstock/concurrency=many"), []int{8000}, []Endpoint{one}, true},
+		{"weight", pod("penstock/weight=2.5"), []int{8000}, but(func(e *PodEndpoint) { e.Weight = 2.5 }), false},
+		{"concurrency", pod("penstock/concurrency=48"), []int{8000}, but(func(e *PodEndpoint) { e.Concurrency = 48 }), false},
+		{"weight 0", pod("penstock/weight=0"), []int{8000}, []PodEndpoint{one}, true},
+		{"weight that is no number", pod("penstock/weight=NaN"), []int{8000}, []PodEndpoint{one}, true},
+		{"an invalid concurrency", pod("penstock/concurrency=many"), []int{8000}, []PodEndpoint{one}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text, err := json.Marshal(c.pod)
@@ -75,7 +75,7 @@ func TestPodEndpoints(t *testing.T) {
 
 // FuzzRead checks that no object that an API server may send for a pod or a pool causes a panic.
 func FuzzRead(f *testing.F) {
-	for _, o := range []any{kubeapi.Pod("a", "b", "::1", "penstock/weight=1"), kubeapi.Pool("p", "app", "vllm", 8000), []int{1}, nil} {
+	for _, o := range []any{kubeapi.NewPod("a", "b", "::1", "penstock/weight=1"), kubeapi.NewPool("p", "app", "vllm", 8000), []int{1}, nil} {
 		text, err := json.Marshal(o)
 		if err != nil {
 			f.Fatal(err)
@@ -90,7 +90,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 		}
-		var p pool
+		var p inferencePool
 		if json.Unmarshal(text, &p) == nil {
 			if w, err := p.selection(); err == nil && (w.selector == "" || len(w.ports) == 0) {
 				t.Errorf("wanted = %+v, want a selector and ports", w)

@@ -16,8 +16,8 @@ type podSelection struct {
 	ports    []int
 }
 
-// pool is the part of an InferencePool object that the edge reads.
-type pool struct {
+// inferencePool is the part of an InferencePool object that the edge reads.
+type inferencePool struct {
 	Metadata struct{ Name, DeletionTimestamp string }
 	Spec     struct {
 		Selector    struct{ MatchLabels map[string]string }
@@ -25,7 +25,7 @@ type pool struct {
 	}
 }
 
-func (p *pool) selection() (*podSelection, error) {
+func (p *inferencePool) selection() (*podSelection, error) {
 	var out podSelection
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Selector.MatchLabels)) {
 		out.selector += "," + name + "=" + p.Spec.Selector.MatchLabels[name]

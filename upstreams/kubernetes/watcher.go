@@ -22,8 +22,8 @@ type Options struct {
 	Guard http1.Guard
 }
 
-// Watcher watches the pods of one upstream. It is safe for concurrent use.
-type Watcher struct {
+// PodWatcher watches the pods of one upstream. It is safe for concurrent use.
+type PodWatcher struct {
 	log       *zap.Logger
 	spec      config.Kubernetes
 	account   *apiAccess
@@ -38,8 +38,8 @@ type Watcher struct {
 	onChange   func()              // set by Run
 }
 
-// Status is the state of a Watcher.
-type Status struct {
+// WatcherStatus is the state of a Watcher.
+type WatcherStatus struct {
 	Listed  time.Time // time of the last complete list, or zero
 	Trouble string    // why the watch fails; empty while it works
 	Failing time.Time // time of the last useful response, if Trouble is set
@@ -48,8 +48,8 @@ type Status struct {
 
 // New returns a Watcher for the configured pods. port is the engines' port, unless the
 // configuration or the pool sets a different port. New sends no request.
-func New(spec *config.Kubernetes, port int, o Options) *Watcher {
-	w := &Watcher{
+func New(spec *config.Kubernetes, port int, o Options) *PodWatcher {
+	w := &PodWatcher{
 		log: o.Log, spec: *spec, pods: map[string]podState{}, onChange: func() {},
 		account: &apiAccess{spec.Server, cmp.Or(spec.Account, config.MountedAccount), o.Guard},
 	}
@@ -71,7 +71,7 @@ func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 }
 
 // String describes the watched pods or pool.
-func (w *Watcher) String() string {
+func (w *PodWatcher) String() string {
 	if w.spec.Pool != "" {
 		return "InferencePool " + w.namespace + "/" + w.spec.Pool
 	}
@@ -80,18 +80,18 @@ func (w *Watcher) String() string {
 }
 
 // PodName returns a description of a pod that includes the namespace.
-func (w *Watcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
+func (w *PodWatcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
 
 // Sync lists the pods once. If there is a pool, Sync reads the pool first.
-func (w *Watcher) Sync(ctx context.Context) error {
+func (w *PodWatcher) Sync(ctx context.Context) error {
 	api, err := w.account.openClient()
 	if err == nil {
 		defer api.close()
 		if w.spec.Pool != "" {
-			_, err = w.poolFeed.list(ctx, api, poolCollection{w})
+			_, err = w.poolFeed.listAll(ctx, api, poolCollection{w})
 		}
 		if err == nil {
-			_, err = w.podFeed.list(ctx, api, podCollection{w})
+			_, err = w.podFeed.listAll(ctx, api, podCollection{w})
 		}
 	}
 	w.podFeed.recordEnd(err)
@@ -99,7 +99,7 @@ func (w *Watcher) Sync(ctx context.Context) error {
 }
 
 // Run watches the pods until ctx is done. It calls changed after every change of the endpoints.
-func (w *Watcher) Run(ctx context.Context, changed func()) {
+func (w *PodWatcher) Run(ctx context.Context, changed func()) {
 	w.mu.Lock()
 	w.onChange = changed
 	w.mu.Unlock()
@@ -107,38 +107,38 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 }
 
 // HasPool reports whether the Watcher watches an InferencePool.
-func (w *Watcher) HasPool() bool { return w.spec.Pool != "" }
+func (w *PodWatcher) HasPool() bool { return w.spec.Pool != "" }
 
 // RunPool watches the pool until ctx is done. It must run concurrently with Run.
-func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, poolCollection{w}) }
+func (w *PodWatcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, poolCollection{w}) }
 
 // Endpoints returns the endpoints according to the last complete list and later events, sorted by
 // pod and port. listed is false before the first list.
-func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
+func (w *PodWatcher) Endpoints() (out []PodEndpoint, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.pods {
 		out = append(out, k.endpoints...)
 	}
-	slices.SortFunc(out, func(a, b Endpoint) int {
+	slices.SortFunc(out, func(a, b PodEndpoint) int {
 		return cmp.Or(strings.Compare(a.Pod, b.Pod), strings.Compare(a.Key, b.Key))
 	})
 	return out, !w.lastListed.IsZero()
 }
 
 // Status returns the current state.
-func (w *Watcher) Status() Status {
-	trouble, since, failed := w.podFeed.state()
-	pools, poolsSince, poolsFailed := w.poolFeed.state()
+func (w *PodWatcher) Status() WatcherStatus {
+	trouble, since, failed := w.podFeed.failureState()
+	pools, poolsSince, poolsFailed := w.poolFeed.failureState()
 	if trouble == "" {
 		trouble, since = pools, poolsSince
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Status{Listed: w.lastListed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
+	return WatcherStatus{Listed: w.lastListed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
 }
 
-func (w *Watcher) ports() []int {
+func (w *PodWatcher) ports() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.selection == nil {
@@ -148,7 +148,7 @@ func (w *Watcher) ports() []int {
 }
 
 // hasSelection reports whether the pods' selector is known.
-func (w *Watcher) hasSelection() bool {
+func (w *PodWatcher) hasSelection() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.selection != nil
@@ -156,7 +156,7 @@ func (w *Watcher) hasSelection() bool {
 
 // setSelection sets the selector and the ports of the pods. If they have changed, the watcher lists
 // the pods again.
-func (w *Watcher) setSelection(next *podSelection) {
+func (w *PodWatcher) setSelection(next *podSelection) {
 	w.mu.Lock()
 	same := w.selection != nil && w.selection.selector == next.selector && slices.Equal(w.selection.ports, next.ports)
 	w.selection = next
@@ -168,7 +168,7 @@ func (w *Watcher) setSelection(next *podSelection) {
 
 // derivePodState returns the endpoints of a pod. It logs each new problem found in the pod's
 // annotations.
-func (w *Watcher) derivePodState(p *pod, ports []int) podState {
+func (w *PodWatcher) derivePodState(p *pod, ports []int) podState {
 	next := p.endpoints(ports)
 	w.mu.Lock()
 	before := w.pods[p.Metadata.UID].problem
@@ -181,7 +181,7 @@ func (w *Watcher) derivePodState(p *pod, ports []int) podState {
 }
 
 // replacePods stores a complete list.
-func (w *Watcher) replacePods(next map[string]podState) {
+func (w *PodWatcher) replacePods(next map[string]podState) {
 	w.mu.Lock()
 	same := !w.lastListed.IsZero() && maps.EqualFunc(w.pods, next, podState.sameEndpoints)
 	w.pods, w.lastListed = next, time.Now()
@@ -194,7 +194,7 @@ func (w *Watcher) replacePods(next map[string]podState) {
 
 // setPod stores the state of one pod, or removes the pod if gone is true. It returns the number of
 // pods.
-func (w *Watcher) setPod(uid string, next podState, gone bool) (count int) {
+func (w *PodWatcher) setPod(uid string, next podState, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].sameEndpoints(next)
 	if w.pods[uid] = next; gone {

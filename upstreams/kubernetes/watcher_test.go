@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // milliseconds.
 const patience = 20 * time.Second
 
-func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *Watcher {
+func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *PodWatcher {
 	if spec.Pool == "" {
 		spec.Selector = "app=vllm"
 	}
@@ -37,7 +37,7 @@ func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *Watcher {
 }
 
 // run runs the watcher in the background until the test ends.
-func run(t *testing.T, w *Watcher) (changes *atomic.Int64) {
+func run(t *testing.T, w *PodWatcher) (changes *atomic.Int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	changes = new(atomic.Int64)
@@ -69,7 +69,7 @@ func waitFor(t *testing.T, what string, f func() bool) {
 	}
 }
 
-func keys(w *Watcher) string {
+func keys(w *PodWatcher) string {
 	endpoints, listed := w.Endpoints()
 	if !listed {
 		return "not listed"
@@ -81,7 +81,7 @@ func keys(w *Watcher) string {
 	return strings.Join(out, " ")
 }
 
-func waitKeys(t *testing.T, w *Watcher, want string) {
+func waitKeys(t *testing.T, w *PodWatcher, want string) {
 	t.Helper()
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
@@ -89,15 +89,15 @@ func waitKeys(t *testing.T, w *Watcher, want string) {
 // waitForWatch waits until the server has received more than before watch requests.
 func waitForWatch(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
-	waitFor(t, "a watch", func() bool { return len(api.Requests("watch=1")) > before })
+	waitFor(t, "a watch", func() bool { return len(api.RequestedPaths("watch=1")) > before })
 }
 
 func TestListInPages(t *testing.T) {
 	api := kubeapi.Start(t)
 	for i := range 250 {
-		api.Put(kubeapi.Pods, kubeapi.Pod(fmt.Sprintf("vllm-%03d", i), fmt.Sprintf("u%d", i), "10.0.0.1"))
+		api.PutObject(kubeapi.PodsPath, kubeapi.NewPod(fmt.Sprintf("vllm-%03d", i), fmt.Sprintf("u%d", i), "10.0.0.1"))
 	}
-	api.Put(kubeapi.Pods, kubeapi.Pod("other", "other", "10.0.0.1", "app=other"))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("other", "other", "10.0.0.1", "app=other"))
 	w := newWatcher(api, config.Kubernetes{})
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestListInPages(t *testing.T) {
 	if len(endpoints) != 250 || !listed || endpoints[7].Key != "u7:8000" || w.String() != "pods llm/app=vllm:8000" {
 		t.Errorf("%d endpoints of %s, listed %v", len(endpoints), w, listed)
 	}
-	if pages := api.Requests("limit=100"); len(pages) != 3 || !strings.Contains(pages[2], "continue=") {
+	if pages := api.RequestedPaths("limit=100"); len(pages) != 3 || !strings.Contains(pages[2], "continue=") {
 		t.Errorf("the pages were %q", pages)
 	}
 }
@@ -122,24 +122,24 @@ func TestEvents(t *testing.T) {
 	if changes.Load() == 0 {
 		t.Error("the first list is no change, although it has no pods")
 	}
-	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
-	api.Put(kubeapi.Pods, a)
-	api.Put(kubeapi.Pods, b)
+	a, b := kubeapi.NewPod("a", "ua", "10.0.0.1"), kubeapi.NewPod("b", "ub", "10.0.0.2")
+	api.PutObject(kubeapi.PodsPath, a)
+	api.PutObject(kubeapi.PodsPath, b)
 	waitKeys(t, w, "ua:8000 ub:8000")
 	so := changes.Load()
-	api.Put(kubeapi.Pods, a)
-	api.Bookmark()
-	api.Put(kubeapi.Pods, kubeapi.UnreadyPod(b))
+	api.PutObject(kubeapi.PodsPath, a)
+	api.SendBookmark()
+	api.PutObject(kubeapi.PodsPath, kubeapi.UnreadyPod(b))
 	waitFor(t, "not ready", func() bool { e, _ := w.Endpoints(); return len(e) == 2 && !e[1].Ready })
 	if n := changes.Load(); n != so+1 {
 		t.Errorf("%d changes: a pod that is as before counts", n-so)
 	}
-	api.Put(kubeapi.Pods, kubeapi.DeletingPod(a))
+	api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(a))
 	waitKeys(t, w, "ub:8000")
-	api.Delete(kubeapi.Pods, "a")
-	api.Put(kubeapi.Pods, kubeapi.Pod("b", "ub", "10.0.0.2", "app=other"))
+	api.DeleteObject(kubeapi.PodsPath, "a")
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("b", "ub", "10.0.0.2", "app=other"))
 	waitKeys(t, w, "")
-	if n := len(api.Requests("watch=1")); n != 1 {
+	if n := len(api.RequestedPaths("watch=1")); n != 1 {
 		t.Errorf("there were %d watches", n)
 	}
 	if st := w.Status(); st.Trouble != "" || st.Failed != 0 || st.Listed.IsZero() {
@@ -153,25 +153,29 @@ func TestGap(t *testing.T) {
 		change func(*kubeapi.Server)
 		want   string
 	}{
-		"a pod is gone":           {func(s *kubeapi.Server) { s.Delete(kubeapi.Pods, "a") }, "ub:8000"},
-		"a pod is being deleted":  {func(s *kubeapi.Server) { s.Put(kubeapi.Pods, kubeapi.DeletingPod(kubeapi.Pod("a", "ua", "10.0.0.1"))) }, "ub:8000"},
-		"a pod has another label": {func(s *kubeapi.Server) { s.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1", "app=other")) }, "ub:8000"},
+		"a pod is gone": {func(s *kubeapi.Server) { s.DeleteObject(kubeapi.PodsPath, "a") }, "ub:8000"},
+		"a pod is being deleted": {func(s *kubeapi.Server) {
+			s.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(kubeapi.NewPod("a", "ua", "10.0.0.1")))
+		}, "ub:8000"},
+		"a pod has another label": {func(s *kubeapi.Server) {
+			s.PutObject(kubeapi.PodsPath, kubeapi.NewPod("a", "ua", "10.0.0.1", "app=other"))
+		}, "ub:8000"},
 		"a pod was replaced under its name": {func(s *kubeapi.Server) {
-			s.Delete(kubeapi.Pods, "a")
-			s.Put(kubeapi.Pods, kubeapi.Pod("a", "uc", "10.0.0.1"))
+			s.DeleteObject(kubeapi.PodsPath, "a")
+			s.PutObject(kubeapi.PodsPath, kubeapi.NewPod("a", "uc", "10.0.0.1"))
 		}, "uc:8000 ub:8000"},
-		"a pod has come":                {func(s *kubeapi.Server) { s.Put(kubeapi.Pods, kubeapi.Pod("c", "uc", "10.0.0.3")) }, "ua:8000 ub:8000 uc:8000"},
-		"events are gone with it (410)": {func(s *kubeapi.Server) { s.Delete(kubeapi.Pods, "b"); s.Compact() }, "ua:8000"},
+		"a pod has come":                {func(s *kubeapi.Server) { s.PutObject(kubeapi.PodsPath, kubeapi.NewPod("c", "uc", "10.0.0.3")) }, "ua:8000 ub:8000 uc:8000"},
+		"events are gone with it (410)": {func(s *kubeapi.Server) { s.DeleteObject(kubeapi.PodsPath, "b"); s.DropEvents() }, "ua:8000"},
 		"nothing: every pod stays":      {func(*kubeapi.Server) {}, "ua:8000 ub:8000"},
 		"another pod has its address": {func(s *kubeapi.Server) {
-			s.Delete(kubeapi.Pods, "a")
-			s.Put(kubeapi.Pods, kubeapi.Pod("z", "uz", "10.0.0.1"))
+			s.DeleteObject(kubeapi.PodsPath, "a")
+			s.PutObject(kubeapi.PodsPath, kubeapi.NewPod("z", "uz", "10.0.0.1"))
 		}, "ub:8000 uz:8000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := kubeapi.Start(t)
-			api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
-			api.Put(kubeapi.Pods, kubeapi.Pod("b", "ub", "10.0.0.2"))
+			api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("a", "ua", "10.0.0.1"))
+			api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("b", "ub", "10.0.0.2"))
 			w := newWatcher(api, config.Kubernetes{})
 			run(t, w)
 			waitKeys(t, w, "ua:8000 ub:8000")
@@ -181,16 +185,16 @@ func TestGap(t *testing.T) {
 			if got := keys(w); got != "ua:8000 ub:8000" {
 				t.Errorf("without an API server there is %s", got)
 			}
-			lists, watches := len(api.Requests("limit=")), len(api.Requests("watch=1"))
+			lists, watches := len(api.RequestedPaths("limit=")), len(api.RequestedPaths("watch=1"))
 			gap.change(api)
 			api.SetUnavailable(false)
 			waitKeys(t, w, gap.want)
 			waitForWatch(t, api, watches)
-			if len(api.Requests("limit=")) == lists {
+			if len(api.RequestedPaths("limit=")) == lists {
 				t.Error("a watch was opened again without a list")
 			}
 			waitFor(t, "no trouble", func() bool { return w.Status().Trouble == "" })
-			api.Put(kubeapi.Pods, kubeapi.Pod("later", "ul", "10.0.0.9"))
+			api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("later", "ul", "10.0.0.9"))
 			waitFor(t, "events go on", func() bool { return strings.Contains(keys(w), "ul:8000") })
 		})
 	}
@@ -200,13 +204,13 @@ func TestGap(t *testing.T) {
 // list follows.
 func TestWatchExpires(t *testing.T) {
 	api := kubeapi.Start(t)
-	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("a", "ua", "10.0.0.1"))
 	w := newWatcher(api, config.Kubernetes{})
 	var late atomic.Bool
 	api.SetHandler(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") != "" && !late.Swap(true) { // between the first list and its watch
-			api.Delete(kubeapi.Pods, "a")
-			api.Compact()
+			api.DeleteObject(kubeapi.PodsPath, "a")
+			api.DropEvents()
 		}
 		return false
 	})
@@ -229,7 +233,7 @@ func TestTokenRotates(t *testing.T) {
 	api.SetUnavailable(false)
 	waitFor(t, "the token is refused", func() bool { return w.Status().Trouble == statusError(401).Error() })
 	api.RotateToken("second", true)
-	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("a", "ua", "10.0.0.1"))
 	waitKeys(t, w, "ua:8000")
 }
 
@@ -237,8 +241,8 @@ func TestTokenRotates(t *testing.T) {
 // endpoints and cause a retry.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
-	a := kubeapi.Pod("a", "ua", "10.0.0.1")
-	api.Put(kubeapi.Pods, a)
+	a := kubeapi.NewPod("a", "ua", "10.0.0.1")
+	api.PutObject(kubeapi.PodsPath, a)
 	w := newWatcher(api, config.Kubernetes{})
 	run(t, w)
 	waitKeys(t, w, "ua:8000")
@@ -294,7 +298,7 @@ func TestHostileServer(t *testing.T) {
 		})
 	}
 	api.SetHandler(nil)
-	api.Put(kubeapi.Pods, kubeapi.DeletingPod(a))
+	api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(a))
 	waitKeys(t, w, "")
 }
 
@@ -302,8 +306,8 @@ func TestHostileServer(t *testing.T) {
 // is reached, the next event is handled only after that second.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
-	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
-	api.Put(kubeapi.Pods, a)
+	a, b := kubeapi.NewPod("a", "ua", "10.0.0.1"), kubeapi.NewPod("b", "ub", "10.0.0.2")
+	api.PutObject(kubeapi.PodsPath, a)
 	began := make(chan time.Time, 100)
 	api.SetHandler(func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") == "" {
@@ -344,13 +348,13 @@ func TestSilentServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- w.Sync(ctx) }()
-	waitFor(t, "a request", func() bool { return len(api.Requests("limit=")) > 0 })
+	waitFor(t, "a request", func() bool { return len(api.RequestedPaths("limit=")) > 0 })
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("a list came from nowhere")
 	}
 	run(t, w) // if Run did not return, the test would not end
-	waitFor(t, "a second request", func() bool { return len(api.Requests("limit=")) > 1 })
+	waitFor(t, "a second request", func() bool { return len(api.RequestedPaths("limit=")) > 1 })
 	if got := keys(w); got != "not listed" {
 		t.Error(got)
 	}
@@ -359,27 +363,27 @@ func TestSilentServer(t *testing.T) {
 // TestPool checks that the endpoints change when the pool's selector or ports change.
 func TestPool(t *testing.T) {
 	api := kubeapi.Start(t)
-	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
-	api.Put(kubeapi.Pods, kubeapi.Pod("b", "ub", "10.0.0.2", "app=next"))
-	api.Put(kubeapi.Pools, kubeapi.Pool("other", "app", "next", 1))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("a", "ua", "10.0.0.1"))
+	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("b", "ub", "10.0.0.2", "app=next"))
+	api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("other", "app", "next", 1))
 	w := newWatcher(api, config.Kubernetes{Pool: "llama"})
 	if err := w.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "no InferencePool") {
 		t.Errorf("a pool that is not there: %v", err)
 	}
 	run(t, w)
-	waitFor(t, "a watch of pools, or another list", func() bool { return len(api.Requests("/inferencepools?")) > 1 })
-	api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "vllm", 8000))
+	waitFor(t, "a watch of pools, or another list", func() bool { return len(api.RequestedPaths("/inferencepools?")) > 1 })
+	api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("llama", "app", "vllm", 8000))
 	waitKeys(t, w, "ua:8000")
 	waitFor(t, "a watch of the pool", func() bool {
-		return slices.ContainsFunc(api.Requests("/inferencepools?"), func(s string) bool { return strings.Contains(s, "watch=1") })
+		return slices.ContainsFunc(api.RequestedPaths("/inferencepools?"), func(s string) bool { return strings.Contains(s, "watch=1") })
 	})
-	api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "vllm", 8000, 8001))
+	api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("llama", "app", "vllm", 8000, 8001))
 	waitKeys(t, w, "ua:8000 ua:8001")
-	api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "next", 9000))
+	api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("llama", "app", "next", 9000))
 	waitKeys(t, w, "ub:9000")
-	api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "next"))
-	api.Delete(kubeapi.Pools, "llama")
-	api.Put(kubeapi.Pods, kubeapi.DeletingPod(kubeapi.Pod("b", "ub", "10.0.0.2", "app=next")))
+	api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("llama", "app", "next"))
+	api.DeleteObject(kubeapi.PoolsPath, "llama")
+	api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(kubeapi.NewPod("b", "ub", "10.0.0.2", "app=next")))
 	waitKeys(t, w, "")
 	if w.String() != "InferencePool llm/llama" {
 		t.Error(w)

@@ -8,11 +8,11 @@ const (
 	// MaxSilence is how long a call may be silent while its engine is working.
 	MaxSilence = 15 * time.Minute
 
-	minBound     = 10 * time.Second // minimum bound once the step is known
-	unknownBound = 30 * time.Second // bound while the step is unknown
-	boundSteps   = 3                // the bound is this many steps
-	minMoves     = 3                // number of moves until the step is known
-	decayMoves   = 64               // approximate number of moves over which the longest step decays
+	minStallBound     = 10 * time.Second // minimum bound once the step is known
+	defaultStallBound = 30 * time.Second // bound while the step is unknown
+	stallBoundSteps   = 3                // the bound is this many steps
+	minMoves          = 3                // number of moves until the step is known
+	decayMoves        = 64               // approximate number of moves over which the longest step decays
 
 	defaultPrefillPerToken = 10 * time.Millisecond // prefill time per prompt token, until measured
 	minPrefillPerToken     = time.Millisecond
@@ -20,12 +20,13 @@ const (
 	minMeasuredTokens      = 512  // minimum number of prompt tokens for measuring the prefill speed
 	chunkTokens            = 8192 // tokens that an engine with counters reads between two moves
 	restartPause           = 10 * time.Second
-	missingBeforeLost      = WaitingAfter     // how long reports must omit a call before it counts as lost
-	partialReportsAfter    = 15 * time.Second // how long reports must omit progressing calls to count as partial
-	ignorePartialTime      = MaxSilence       // how long partial reports are ignored
-	churnWindow            = 4                // number of samples during which a call may be in transit
-	countAfterStill        = 2 * time.Second
-	maxCountLag            = 3 * time.Second // maximum age of a counter reading at the last move
+	missingBeforeLost      = WaitingAfter // how long reports must omit a call before it counts as lost
+	// How long reports must omit progressing calls to count as partial.
+	partialReportsAfter = 15 * time.Second
+	ignorePartialTime   = MaxSilence // how long partial reports are ignored
+	churnSampleCount    = 4          // number of samples during which a call may be in transit
+	countAfterStill     = 2 * time.Second
+	maxCountLag         = 3 * time.Second // maximum age of a counter reading at the last move
 )
 
 // Sample is a snapshot of an upstream's calls.
@@ -43,11 +44,12 @@ type Sample struct {
 // caller serialises the method calls.
 type machine struct {
 	last          Sample
-	churn         [churnWindow]int // number of calls that began or ended, for each of the last samples
-	stillSince    time.Time        // time of the last move, or when the engine was last idle
-	ownStillSince time.Time        // like stillSince, but only responses to this edge count as moves
-	lastMove      time.Time        // time of the last move, or zero
-	outOfService  bool             // the upstream is out of service, so it stays stalled even while it is idle
+	churn         [churnSampleCount]int // number of calls that began or ended, for each of the last samples
+	stillSince    time.Time             // time of the last move, or when the engine was last idle
+	ownStillSince time.Time             // like stillSince, but only responses to this edge count as moves
+	lastMove      time.Time             // time of the last move, or zero
+	// The upstream is out of service, so it stays stalled even while it is idle.
+	outOfService bool
 
 	usualStep         time.Duration // the usual step
 	longestPrefillGap time.Duration // longest recent time between two moves during a prefill
@@ -130,40 +132,40 @@ func (m *machine) maxPrefillGap(unread int64) time.Duration {
 	}
 	token := defaultPrefillPerToken
 	if m.prefillPerToken > 0 {
-		token = min(maxPrefillPerToken, max(minPrefillPerToken, boundSteps*m.prefillPerToken))
+		token = min(maxPrefillPerToken, max(minPrefillPerToken, stallBoundSteps*m.prefillPerToken))
 	}
 	if m.hasCounters {
 		unread = min(unread, chunkTokens)
 	}
-	return min(MaxSilence, max(time.Duration(unread)*token, boundSteps*m.longestPrefillGap))
+	return min(MaxSilence, max(time.Duration(unread)*token, stallBoundSteps*m.longestPrefillGap))
 }
 
-// bound returns the time without a move after which the engine has stalled.
-func (m *machine) bound() time.Duration {
+// stallBound returns the time without a move after which the engine has stalled.
+func (m *machine) stallBound() time.Duration {
 	switch {
 	case m.last.Buffers > 0 && !m.hasCounters:
 		return MaxSilence
 	case m.moves < minMoves:
-		return unknownBound + m.maxPrefillGap(m.last.Unread)
+		return defaultStallBound + m.maxPrefillGap(m.last.Unread)
 	}
-	return max(minBound, boundSteps*m.usualStep) + m.maxPrefillGap(m.last.Unread)
+	return max(minStallBound, stallBoundSteps*m.usualStep) + m.maxPrefillGap(m.last.Unread)
 }
 
 // isStalled reports whether the engine has stalled. An engine that is out of service stays stalled
 // until the next move.
 func (m *machine) isStalled(now time.Time) bool {
-	return m.outOfService || m.last.Waiting > 0 && m.isStill(now)
+	return m.outOfService || m.last.Waiting > 0 && m.hasNoProgress(now)
 }
 
-// isStill reports whether there was no move for longer than the bound.
-func (m *machine) isStill(now time.Time) bool {
-	return m.last.Held > 0 && now.Sub(m.stillSince) >= m.bound() && now.Sub(m.restartedAt) >= restartPause
+// hasNoProgress reports whether there was no move for longer than the bound.
+func (m *machine) hasNoProgress(now time.Time) bool {
+	return m.last.Held > 0 && now.Sub(m.stillSince) >= m.stallBound() && now.Sub(m.restartedAt) >= restartPause
 }
 
 // isProvenStalled reports whether there was no move for longer than the bound, and a later counter
 // reading proves it.
 func (m *machine) isProvenStalled(now time.Time) bool {
-	return m.hasCounters && m.last.Waiting > 0 && m.isStill(now) && m.countedAt.Sub(m.stillSince) >= m.bound()
+	return m.hasCounters && m.last.Waiting > 0 && m.hasNoProgress(now) && m.countedAt.Sub(m.stillSince) >= m.stallBound()
 }
 
 // shouldReadCounters reports whether to read the counters, because there are calls but none of

@@ -162,7 +162,8 @@ func TestRestart(t *testing.T) {
 		t.Fatal("too early")
 	}
 	since := p.m.stillSince
-	if at := p.seconds(20, false, &low); at != 11 || p.m.stillSince != since { // the counters are read in the first second
+	// The counters are read in the first second.
+	if at := p.seconds(20, false, &low); at != 11 || p.m.stillSince != since {
 		t.Errorf("stalled at second %d, moved %v", at, p.m.stillSince != since)
 	}
 }

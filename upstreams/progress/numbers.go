@@ -14,8 +14,9 @@ type sumHistory struct {
 }
 
 const (
-	maxSums            = 16          // maximum number of engines that can be distinguished
-	severalEnginesTime = time.Minute // how long a value that was read before indicates more than one engine
+	maxDistinguishedEngines = 16 // maximum number of engines that can be distinguished
+	// How long a value that was read before indicates more than one engine.
+	severalEnginesTime = time.Minute
 )
 
 // sumChange describes how a sum relates to the earlier sums.
@@ -37,7 +38,7 @@ func (n *sumHistory) hasSeveralEngines(at time.Time) bool {
 // next lower sum.
 func (n *sumHistory) record(number float64, at time.Time) sumChange {
 	if len(n.sums) == 0 {
-		n.sums = append(make([]float64, 0, maxSums), number)
+		n.sums = append(make([]float64, 0, maxDistinguishedEngines), number)
 		return sumUnchanged
 	}
 	place, newest := slices.Index(n.sums, number), n.sums[0]
@@ -55,8 +56,8 @@ func (n *sumHistory) record(number float64, at time.Time) sumChange {
 		n.sums = slices.Delete(n.sums, place, place+1)
 	case is == sumRose && !n.hasSeveralEngines(at):
 		n.sums = slices.Delete(n.sums, 0, 1)
-	case len(n.sums) == maxSums:
-		n.sums = n.sums[:maxSums-1]
+	case len(n.sums) == maxDistinguishedEngines:
+		n.sums = n.sums[:maxDistinguishedEngines-1]
 	}
 	n.sums = slices.Insert(n.sums, 0, number)
 	return is

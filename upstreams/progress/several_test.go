@@ -117,7 +117,7 @@ func TestNumbersReturn(t *testing.T) {
 	if want := []sumChange{sumUnchanged, sumRose, sumRose, sumFell, sumRose, sumRose, sumUnchanged, sumRose, sumFell}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if n.hasSeveralEngines(now.Add(severalEnginesTime)) || len(n.sums) > maxSums {
+	if n.hasSeveralEngines(now.Add(severalEnginesTime)) || len(n.sums) > maxDistinguishedEngines {
 		t.Error("it is taken for several engines for ever")
 	}
 }

@@ -136,7 +136,7 @@ func (w *Watch) ProgressedSince(then time.Time) bool {
 func (w *Watch) IsProgressing(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.hasCounters && !w.m.outOfService && !w.m.isStill(now)
+	return w.m.hasCounters && !w.m.outOfService && !w.m.hasNoProgress(now)
 }
 
 // IsCallLost reports whether a call that has been silent since silentSince is lost.
@@ -146,8 +146,8 @@ func (w *Watch) IsCallLost(silentSince, now time.Time) bool {
 	return w.m.isLost(silentSince, int(w.waiting.Load()), now)
 }
 
-// Facts describes a Watch for the status page.
-type Facts struct {
+// WatchFacts describes a Watch for the status page.
+type WatchFacts struct {
 	Counts bool          // the engine has counters
 	Held   bool          // this edge has calls at the engine
 	Still  time.Duration // time without progress
@@ -156,10 +156,10 @@ type Facts struct {
 }
 
 // Facts returns the current facts.
-func (w *Watch) Facts(now time.Time) Facts {
+func (w *Watch) Facts(now time.Time) WatchFacts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := Facts{Counts: w.m.hasCounters, Held: w.m.last.Held > 0, Bound: w.m.bound()}
+	f := WatchFacts{Counts: w.m.hasCounters, Held: w.m.last.Held > 0, Bound: w.m.stallBound()}
 	if f.Held || w.m.outOfService {
 		f.Still = max(0, now.Sub(w.m.stillSince))
 	}

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// A fair share lasts turnLoads times the duration of a load, but at least minTurnTime and at
+	// A fair share lasts turnLoadFactor times the duration of a load, but at least minTurnTime and at
 	// most maxTurnTime. Loading therefore takes at most about a tenth of the time.
-	turnLoads   = 10
-	minTurnTime = 2 * time.Second
-	maxTurnTime = 2 * time.Minute
+	turnLoadFactor = 10
+	minTurnTime    = 2 * time.Second
+	maxTurnTime    = 2 * time.Minute
 	// maxIdleHold is the maximum time for which an idle model keeps its place while other models
 	// are waiting.
 	maxIdleHold = 2 * time.Second
-	// claimTime is how long a place is reserved for the next model.
-	claimTime = time.Second
-	// skipTime is how long a model is skipped after an unused turn.
-	skipTime = 5 * time.Second
+	// placeClaimTime is how long a place is reserved for the next model.
+	placeClaimTime = time.Second
+	// unusedTurnSkipTime is how long a model is skipped after an unused turn.
+	unusedTurnSkipTime = 5 * time.Second
 )
 
 // Gate manages the places for models at one engine. It is safe for concurrent use.
@@ -88,25 +88,25 @@ func (g *Gate) RetainModels(names []string) {
 	})
 }
 
-// CanEnter reports whether a call for the model may be sent now, and whether the engine would have
+// CanAdmitCall reports whether a call for the model may be sent now, and whether the engine would have
 // to load the model.
-func (m *Model) CanEnter(now time.Time) (ok, cold bool) {
+func (m *Model) CanAdmitCall(now time.Time) (ok, cold bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.updateTurns(now)
-	return g.canEnter(m), !m.resident
+	return g.canAdmit(m), !m.resident
 }
 
-// Enter admits a call for the model. ok reports whether the call may be sent. If ok is true, the
+// AdmitCall admits a call for the model. ok reports whether the call may be sent. If ok is true, the
 // caller must call Leave when the call ends. opens reports whether waiting calls of another model
 // may now be sent, because an idle model has become the next model to be evicted.
-func (m *Model) Enter(now time.Time) (ok, opens bool) {
+func (m *Model) AdmitCall(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.updateTurns(now)
-	if !g.canEnter(m) {
+	if !g.canAdmit(m) {
 		return false, false
 	}
 	if !m.resident {
@@ -120,8 +120,8 @@ func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	return true, g.freePlaces() > before
 }
 
-// Leave ends an admitted call. On a nil model it does nothing.
-func (m *Model) Leave(now time.Time) {
+// EndCall ends an admitted call. On a nil model it does nothing.
+func (m *Model) EndCall(now time.Time) {
 	if m == nil {
 		return
 	}
@@ -132,8 +132,8 @@ func (m *Model) Leave(now time.Time) {
 	m.endedAt = now
 }
 
-// IsCold reports whether the model may not be loaded yet.
-func (m *Model) IsCold() bool {
+// MayBeUnloaded reports whether the model may not be loaded yet.
+func (m *Model) MayBeUnloaded() bool {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
 	return !m.resident || m.mayBeUnloaded
@@ -165,17 +165,17 @@ func (m *Model) BeginWait(now time.Time) (opens bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.updateTurns(now)
-	before := g.canEnter(m)
+	before := g.canAdmit(m)
 	if m.waiters++; m.waiters == 1 {
 		m.waitingSince = now
 	}
 	m.skippedUntil = time.Time{}
 	g.updateTurns(now)
-	return !before && g.canEnter(m)
+	return !before && g.canAdmit(m)
 }
 
 // EndWait ends a call's wait, and reports whether the call was the model's last waiting call. If a
-// turn was offered, claimTime starts again for the next waiting call.
+// turn was offered, placeClaimTime starts again for the next waiting call.
 func (m *Model) EndWait() (last bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -248,7 +248,7 @@ func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 		case m.skippedUntil.After(now):
 			at(m.skippedUntil)
 		case !m.offeredAt.IsZero():
-			at(m.offeredAt.Add(claimTime))
+			at(m.offeredAt.Add(placeClaimTime))
 		}
 	}
 	if len(g.waiting) > 0 {
@@ -307,7 +307,7 @@ func (g *Gate) IsLoading() bool {
 func (m *Model) isLoading() bool { return m.resident && m.mayBeUnloaded && m.running > 0 }
 
 func (g *Gate) turnTime() time.Duration {
-	return min(max(turnLoads*g.usualLoadTime, minTurnTime), maxTurnTime)
+	return min(max(turnLoadFactor*g.usualLoadTime, minTurnTime), maxTurnTime)
 }
 
 // idleHoldTime returns how long an idle model keeps its place.
@@ -357,14 +357,14 @@ func (g *Gate) isEvictable(m *Model, now time.Time) bool {
 }
 
 func (m *Model) expireOffer(now time.Time) {
-	if !m.offeredAt.IsZero() && now.Sub(m.offeredAt) >= claimTime {
-		m.offeredAt, m.skippedUntil, m.waitingSince = time.Time{}, now.Add(skipTime), now
+	if !m.offeredAt.IsZero() && now.Sub(m.offeredAt) >= placeClaimTime {
+		m.offeredAt, m.skippedUntil, m.waitingSince = time.Time{}, now.Add(unusedTurnSkipTime), now
 	}
 }
 
-// canEnter reports whether a call for m may be sent. The caller must have called updateTurns
+// canAdmit reports whether a call for m may be sent. The caller must have called updateTurns
 // before.
-func (g *Gate) canEnter(m *Model) bool {
+func (g *Gate) canAdmit(m *Model) bool {
 	if m.resident {
 		return !slices.Contains(g.blockedResidents, m)
 	}
@@ -376,7 +376,7 @@ func (g *Gate) canEnter(m *Model) bool {
 }
 
 // makeResident assigns a place to m, and evicts the least recently used models if there is no free
-// place. The caller must have called canEnter before.
+// place. The caller must have called canAdmit before.
 func (g *Gate) makeResident(m *Model, now time.Time) {
 	for i := 0; i < g.evictableCount && len(g.residents)-i >= g.capacity; i++ {
 		g.residents[i].evict(now)

@@ -59,14 +59,14 @@ func (e *simulatedEngine) admitWaiting() {
 			return
 		}
 		m := e.gate.Model(c.model)
-		ok, _ := m.Enter(e.now)
+		ok, _ := m.AdmitCall(e.now)
 		if !ok {
 			i++
 			continue
 		}
 		e.queue = slices.Delete(e.queue, i, i+1)
 		m.EndWait()
-		c.cold, c.begun, c.end = m.IsCold(), e.now, e.now.Add(c.takes)
+		c.cold, c.begun, c.end = m.MayBeUnloaded(), e.now, e.now.Add(c.takes)
 		if c.cold {
 			c.end = c.end.Add(e.load)
 		}
@@ -117,7 +117,7 @@ func (e *simulatedEngine) step() bool {
 	if next.cold {
 		m.RecordLoaded(e.load)
 	}
-	m.Leave(e.now)
+	m.EndCall(e.now)
 	e.running = slices.DeleteFunc(e.running, func(c *call) bool { return c == next })
 	e.done++
 	if next.then != nil {
@@ -159,9 +159,9 @@ func TestRandomModels(t *testing.T) {
 	}
 }
 
-// TestTwoInTurn checks that the calls of two clients that request different models run in the order
+// TestTwoModelsTakeTurns checks that the calls of two clients that request different models run in the order
 // AABB. Each client sends its next request as soon as it has received a response.
-func TestTwoInTurn(t *testing.T) {
+func TestTwoModelsTakeTurns(t *testing.T) {
 	e := newEngine(t, 1, 4, 500*time.Millisecond)
 	for _, model := range []string{"a", "b"} {
 		var again func()
@@ -216,18 +216,18 @@ func TestForfeit(t *testing.T) {
 	a, b := g.Model("a"), g.Model("b")
 	enter(t, a, t0, true)
 	b.BeginWait(t0)
-	a.Leave(t0.Add(time.Second))
+	a.EndCall(t0.Add(time.Second))
 	now := t0.Add(time.Second)
 	enter(t, a, now, false) // b's turn
 	in, ok := g.NextChange(now)
-	if !ok || in > claimTime {
+	if !ok || in > placeClaimTime {
 		t.Fatalf("the next change is in %v, %v", in, ok)
 	}
 	now = now.Add(in)
 	enter(t, a, now, true)
-	a.Leave(now)
+	a.EndCall(now)
 	in, ok = g.NextChange(now)
-	if !ok || in > skipTime {
+	if !ok || in > unusedTurnSkipTime {
 		t.Fatalf("the next change is in %v, %v", in, ok)
 	}
 	enter(t, b, now.Add(in), true)
@@ -235,12 +235,12 @@ func TestForfeit(t *testing.T) {
 }
 
 // TestVanishedWaiters checks that a turn is not forfeited while waiting calls claim it one after
-// another, each within claimTime. The clients of earlier calls may have disconnected.
+// another, each within placeClaimTime. The clients of earlier calls may have disconnected.
 func TestVanishedWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, now := New(1), t0
 		a, b, rival := g.Model("a"), g.Model("b"), g.Model("rival")
-		if ok, _ := a.Enter(now); !ok {
+		if ok, _ := a.AdmitCall(now); !ok {
 			t.Fatal("the first call does not enter")
 		}
 		waiters := rapid.IntRange(1, 8).Draw(t, "waiters")
@@ -248,14 +248,14 @@ func TestVanishedWaiters(t *testing.T) {
 			b.BeginWait(now)
 		}
 		rival.BeginWait(now.Add(time.Millisecond))
-		a.Leave(now.Add(time.Second))
+		a.EndCall(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
 			g.NextChange(now) // the waiting calls are woken, and the first call checks
-			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
+			for left := placeClaimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
-				if ok, _ := rival.CanEnter(now); ok {
+				if ok, _ := rival.CanAdmitCall(now); ok {
 					t.Fatalf("the turn is another's with %d waiters left", waiters)
 				}
 			}
@@ -263,7 +263,7 @@ func TestVanishedWaiters(t *testing.T) {
 				b.EndWait()
 				continue
 			}
-			if ok, _ := b.Enter(now); !ok {
+			if ok, _ := b.AdmitCall(now); !ok {
 				t.Fatalf("the turn is forfeited with %d waiters left", waiters)
 			}
 			return
@@ -278,10 +278,10 @@ func TestEnterOpens(t *testing.T) {
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
 	enter(t, busy, t0, true)
 	enter(t, idle, t0, true)
-	idle.Leave(t0)
+	idle.EndCall(t0)
 	waits.BeginWait(t0)
 	enter(t, waits, t0, false) // the engine would evict the busy model
-	if ok, opens := busy.Enter(t0); !ok || !opens {
+	if ok, opens := busy.AdmitCall(t0); !ok || !opens {
 		t.Errorf("it enters: %v, and opens: %v", ok, opens)
 	}
 	enter(t, waits, t0, true)
@@ -296,8 +296,8 @@ func TestWaitOpens(t *testing.T) {
 	if b.BeginWait(t0) {
 		t.Error("a place that was free is said to come free")
 	}
-	now := t0.Add(claimTime)
-	if ok, _ := c.CanEnter(now); !ok {
+	now := t0.Add(placeClaimTime)
+	if ok, _ := c.CanAdmitCall(now); !ok {
 		t.Fatal("the turn was not taken up, and is kept")
 	}
 	if now = now.Add(time.Millisecond); c.BeginWait(now) {
@@ -323,30 +323,30 @@ func TestObserve(t *testing.T) {
 		return func(name string) (bool, bool) { return slices.Contains(names, name), true }
 	}
 	g.UpdateResidents(lists("b"), t0)
-	if ok, cold := b.CanEnter(t0); !ok || cold {
+	if ok, cold := b.CanAdmitCall(t0); !ok || cold {
 		t.Error("a model that the engine lists as loaded is cold")
 	}
 	now := t0.Add(time.Minute)
 	enter(t, a, now, true)
 	g.UpdateResidents(lists("b"), now.Add(-time.Second)) // this list was read before the change
 	g.UpdateResidents(lists("b"), now.Add(time.Second))  // the model has a running call
-	if _, cold := a.CanEnter(now); cold {
+	if _, cold := a.CanAdmitCall(now); cold {
 		t.Error("a list took away the place of a model that has a call")
 	}
-	a.Leave(now.Add(2 * time.Second))
+	a.EndCall(now.Add(2 * time.Second))
 	g.UpdateResidents(lists(), now.Add(time.Second))
-	if _, cold := a.CanEnter(now); cold {
+	if _, cold := a.CanAdmitCall(now); cold {
 		t.Error("a list that was read before the call ended took the place away")
 	}
 	g.UpdateResidents(lists(), now.Add(3*time.Second))
-	if _, cold := a.CanEnter(now); !cold {
+	if _, cold := a.CanAdmitCall(now); !cold {
 		t.Error("a model that the engine has unloaded is not cold")
 	}
 }
 
 func enter(t *testing.T, m *Model, now time.Time, want bool) {
 	t.Helper()
-	if ok, _ := m.Enter(now); ok != want {
+	if ok, _ := m.AdmitCall(now); ok != want {
 		t.Fatalf("Enter of %s = %v, want %v", m.name, ok, want)
 	}
 }
@@ -414,7 +414,7 @@ func TestKeep(t *testing.T) {
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {
 		g.Model(name)
 	}
-	g.Model("placed").Enter(t0)
+	g.Model("placed").AdmitCall(t0)
 	g.Model("awaited").BeginWait(t0)
 	g.RetainModels([]string{"named"})
 	var names []string

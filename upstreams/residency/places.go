@@ -20,13 +20,13 @@ func (p *OptionalGate) Gate() *Gate { return p.gate.Load() }
 
 // SetConfigured sets the configured number of places. If n is 0, there are no turns. It reports
 // whether the gate changed.
-func (p *OptionalGate) SetConfigured(n int) (changed bool) { return p.rebuild(&p.configured, n) }
+func (p *OptionalGate) SetConfigured(n int) (changed bool) { return p.rebuildGate(&p.configured, n) }
 
 // SetReported sets the number of places that the engine reports. n is 0 if the engine reports no
 // number. It reports whether the gate changed.
-func (p *OptionalGate) SetReported(n int) (changed bool) { return p.rebuild(&p.reported, n) }
+func (p *OptionalGate) SetReported(n int) (changed bool) { return p.rebuildGate(&p.reported, n) }
 
-func (p *OptionalGate) rebuild(which *int, n int) (changed bool) {
+func (p *OptionalGate) rebuildGate(which *int, n int) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *which == n {

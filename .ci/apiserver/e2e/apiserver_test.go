@@ -114,7 +114,8 @@ func real(t *testing.T) *server {
 	}
 	t.Cleanup(func() { etcd.Close() })
 	s := &server{t: t, url: front.URL, client: front.Client(), bookmark: func() {}}
-	back := &server{t: t, url: cfg.Host, client: &http.Client{Transport: transport}} // bypasses the proxy, so cut connections do not affect it
+	// Bypasses the proxy, so cut connections do not affect it.
+	back := &server{t: t, url: cfg.Host, client: &http.Client{Transport: transport}}
 	at := func(collection string) string { return strings.Replace(collection, kubeapi.Pods, standIn, 1) }
 	s.put = func(collection string, o kubeapi.Object) { back.write(at(collection), o) }
 	s.deleting = func(pod kubeapi.Object) {
@@ -317,7 +318,8 @@ func record(s *server) []string {
 		return kubeapi.Pod(name, "uid-"+name, "10.0.0.1", marks...)
 	}
 	b := pod("b")
-	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // otherwise the pod would disappear immediately
+	// Otherwise the pod would disappear immediately.
+	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"}
 	for _, p := range []kubeapi.Object{pod("a"), b, pod("c")} {
 		s.put(kubeapi.Pods, p)
 	}
@@ -346,7 +348,8 @@ func record(s *server) []string {
 	r.watch("what came while nobody watched", kubeapi.Pods, app+"&timeoutSeconds=300", after, 1, func() {})
 	version, _ = r.list("a page", kubeapi.Pods, "limit=1")
 	r.watch("a watch to its end", kubeapi.Pods, app+"&timeoutSeconds=5", version, 0, func() {
-		s.put(kubeapi.Pods, kubeapi.Unready(pod("x", "app=other"))) // not selected, so the watch gets a bookmark instead of the event
+		// Not selected, so the watch gets a bookmark instead of the event.
+		s.put(kubeapi.Pods, kubeapi.Unready(pod("x", "app=other")))
 		s.bookmark()
 	})
 	s.put(kubeapi.Pods, pod("e"))

@@ -6,32 +6,32 @@ import (
 	"penstock/translate/sse"
 )
 
-// boundary separates the parts of multipart bodies. The workload's audio does not contain it.
-const boundary = "penstock-bench-7d2f1c9ab4e35806"
+// multipartBoundary separates the parts of multipart bodies. The workload's audio does not contain it.
+const multipartBoundary = "penstock-bench-7d2f1c9ab4e35806"
 
-func transcriptionBody(dst []byte, q *Request) []byte {
+func appendTranscriptionBody(dst []byte, q *Request) []byte {
 	field := func(name, value string) {
-		dst = append(dst, "--"+boundary+"\r\nContent-Disposition: form-data; name=\""+name+"\"\r\n\r\n"+value+"\r\n"...)
+		dst = append(dst, "--"+multipartBoundary+"\r\nContent-Disposition: form-data; name=\""+name+"\"\r\n\r\n"+value+"\r\n"...)
 	}
 	field("model", q.Model)
 	field("response_format", "json")
 	if q.Stream {
 		field("stream", "true")
 	}
-	dst = append(dst, "--"+boundary+"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"speech.wav\"\r\nContent-Type: audio/wav\r\n\r\n"...)
+	dst = append(dst, "--"+multipartBoundary+"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"speech.wav\"\r\nContent-Type: audio/wav\r\n\r\n"...)
 	dst = append(dst, q.Audio...)
-	return append(dst, "\r\n--"+boundary+"--\r\n"...)
+	return append(dst, "\r\n--"+multipartBoundary+"--\r\n"...)
 }
 
-// transcriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chat chunks
+// readTranscriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chat chunks
 // that vLLM sends instead.
-func transcriptionEvent(p *Reply, ev sse.Event) contentKinds {
-	root, ok := p.parseOrDone(ev.Data)
+func readTranscriptionEvent(p *Reply, ev sse.Event) contentKinds {
+	root, ok := p.parseUnlessDone(ev.Data)
 	if !ok {
 		return 0
 	}
 	if root.Get("choices").IsArray() && !root.Get("type").Exists() {
-		return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.delta(choice.Get("delta")) })
+		return p.readChunk(ev, func(choice jsonx.Value) contentKinds { return p.readDelta(choice.Get("delta")) })
 	}
 	if p.ended {
 		p.faults.Add(result.FaultAfterEnd)
@@ -44,7 +44,7 @@ func transcriptionEvent(p *Reply, ev sse.Event) contentKinds {
 		return p.addText(root.Get("delta"))
 	case kind.EqualText("transcript.text.done"):
 		p.ended, p.done, p.finish = true, true, "stop"
-		p.usage(root.Get("usage"), &responsesUsage)
+		p.readUsage(root.Get("usage"), &responsesUsage)
 		if p.Size == 0 { // the whole text arrived in one event, without deltas
 			return p.addText(root.Get("text"))
 		}
@@ -57,17 +57,17 @@ func readTranscriptionResponse(p *Reply, body []byte) bool {
 		return false
 	}
 	p.addText(p.doc.Root().Get("text"))
-	p.usage(p.doc.Root().Get("usage"), &responsesUsage)
+	p.readUsage(p.doc.Root().Get("usage"), &responsesUsage)
 	p.ended = true
 	return true
 }
 
-func speechBody(dst []byte, q *Request) []byte {
-	return appendFormat(q.appendModel(dst), `,"voice":"alloy","input":%s%r}`, q.Prompt(), q.Extra)
+func appendSpeechBody(dst []byte, q *Request) []byte {
+	return appendFormat(q.appendModelMember(dst), `,"voice":"alloy","input":%s%r}`, q.PromptText(), q.Extra)
 }
 
-func embeddingsBody(dst []byte, q *Request) []byte {
-	return appendFormat(q.appendModel(dst), `,"input":%s%r}`, q.Prompt(), q.Extra)
+func appendEmbeddingsBody(dst []byte, q *Request) []byte {
+	return appendFormat(q.appendModelMember(dst), `,"input":%s%r}`, q.PromptText(), q.Extra)
 }
 
 func readEmbeddingsResponse(p *Reply, body []byte) bool {
@@ -78,7 +78,7 @@ func readEmbeddingsResponse(p *Reply, body []byte) bool {
 	if !root.Get("data").Index(0).Get("embedding").Exists() {
 		return false
 	}
-	setInt(root.Get("usage").Get("prompt_tokens"), &p.in)
+	storeInt(root.Get("usage").Get("prompt_tokens"), &p.in)
 	p.ended = true
 	return true
 }

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/sse"
 )
 
-func chatBody(dst []byte, q *Request) []byte {
-	dst = append(q.appendModel(dst), `,"messages":[`...)
+func appendChatBody(dst []byte, q *Request) []byte {
+	dst = append(q.appendModelMember(dst), `,"messages":[`...)
 	for i := range q.Messages {
 		dst = appendChatMessage(dst, &q.Messages[i])
 	}
@@ -16,17 +16,17 @@ func chatBody(dst []byte, q *Request) []byte {
 
 func appendChatMessage(dst []byte, m *Message) []byte {
 	for _, r := range m.Results { // each result becomes a separate message
-		dst = putNext(dst, `{"role":"tool","tool_call_id":%s,"content":%s}`, r.ID, r.Text)
+		dst = appendListElement(dst, `{"role":"tool","tool_call_id":%s,"content":%s}`, r.ID, r.Text)
 	}
 	if len(m.Results) > 0 {
 		return dst
 	}
-	dst = putNext(dst, `{"role":"%r","content":`, []byte(m.Role))
+	dst = appendListElement(dst, `{"role":"%r","content":`, []byte(m.Role))
 	switch {
 	case len(m.Images) > 0:
 		dst = appendFormat(dst, `[{"type":"text","text":%s}`, m.Text)
 		for _, url := range m.Images {
-			dst = putNext(dst, `{"type":"image_url","image_url":{"url":"%r"}}`, url)
+			dst = appendListElement(dst, `{"type":"image_url","image_url":{"url":"%r"}}`, url)
 		}
 		dst = append(dst, ']')
 	case len(m.Text) == 0 && len(m.Calls) > 0:
@@ -37,7 +37,7 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 	if len(m.Calls) > 0 {
 		dst = append(dst, `,"tool_calls":[`...)
 		for _, c := range m.Calls {
-			dst = putNext(dst, `{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, c.ID, c.Name, c.Args)
+			dst = appendListElement(dst, `{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}`, c.ID, c.Name, c.Args)
 		}
 		dst = append(dst, ']')
 	}
@@ -50,14 +50,14 @@ var (
 	deltaNames = jsonx.NewNameIndex("content", "reasoning", "reasoning_content", "tool_calls")
 )
 
-func chatEvent(p *Reply, ev sse.Event) contentKinds {
-	return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.delta(choice.Get("delta")) })
+func readChatEvent(p *Reply, ev sse.Event) contentKinds {
+	return p.readChunk(ev, func(choice jsonx.Value) contentKinds { return p.readDelta(choice.Get("delta")) })
 }
 
-// chunk reads an event of chat or completions. take reads a choice, because its format differs
+// readChunk reads an event of chat or completions. take reads a choice, because its format differs
 // between these dialects.
-func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) contentKinds) contentKinds {
-	root, ok := p.parseOrDone(ev.Data)
+func (p *Reply) readChunk(ev sse.Event, take func(choice jsonx.Value) contentKinds) contentKinds {
+	root, ok := p.parseUnlessDone(ev.Data)
 	if !ok {
 		return 0
 	}
@@ -75,18 +75,18 @@ func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) contentKinds) 
 		choice := it.Value()
 		got |= take(choice)
 		if f := choice.Get("finish_reason"); f.IsString() {
-			p.ended, p.finish = true, identifierValue(f)
+			p.ended, p.finish = true, identifierFromJSON(f)
 		}
 	}
-	p.usage(members[1], &chatUsage)
+	p.readUsage(members[1], &chatUsage)
 	if got != 0 && p.done {
 		p.faults.Add(result.FaultAfterEnd)
 	}
 	return got
 }
 
-// delta reads the delta of a choice, or the message of a response that was not streamed.
-func (p *Reply) delta(v jsonx.Value) contentKinds {
+// readDelta reads the delta of a choice, or the message of a response that was not streamed.
+func (p *Reply) readDelta(v jsonx.Value) contentKinds {
 	var members [4]jsonx.Value
 	if deltaNames.Fields(v, members[:]) != nil {
 		p.faults.Add(result.FaultUnparsed)
@@ -95,7 +95,7 @@ func (p *Reply) delta(v jsonx.Value) contentKinds {
 	got := p.addText(members[0]) | p.reasoningKind(members[1]) | p.reasoningKind(members[2])
 	for it := members[3].Iter(); it.Next(); {
 		at := it.Index()
-		setInt(it.Value().Get("index"), &at)
+		storeInt(it.Value().Get("index"), &at)
 		c := p.getOrAddCall(at)
 		if c == nil {
 			break
@@ -104,7 +104,7 @@ func (p *Reply) delta(v jsonx.Value) contentKinds {
 		c.ID = it.Value().Get("id").AppendText(c.ID)
 		c.Name = f.Get("name").AppendText(c.Name)
 		c.Args = f.Get("arguments").AppendText(c.Args)
-		got |= pieceTool
+		got |= contentToolCall
 	}
 	return got
 }
@@ -119,8 +119,8 @@ func (p *Reply) readFirstChoice(body []byte, take func(choice jsonx.Value) bool)
 	if !take(choice) {
 		return false
 	}
-	p.finish = identifierValue(choice.Get("finish_reason"))
-	p.usage(p.doc.Root().Get("usage"), &chatUsage)
+	p.finish = identifierFromJSON(choice.Get("finish_reason"))
+	p.readUsage(p.doc.Root().Get("usage"), &chatUsage)
 	p.ended = true
 	checkToolArguments(p)
 	return true
@@ -130,21 +130,21 @@ func readChatResponse(p *Reply, body []byte) bool {
 	return p.readFirstChoice(body, func(choice jsonx.Value) bool {
 		m := choice.Get("message")
 		if m.IsObject() {
-			p.delta(m)
+			p.readDelta(m)
 		}
 		return m.IsObject()
 	})
 }
 
-func chatEnd(p *Reply) {
+func endChatReply(p *Reply) {
 	if p.ended && !p.done {
 		p.faults.Add(result.FaultNoDone)
 	}
 	checkToolArguments(p)
 }
 
-func completionsBody(dst []byte, q *Request) []byte {
-	dst = append(q.appendModel(dst), `,"prompt":"`...)
+func appendCompletionsBody(dst []byte, q *Request) []byte {
+	dst = append(q.appendModelMember(dst), `,"prompt":"`...)
 	for i := range q.Messages {
 		if i > 0 {
 			dst = append(dst, `\n`...)
@@ -154,8 +154,8 @@ func completionsBody(dst []byte, q *Request) []byte {
 	return q.appendCommonMembers(append(dst, '"'), "max_tokens", true)
 }
 
-func completionsEvent(p *Reply, ev sse.Event) contentKinds {
-	return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.addText(choice.Get("text")) })
+func readCompletionsEvent(p *Reply, ev sse.Event) contentKinds {
+	return p.readChunk(ev, func(choice jsonx.Value) contentKinds { return p.addText(choice.Get("text")) })
 }
 
 func readCompletionsResponse(p *Reply, body []byte) bool {

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	maxEvent = 8 << 20  // maximum size of an event in a stream
-	maxReply = 64 << 20 // maximum size of a response that is not streamed
+	maxEventBytes = 8 << 20  // maximum size of an event in a stream
+	maxReplyBytes = 64 << 20 // maximum size of a response that is not streamed
 )
 
 // Target is a server under test, together with its idle connections. It is safe for concurrent use.
@@ -87,7 +87,7 @@ type conn struct {
 	t      *Target
 	br     *bufio.Reader
 	head   fasthttp.ResponseHeader
-	body   body
+	body   responseBody
 	events sse.Reader
 	doc    jsonx.Doc
 	reply  Reply
@@ -115,7 +115,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var conns = sync.Pool{New: func() any {
+var connPool = sync.Pool{New: func() any {
 	c := &conn{br: bufio.NewReaderSize(nil, 8<<10)}
 	c.reply.doc = &c.doc
 	return c
@@ -145,7 +145,7 @@ func (t *Target) acquireConn(ctx context.Context, fresh bool) (*conn, error) {
 		}
 		nc = s
 	}
-	c := conns.Get().(*conn)
+	c := connPool.Get().(*conn)
 	c.Conn, c.t, c.used = nc, t, false
 	c.reads, c.bytes, c.readAt = 0, 0, 0
 	c.br.Reset(c)
@@ -166,7 +166,7 @@ func (c *conn) release(reusable bool) {
 	c.Conn.Close()
 	c.Conn, c.t = nil, nil
 	c.events.Reset(nil, 0)
-	conns.Put(c)
+	connPool.Put(c)
 }
 
 // Close closes the idle connections.
@@ -180,8 +180,8 @@ func (t *Target) Close() {
 	}
 }
 
-// Connections returns the number of connections opened so far.
-func (t *Target) Connections() int {
+// ConnectionCount returns the number of connections opened so far.
+func (t *Target) ConnectionCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.opened
@@ -202,7 +202,7 @@ func (c *conn) readHead() error {
 		}
 	}
 	n := int64(c.head.ContentLength()) // -1: chunked; -2: the body ends when the connection closes
-	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, untilClose: n < -1, done: n == 0}
+	c.body = responseBody{br: c.br, left: max(n, 0), chunked: n == -1, untilClose: n < -1, done: n == 0}
 	return nil
 }
 
@@ -213,17 +213,17 @@ func (c *conn) reusable() bool { return c.body.done && !c.body.untilClose && !c.
 // request.
 func (c *conn) readAll() ([]byte, error) {
 	c.buf.Reset()
-	if n, err := c.buf.ReadFrom(io.LimitReader(&c.body, maxReply+1)); err != nil {
+	if n, err := c.buf.ReadFrom(io.LimitReader(&c.body, maxReplyBytes+1)); err != nil {
 		return nil, err
-	} else if n > maxReply {
-		return nil, fmt.Errorf("answer of more than %d MiB", maxReply>>20)
+	} else if n > maxReplyBytes {
+		return nil, fmt.Errorf("answer of more than %d MiB", maxReplyBytes>>20)
 	}
 	return c.buf.Bytes(), nil
 }
 
-// body reads a response body. The body has a known length, is chunked, or ends when the connection
+// responseBody reads a response body. The body has a known length, is chunked, or ends when the connection
 // closes.
-type body struct {
+type responseBody struct {
 	br                  *bufio.Reader
 	left                int64 // remaining bytes in the body or chunk
 	frames              chunked.Decoder
@@ -232,11 +232,11 @@ type body struct {
 }
 
 // chunkLimits are the limits for chunked responses. They are more tolerant than those of the edge.
-var chunkLimits = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
+var chunkLimits = chunked.ExtraLimits{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
 
 // Read returns available bytes from at most one chunk. It returns io.EOF at the end of the body,
 // and io.ErrUnexpectedEOF if the connection ends earlier.
-func (b *body) Read(p []byte) (int, error) {
+func (b *responseBody) Read(p []byte) (int, error) {
 	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {
 			return 0, unexpectedEOF(err)
@@ -261,7 +261,7 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // nextChunk skips the framing that precedes the next payload or the end of the body.
-func (b *body) nextChunk() error {
+func (b *responseBody) nextChunk() error {
 	for b.frames.PayloadLeft() == 0 && !b.frames.HasEnded() {
 		if _, err := b.br.Peek(1); err != nil {
 			return err

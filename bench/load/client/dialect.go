@@ -36,27 +36,29 @@ type Dialect struct {
 type contentKinds uint8
 
 const (
-	pieceText contentKinds = 1 << iota
-	pieceReasoning
-	pieceTool
+	contentText contentKinds = 1 << iota
+	contentReasoning
+	contentToolCall
 )
 
 // hasToken reports whether an event contains content that counts as a token. hasVisible reports
 // whether a user would see any of this content.
 func (p contentKinds) hasToken() bool   { return p != 0 }
-func (p contentKinds) hasVisible() bool { return p&(pieceText|pieceTool) != 0 }
+func (p contentKinds) hasVisible() bool { return p&(contentText|contentToolCall) != 0 }
 
 // faultSet is a set of faults, as a bit mask.
 type faultSet uint16
 
-func (s *faultSet) Add(fault string) { *s |= 1 << slices.Index(result.Faults(), fault) }
+func (s *faultSet) Add(fault string) { *s |= 1 << slices.Index(result.StreamFaults(), fault) }
 
-func (s faultSet) has(fault string) bool { return s&(1<<slices.Index(result.Faults(), fault)) != 0 }
+func (s faultSet) has(fault string) bool {
+	return s&(1<<slices.Index(result.StreamFaults(), fault)) != 0
+}
 
 // Names returns the names of the faults.
 func (s faultSet) Names() []string {
 	out := make([]string, 0, bits.OnesCount16(uint16(s)))
-	for i, name := range result.Faults() {
+	for i, name := range result.StreamFaults() {
 		if s&(1<<i) != 0 {
 			out = append(out, name)
 		}

@@ -19,8 +19,8 @@ func readStream(d *Dialect, stream string) (*Reply, contentKinds) {
 	p := &Reply{doc: new(jsonx.Doc)}
 	p.reset(true)
 	var all contentKinds
-	for r := sse.NewReader(strings.NewReader(stream), maxEvent); ; {
-		ev, err := r.Next()
+	for r := sse.NewReader(strings.NewReader(stream), maxEventBytes); ; {
+		ev, err := r.NextEvent()
 		if err != nil {
 			break
 		}
@@ -73,24 +73,24 @@ data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tok
 
 data: [DONE]
 
-`, Reply{ended: true, finish: "stop", in: 1, out: 2, cached: 1, Text: []byte("aü")}, pieceText | pieceReasoning, ""},
+`, Reply{ended: true, finish: "stop", in: 1, out: 2, cached: 1, Text: []byte("aü")}, contentText | contentReasoning, ""},
 		"chat error":         {"chat", "data: {\"error\":{\"message\":\"secret\",\"code\":\"upstream failed\",\"type\":\"api_error\"}}\n\n", Reply{failed: true, code: "api_error", in: -1, out: -1, cached: -1}, 0, ""},
-		"chat after end":     {"chat", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("x")}, pieceText, result.FaultAfterEnd},
-		"chat tool":          {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"i\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "tool_calls", in: -1, out: -1, cached: -1}, pieceTool, result.FaultToolJSON},
-		"chat tool cut":      {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "length", in: -1, out: -1, cached: -1}, pieceTool, ""},
-		"transcript":         {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}\n\n", Reply{ended: true, finish: "stop", in: 3, out: 1, cached: -1, Text: []byte("a")}, pieceText, ""},
-		"transcript at once": {"transcription", "data: {\"type\":\"transcript.text.done\",\"text\":\"ab\"}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("ab")}, pieceText, ""},
-		"transcript chunks":  {"transcription", "data: {\"object\":\"transcription.chunk\",\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("ab")}, pieceText, ""},
+		"chat after end":     {"chat", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("x")}, contentText, result.FaultAfterEnd},
+		"chat tool":          {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"i\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "tool_calls", in: -1, out: -1, cached: -1}, contentToolCall, result.FaultToolJSON},
+		"chat tool cut":      {"chat", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\"}}]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "length", in: -1, out: -1, cached: -1}, contentToolCall, ""},
+		"transcript":         {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}\n\n", Reply{ended: true, finish: "stop", in: 3, out: 1, cached: -1, Text: []byte("a")}, contentText, ""},
+		"transcript at once": {"transcription", "data: {\"type\":\"transcript.text.done\",\"text\":\"ab\"}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("ab")}, contentText, ""},
+		"transcript chunks":  {"transcription", "data: {\"object\":\"transcription.chunk\",\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("ab")}, contentText, ""},
 		"transcript error":   {"transcription", "data: {\"error\":{\"message\":\"x\",\"type\":\"api_error\"}}\n\n", Reply{failed: true, code: "api_error", in: -1, out: -1, cached: -1}, 0, ""},
-		"transcript both":    {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\",\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\",\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("a")}, pieceText, ""},
-		"transcript cut":     {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n", Reply{in: -1, out: -1, cached: -1, Text: []byte("a")}, pieceText, ""},
-		"transcript goes on": {"transcription", "data: {\"type\":\"transcript.text.done\",\"text\":\"a\"}\n\ndata: {\"type\":\"transcript.text.delta\",\"delta\":\"b\"}\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("ab")}, pieceText, result.FaultAfterEnd},
-		"messages done":      {"messages", messages + stop + "data: [DONE]\n\n", Reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, Text: []byte(`hi "you"`)}, pieceText, result.FaultUnparsed},
-		"messages":           {"messages", messages + stop, Reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, Text: []byte(`hi "you"`)}, pieceText, ""},
-		"messages cut":       {"messages", messages, Reply{in: 7, out: 1, cached: 4, Text: []byte(`hi "you"`)}, pieceText, ""},
+		"transcript both":    {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\",\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\",\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("a")}, contentText, ""},
+		"transcript cut":     {"transcription", "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n", Reply{in: -1, out: -1, cached: -1, Text: []byte("a")}, contentText, ""},
+		"transcript goes on": {"transcription", "data: {\"type\":\"transcript.text.done\",\"text\":\"a\"}\n\ndata: {\"type\":\"transcript.text.delta\",\"delta\":\"b\"}\n\n", Reply{ended: true, finish: "stop", in: -1, out: -1, cached: -1, Text: []byte("ab")}, contentText, result.FaultAfterEnd},
+		"messages done":      {"messages", messages + stop + "data: [DONE]\n\n", Reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, Text: []byte(`hi "you"`)}, contentText, result.FaultUnparsed},
+		"messages":           {"messages", messages + stop, Reply{ended: true, finish: "end_turn", in: 7, out: 9, cached: 4, Text: []byte(`hi "you"`)}, contentText, ""},
+		"messages cut":       {"messages", messages, Reply{in: 7, out: 1, cached: 4, Text: []byte(`hi "you"`)}, contentText, ""},
 		"messages order":     {"messages", stop, Reply{ended: true, finish: "end_turn", in: -1, out: 9, cached: -1}, 0, result.FaultOrder},
-		"responses":          {"responses", strings.Replace(responses, `{\"a\":`, `{}`, 1) + completed, Reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, ""},
-		"responses tool":     {"responses", responses + completed, Reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, pieceTool, result.FaultToolJSON},
+		"responses":          {"responses", strings.Replace(responses, `{\"a\":`, `{}`, 1) + completed, Reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, contentToolCall, ""},
+		"responses tool":     {"responses", responses + completed, Reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, contentToolCall, result.FaultToolJSON},
 		"responses numbers":  {"responses", "data: {\"type\":\"response.created\",\"sequence_number\":10}\n\n" + completed, Reply{ended: true, finish: "completed", in: 5, out: 6, cached: 2}, 0, result.FaultOrder},
 		"responses failed":   {"responses", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n", Reply{failed: true, code: "server_error", in: -1, out: -1, cached: -1}, 0, result.FaultOrder},
 		"no json":            {"completions", "data: {\"choices\":\n\n", Reply{in: -1, out: -1, cached: -1}, 0, result.FaultUnparsed},
@@ -140,7 +140,7 @@ func FuzzChunks(f *testing.F) {
 	f.Add([]byte("2;x=y\r\nab\r\n1\nc\n0\r\nTrailer: 1\r\n\r\n"))
 	f.Add([]byte("ffffffffffffffffff\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		b := body{br: bufio.NewReaderSize(bytes.NewReader(text), 4096), chunked: true}
+		b := responseBody{br: bufio.NewReaderSize(bytes.NewReader(text), 4096), chunked: true}
 		got, err := io.ReadAll(&b)
 		want, wantErr := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(text)))
 		if err == nil && wantErr == nil && !bytes.Equal(got, want) {
@@ -178,7 +178,7 @@ func TestBodies(t *testing.T) {
 			}
 		}
 	}
-	q := &Request{D: FindDialect("transcription"), Model: "m", Audio: Tone(0.1)}
+	q := &Request{D: FindDialect("transcription"), Model: "m", Audio: ToneWAV(0.1)}
 	r, err := http.NewRequest(http.MethodPost, "/", bytes.NewReader(q.D.Body(nil, q)))
 	if err != nil {
 		t.Fatal(err)

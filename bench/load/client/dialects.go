@@ -5,30 +5,30 @@ import "fmt"
 var dialects = []*Dialect{
 	{
 		Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true,
-		Body: chatBody, event: chatEvent, readResponse: readChatResponse, end: chatEnd,
+		Body: appendChatBody, event: readChatEvent, readResponse: readChatResponse, end: endChatReply,
 	},
 	{
 		Name: "messages", Backend: "messages", path: "/messages", Streams: true, Tokens: true, Prompt: true,
-		Body: messagesBody, event: messagesEvent, readResponse: readMessagesResponse, end: checkToolArguments,
+		Body: appendMessagesBody, event: readMessagesEvent, readResponse: readMessagesResponse, end: checkToolArguments,
 	},
 	{
 		Name: "responses", Backend: "responses", path: "/responses", Streams: true, Tokens: true, Prompt: true,
-		Body: responsesBody, event: responsesEvent, readResponse: readResponsesResponse, end: checkToolArguments,
+		Body: appendResponsesBody, event: readResponsesEvent, readResponse: readResponsesResponse, end: checkToolArguments,
 	},
 	{
 		Name: "completions", Backend: "openai", path: "/completions", Streams: true, Tokens: true, Prompt: true,
-		Body: completionsBody, event: completionsEvent, readResponse: readCompletionsResponse, end: chatEnd,
+		Body: appendCompletionsBody, event: readCompletionsEvent, readResponse: readCompletionsResponse, end: endChatReply,
 	},
 	{
-		Name: "embeddings", Backend: "openai-embeddings", path: "/embeddings", Prompt: true, Body: embeddingsBody,
+		Name: "embeddings", Backend: "openai-embeddings", path: "/embeddings", Prompt: true, Body: appendEmbeddingsBody,
 		readResponse: readEmbeddingsResponse,
 	},
 	{
 		Name: "transcription", Backend: "openai-audio", path: "/audio/transcriptions", Streams: true,
-		Mime: "multipart/form-data; boundary=" + boundary, Body: transcriptionBody, event: transcriptionEvent,
+		Mime: "multipart/form-data; boundary=" + multipartBoundary, Body: appendTranscriptionBody, event: readTranscriptionEvent,
 		readResponse: readTranscriptionResponse, end: func(*Reply) {},
 	},
-	{Name: "speech", Backend: "speech", path: "/audio/speech", isAudio: true, Body: speechBody},
+	{Name: "speech", Backend: "speech", path: "/audio/speech", isAudio: true, Body: appendSpeechBody},
 }
 
 // FindDialect returns the dialect with the given name, or nil if there is none. It also accepts

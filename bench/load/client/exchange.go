@@ -26,29 +26,29 @@ type Sender struct {
 	Targets []*Target
 	Timeout time.Duration
 	Gaps    bool // whether to record every gap
-	Watch   observer
+	Watch   tokenObserver
 
 	heads         sync.Map // maps headKey to []byte
 	mu            sync.Mutex
 	upstreamNames map[string]string // upstream names, each stored only once
 }
 
-// observer receives tokens as they arrive. Its methods are called on the request's goroutine.
-type observer interface {
-	// RecordFirstToken returns the GapCell that counts the request's gaps.
-	RecordFirstToken(s *Sample) *GapCell
+// tokenObserver receives tokens as they arrive. Its methods are called on the request's goroutine.
+type tokenObserver interface {
+	// RecordFirstToken returns the GapHistogram that counts the request's gaps.
+	RecordFirstToken(s *Sample) *GapHistogram
 	// RecordToken is called for every token event. gap is None for the first event, and for an
 	// event that arrived in the same read as the event before it.
 	RecordToken(s *Sample, at, gap int64)
 }
 
-// GapCell is a histogram of the gaps in a group of requests.
-type GapCell struct {
+// GapHistogram is a histogram of the gaps in a group of requests.
+type GapHistogram struct {
 	Mu sync.Mutex
 	H  result.Histogram
 }
 
-func (c *GapCell) record(gap int64) {
+func (c *GapHistogram) record(gap int64) {
 	c.Mu.Lock()
 	c.H.Record(gap)
 	c.Mu.Unlock()
@@ -70,11 +70,11 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 		if !nc.used {
 			s.At.Connect = c.Clock.Now() - s.At.Sent
 		}
-		x := &transfer{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
+		x := &exchangeState{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
 		stale := x.sendAndReceive(ctx, wire)
 		if stale && !fresh {
 			nc.release(false) // not a fault: the server closed the connection while it was idle
-			s.Err, s.At.End = "", None
+			s.Err, s.At.End = "", MissingValue
 			continue
 		}
 		return &nc.reply, func() { nc.release(s.Err == "" && !s.Left && nc.reusable()) }
@@ -104,8 +104,8 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// intern returns b as a string, or "" if b is not an identifier. Equal values share one string.
-func (c *Sender) intern(b []byte) string {
+// internIdentifier returns b as a string, or "" if b is not an identifier. Equal values share one string.
+func (c *Sender) internIdentifier(b []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.upstreamNames[string(b)]
@@ -113,14 +113,14 @@ func (c *Sender) intern(b []byte) string {
 		if c.upstreamNames == nil {
 			c.upstreamNames = map[string]string{}
 		}
-		v = Identifier(b)
+		v = SafeIdentifier(b)
 		c.upstreamNames[string(b)] = v
 	}
 	return v
 }
 
-// transfer is the state of a request on a connection.
-type transfer struct {
+// exchangeState is the state of a request on a connection.
+type exchangeState struct {
 	sender *Sender
 	c      *conn
 	q      *Request
@@ -129,12 +129,12 @@ type transfer struct {
 	reads  int
 
 	lastRead int // value of c.reads after the read that returned the newest token
-	cell     *GapCell
+	cell     *GapHistogram
 }
 
 // sendAndReceive sends the request and reads the response. It reports whether the connection was
 // stale: a reused connection that the server closed before it sent a byte.
-func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool) {
+func (x *exchangeState) sendAndReceive(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
 	_ = c.SetDeadline(time.Now().Add(x.sender.Timeout))
@@ -164,16 +164,16 @@ func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool)
 		return c.used && c.reads == x.reads && s.Err == result.ErrClosed
 	}
 	s.Status = c.head.StatusCode()
-	x.headers()
+	x.recordHeaders()
 	switch {
 	case s.Status != 200:
 		x.readRefusal(result.ErrStatus)
 	case x.q.D.isAudio:
 		x.readAudio(ctx)
-	case x.q.Stream && x.json() && !x.q.D.Tokens: // engines may ignore `stream`, as whisper-1 does
+	case x.q.Stream && x.isJSON() && !x.q.D.Tokens: // engines may ignore `stream`, as whisper-1 does
 		s.Stream = false
 		x.readFullResponse(ctx)
-	case x.q.Stream && x.json():
+	case x.q.Stream && x.isJSON():
 		s.Err = result.ErrBody // a stream was requested, but the response is not a stream
 		if _, err := c.readAll(); err != nil {
 			x.recordError(ctx, err, result.ErrBody)
@@ -183,7 +183,7 @@ func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool)
 	default:
 		x.readFullResponse(ctx)
 	}
-	if s.At.End == None {
+	if s.At.End == MissingValue {
 		s.At.End = max(c.readAt, s.At.Sent)
 	}
 	s.Flow.bytes = c.bytes - x.bytes
@@ -192,7 +192,7 @@ func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool)
 }
 
 // recordError records a connection error, unless the client disconnected on purpose.
-func (x *transfer) recordError(ctx context.Context, err error, otherwise string) {
+func (x *exchangeState) recordError(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
 	s.Flow.bytes = x.c.bytes - x.bytes
@@ -220,11 +220,11 @@ func failureKind(ctx context.Context, err error, otherwise string) string {
 	return otherwise
 }
 
-func (x *transfer) headers() {
+func (x *exchangeState) recordHeaders() {
 	h, s := &x.c.head, x.s
 	s.At.firstByte = x.c.readAt
 	if v := h.Peek("X-Penstock-Upstream"); len(v) > 0 {
-		s.Edge.Upstream = x.sender.intern(v)
+		s.Edge.Upstream = x.sender.internIdentifier(v)
 	}
 	if v := h.Peek("X-Penstock-Attempts"); len(v) > 0 {
 		if n, err := strconv.Atoi(string(v)); err == nil {
@@ -256,7 +256,7 @@ func retryAfter(v []byte, now time.Time) time.Duration {
 }
 
 // readRefusal reads the error object of a refused request.
-func (x *transfer) readRefusal(kind string) {
+func (x *exchangeState) readRefusal(kind string) {
 	x.s.Err = kind
 	body, err := x.c.readAll()
 	if err == nil && x.c.doc.Parse(body, jsonx.Options{Record: 4}) == nil {
@@ -268,15 +268,15 @@ func (x *transfer) readRefusal(kind string) {
 	}
 }
 
-// json reports whether the response is JSON, according to its head.
-func (x *transfer) json() bool {
+// isJSON reports whether the response is JSON, according to its head.
+func (x *exchangeState) isJSON() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
 // readAudio reads an audio response, and records only the time of its first audio byte.
-func (x *transfer) readAudio(ctx context.Context) {
+func (x *exchangeState) readAudio(ctx context.Context) {
 	c, s := x.c, x.s
-	if x.json() {
+	if x.isJSON() {
 		x.readRefusal(result.ErrBody)
 		return
 	}
@@ -284,11 +284,11 @@ func (x *transfer) readAudio(ctx context.Context) {
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := c.body.Read(piece)
-		if n > 0 && s.At.FirstToken == None && head.addPiece(piece[:n]) {
+		if n > 0 && s.At.FirstToken == MissingValue && head.addPiece(piece[:n]) {
 			s.At.FirstToken = c.readAt
 		}
 		switch {
-		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader returns io.EOF unwrapped
+		case err == io.EOF && s.At.FirstToken == MissingValue: //nolint:errorlint // io.Reader returns io.EOF unwrapped
 			s.Err = result.ErrBody // the response contained no audio
 			return
 		case err == io.EOF: //nolint:errorlint // io.EOF is not wrapped
@@ -301,7 +301,7 @@ func (x *transfer) readAudio(ctx context.Context) {
 	}
 }
 
-func (x *transfer) readFullResponse(ctx context.Context) {
+func (x *exchangeState) readFullResponse(ctx context.Context) {
 	body, err := x.c.readAll()
 	switch {
 	case err != nil:
@@ -316,11 +316,11 @@ func (x *transfer) readFullResponse(ctx context.Context) {
 	}
 }
 
-func (x *transfer) readStream(ctx context.Context) {
+func (x *exchangeState) readStream(ctx context.Context) {
 	c, s, p := x.c, x.s, &x.c.reply
-	c.events.Reset(&c.body, maxEvent)
+	c.events.Reset(&c.body, maxEventBytes)
 	for {
-		ev, err := c.events.Next()
+		ev, err := c.events.NextEvent()
 		if err == io.EOF { //nolint:errorlint // Next returns io.EOF unwrapped
 			break
 		}
@@ -364,16 +364,16 @@ func (x *transfer) readStream(ctx context.Context) {
 
 // recordToken records an event that contains a token. If one read returns more than one such event,
 // only the first gets a timestamp.
-func (x *transfer) recordToken(got contentKinds) {
+func (x *exchangeState) recordToken(got contentKinds) {
 	c, s := x.c, x.s
 	at := c.readAt
 	s.Flow.Chunks++
-	if got.hasVisible() && s.At.firstVisible == None {
+	if got.hasVisible() && s.At.firstVisible == MissingValue {
 		s.At.firstVisible = at
 	}
-	gap := int64(None)
+	gap := int64(MissingValue)
 	switch {
-	case s.At.FirstToken == None:
+	case s.At.FirstToken == MissingValue:
 		s.At.FirstToken = at
 		x.cell = x.sender.Watch.RecordFirstToken(s)
 	case c.reads == x.lastRead:
@@ -391,7 +391,7 @@ func (x *transfer) recordToken(got contentKinds) {
 }
 
 // recordCounts records the token counts that the server reported as usage.
-func (x *transfer) recordCounts() {
+func (x *exchangeState) recordCounts() {
 	s, p := x.s, &x.c.reply
 	s.Finish = p.finish
 	if s.Err != "" || s.Left {

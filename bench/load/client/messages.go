@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-func messagesBody(dst []byte, q *Request) []byte {
-	dst, list := q.appendSystem(q.appendModel(dst), "system")
+func appendMessagesBody(dst []byte, q *Request) []byte {
+	dst, list := q.appendSystemMember(q.appendModelMember(dst), "system")
 	dst = append(dst, `,"messages":[`...)
 	for i := range list {
 		dst = appendMessagesMessage(dst, &list[i])
@@ -18,27 +18,27 @@ func messagesBody(dst []byte, q *Request) []byte {
 }
 
 func appendMessagesMessage(dst []byte, m *Message) []byte {
-	dst = putNext(dst, `{"role":"%r","content":[`, []byte(m.Role))
+	dst = appendListElement(dst, `{"role":"%r","content":[`, []byte(m.Role))
 	for _, r := range m.Results {
-		dst = putNext(dst, `{"type":"tool_result","tool_use_id":%s,"content":%s}`, r.ID, r.Text)
+		dst = appendListElement(dst, `{"type":"tool_result","tool_use_id":%s,"content":%s}`, r.ID, r.Text)
 	}
 	for _, url := range m.Images {
 		head, data, _ := bytes.Cut(bytes.TrimPrefix(url, []byte("data:")), []byte(";base64,"))
-		dst = putNext(dst, `{"type":"image","source":{"type":"base64","media_type":"%r","data":"%r"}}`, head, data)
+		dst = appendListElement(dst, `{"type":"image","source":{"type":"base64","media_type":"%r","data":"%r"}}`, head, data)
 	}
 	if len(m.Text) > 0 {
-		dst = putNext(dst, `{"type":"text","text":%s}`, m.Text)
+		dst = appendListElement(dst, `{"type":"text","text":%s}`, m.Text)
 	}
 	for _, c := range m.Calls {
 		if len(c.Args) == 0 {
 			c.Args = []byte("{}")
 		}
-		dst = putNext(dst, `{"type":"tool_use","id":%s,"name":%s,"input":%r}`, c.ID, c.Name, c.Args)
+		dst = appendListElement(dst, `{"type":"tool_use","id":%s,"name":%s,"input":%r}`, c.ID, c.Name, c.Args)
 	}
 	return append(dst, "]}"...)
 }
 
-func messagesEvent(p *Reply, ev sse.Event) contentKinds {
+func readMessagesEvent(p *Reply, ev sse.Event) contentKinds {
 	root, ok := p.parse(ev.Data)
 	if !ok {
 		return 0
@@ -57,7 +57,7 @@ func messagesEvent(p *Reply, ev sse.Event) contentKinds {
 			p.faults.Add(result.FaultOrder)
 		}
 		p.startSeen = true
-		p.messagesUsage(root.Get("message").Get("usage"))
+		p.readMessagesUsage(root.Get("message").Get("usage"))
 	case "content_block_start":
 		if p.block {
 			p.faults.Add(result.FaultOrder)
@@ -79,8 +79,8 @@ func messagesEvent(p *Reply, ev sse.Event) contentKinds {
 		}
 		p.block = false
 	case "message_delta":
-		p.finish = identifierValue(root.Get("delta").Get("stop_reason"))
-		p.messagesUsage(root.Get("usage"))
+		p.finish = identifierFromJSON(root.Get("delta").Get("stop_reason"))
+		p.readMessagesUsage(root.Get("usage"))
 	case "message_stop":
 		if p.block || p.finish == "" {
 			p.faults.Add(result.FaultOrder)
@@ -92,20 +92,20 @@ func messagesEvent(p *Reply, ev sse.Event) contentKinds {
 	return got
 }
 
-// messagesUsage reads the usage object. In this dialect, input_tokens does not include cached
+// readMessagesUsage reads the usage object. In this dialect, input_tokens does not include cached
 // tokens.
-func (p *Reply) messagesUsage(v jsonx.Value) {
+func (p *Reply) readMessagesUsage(v jsonx.Value) {
 	if !v.IsObject() {
 		return
 	}
-	setInt(v.Get("output_tokens"), &p.out)
+	storeInt(v.Get("output_tokens"), &p.out)
 	in, written := -1, 0
-	setInt(v.Get("input_tokens"), &in)
+	storeInt(v.Get("input_tokens"), &in)
 	if in < 0 {
 		return
 	}
-	setInt(v.Get("cache_read_input_tokens"), &p.cached)
-	setInt(v.Get("cache_creation_input_tokens"), &written)
+	storeInt(v.Get("cache_read_input_tokens"), &p.cached)
+	storeInt(v.Get("cache_creation_input_tokens"), &written)
 	p.in = in + max(p.cached, 0) + written
 }
 
@@ -127,8 +127,8 @@ func readMessagesResponse(p *Reply, body []byte) bool {
 			}
 		}
 	}
-	p.finish = identifierValue(root.Get("stop_reason"))
-	p.messagesUsage(root.Get("usage"))
+	p.finish = identifierFromJSON(root.Get("stop_reason"))
+	p.readMessagesUsage(root.Get("usage"))
 	p.ended = true
 	return true
 }

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Metrics parses Prometheus text. It yields each series, including its labels as written, and the
+// ParseMetrics parses Prometheus text. It yields each series, including its labels as written, and the
 // value. It skips series whose value is not a number.
-func Metrics(page []byte) iter.Seq2[[]byte, float64] {
+func ParseMetrics(page []byte) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
 		for line := range bytes.Lines(page) {
 			end := bytes.LastIndexByte(line, '}') + 1
@@ -31,9 +31,9 @@ func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 	}
 }
 
-// MetricOf returns the value of a series, or 0 if it is missing.
-func MetricOf(page []byte, series string) float64 {
-	for name, v := range Metrics(page) {
+// MetricValue returns the value of a series, or 0 if it is missing.
+func MetricValue(page []byte, series string) float64 {
+	for name, v := range ParseMetrics(page) {
 		if string(name) == series {
 			return v
 		}

@@ -16,8 +16,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// page is the response to a request that is not part of the load.
-type page struct {
+// fetchedPage is the response to a request that is not part of the load.
+type fetchedPage struct {
 	Status   int
 	Body     []byte
 	Upstream string        // the upstream reported by an edge, or empty
@@ -26,14 +26,14 @@ type page struct {
 
 // Fetch sends a GET or, if there is a body, a POST. Use it for small requests that are not part of
 // the load.
-func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
+func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*fetchedPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return t.FetchWithoutTimeout(ctx, path, body, headers)
 }
 
 // FetchWithoutTimeout is like Fetch, but has no timeout.
-func (t *Target) FetchWithoutTimeout(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
+func (t *Target) FetchWithoutTimeout(ctx context.Context, path string, body []byte, headers []byte) (*fetchedPage, error) {
 	c, err := t.acquireConn(ctx, true)
 	if err != nil {
 		return nil, err
@@ -60,13 +60,13 @@ func (t *Target) FetchWithoutTimeout(ctx context.Context, path string, body []by
 		return nil, err
 	}
 	queue, _ := strconv.Atoi(string(c.head.Peek("X-Penstock-Queue-Ms"))) // 0 without an edge
-	return &page{
+	return &fetchedPage{
 		c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream")), time.Duration(queue) * time.Millisecond,
 	}, nil
 }
 
-// Models returns the models that the target lists. The error explains how to fix the problem.
-func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, error) {
+// ListModels returns the models that the target lists. The error explains how to fix the problem.
+func (t *Target) ListModels(ctx context.Context, wait time.Duration) ([]string, error) {
 	for begin := time.Now(); ; {
 		p, err := t.Fetch(ctx, t.Path+"/v1/models", nil, t.Headers)
 		switch {
@@ -77,7 +77,7 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 			}
 			continue
 		case err != nil:
-			return nil, exit.Usagef("%s cannot be reached: %s", t.Base, Reason(err))
+			return nil, exit.Usagef("%s cannot be reached: %s", t.Base, DescribeNetworkError(err))
 		case p.Status == 401 || p.Status == 403:
 			return nil, exit.Usagef("%s refuses the key (status %d): give one by PENSTOCK_API_KEY or --api-key", t.Base, p.Status)
 		case p.Status != 200:
@@ -95,8 +95,8 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 	}
 }
 
-// Reason describes a network error briefly.
-func Reason(err error) string {
+// DescribeNetworkError describes a network error briefly.
+func DescribeNetworkError(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	switch {
@@ -139,13 +139,13 @@ func (t *Target) DetectEngine(ctx context.Context) string {
 
 // Post sends a POST request to any server. The error describes the problem in one line.
 func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
-	t, err := NewTarget(base, insecure, Bearer(token))
+	t, err := NewTarget(base, insecure, BearerHeader(token))
 	if err != nil {
 		return err
 	}
 	p, err := t.Fetch(ctx, t.Path+path, append([]byte{}, body...), t.Headers)
 	if err != nil {
-		return fmt.Errorf("POST %s%s: %s", t.Base, path, Reason(err))
+		return fmt.Errorf("POST %s%s: %s", t.Base, path, DescribeNetworkError(err))
 	}
 	if p.Status > 299 {
 		return fmt.Errorf("POST %s%s: status %d", t.Base, path, p.Status)
@@ -153,8 +153,8 @@ func Post(ctx context.Context, base, path string, body []byte, token string, ins
 	return nil
 }
 
-// Bearer returns the Authorization header line for a token, or nil if token is "".
-func Bearer(token string) []byte {
+// BearerHeader returns the Authorization header line for a token, or nil if token is "".
+func BearerHeader(token string) []byte {
 	if token == "" {
 		return nil
 	}

@@ -37,8 +37,8 @@ func (p *Reply) reset(keep bool) {
 	*p = Reply{doc: p.doc, in: -1, out: -1, cached: -1, seq: -1, keepText: keep, Text: p.Text[:0], Calls: p.Calls[:0]}
 }
 
-// parseOrDone is like parse, for dialects whose streams end with [DONE].
-func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
+// parseUnlessDone is like parse, for dialects whose streams end with [DONE].
+func (p *Reply) parseUnlessDone(data []byte) (jsonx.Value, bool) {
 	if string(data) == "[DONE]" {
 		p.done = true
 		return jsonx.Value{}, false
@@ -58,7 +58,7 @@ func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	return p.doc.Root(), true
 }
 
-// addText records visible text, and returns pieceText if the text is not empty.
+// addText records visible text, and returns contentText if the text is not empty.
 func (p *Reply) addText(v jsonx.Value) contentKinds {
 	n := len(v.Raw()) - 2
 	if !v.IsString() || n <= 0 {
@@ -67,15 +67,15 @@ func (p *Reply) addText(v jsonx.Value) contentKinds {
 	if p.Size += n; p.keepText {
 		p.Text = v.AppendText(p.Text)
 	}
-	return pieceText
+	return contentText
 }
 
-// reasoningKind returns pieceReasoning if the text is not empty.
+// reasoningKind returns contentReasoning if the text is not empty.
 func (p *Reply) reasoningKind(v jsonx.Value) contentKinds {
 	if !v.IsString() || len(v.Raw()) <= 2 {
 		return 0
 	}
-	return pieceReasoning
+	return contentReasoning
 }
 
 // getOrAddCall returns tool call number i, and creates it if necessary. It returns nil if i is
@@ -103,7 +103,7 @@ func (p *Reply) beginToolCall(id, name jsonx.Value) contentKinds {
 		return 0
 	}
 	c.ID, c.Name = id.AppendText(c.ID), name.AppendText(c.Name)
-	return pieceTool
+	return contentToolCall
 }
 
 // addArguments records a piece of the arguments of the last tool call.
@@ -113,7 +113,7 @@ func (p *Reply) addArguments(v jsonx.Value) contentKinds {
 	}
 	c := &p.Calls[len(p.Calls)-1]
 	c.Args = v.AppendText(c.Args)
-	return pieceTool
+	return contentToolCall
 }
 
 // usageMembers are the member names of a dialect's usage object.
@@ -124,13 +124,13 @@ var (
 	responsesUsage = usageMembers{"input_tokens", "output_tokens", "input_tokens_details"}
 )
 
-func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
+func (p *Reply) readUsage(v jsonx.Value, names *usageMembers) {
 	if !v.IsObject() {
 		return
 	}
-	setInt(v.Get(names.in), &p.in)
-	setInt(v.Get(names.out), &p.out)
-	setInt(v.Get(names.details).Get("cached_tokens"), &p.cached)
+	storeInt(v.Get(names.in), &p.in)
+	storeInt(v.Get(names.out), &p.out)
+	storeInt(v.Get(names.details).Get("cached_tokens"), &p.cached)
 }
 
 // readError reads an error object.
@@ -142,7 +142,7 @@ func (p *Reply) readError(v jsonx.Value) {
 func errorCode(v jsonx.Value) string {
 	for _, name := range []string{"code", "type"} {
 		if c := v.Get(name); c.IsString() {
-			if w := Identifier(c.AppendText(nil)); w != "" {
+			if w := SafeIdentifier(c.AppendText(nil)); w != "" {
 				return w
 			}
 		}
@@ -156,9 +156,9 @@ var commonIdentifiers = []string{
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Identifier returns b if it is an identifier of at most 64 characters, and "" otherwise. Results
+// SafeIdentifier returns b if it is an identifier of at most 64 characters, and "" otherwise. Results
 // contain no text from a server that is not an identifier.
-func Identifier(b []byte) string {
+func SafeIdentifier(b []byte) string {
 	for _, w := range commonIdentifiers {
 		if string(b) == w {
 			return w
@@ -175,14 +175,14 @@ func Identifier(b []byte) string {
 	return string(b)
 }
 
-func identifierValue(v jsonx.Value) string {
+func identifierFromJSON(v jsonx.Value) string {
 	if t, ok := v.Text(); ok {
-		return Identifier(t)
+		return SafeIdentifier(t)
 	}
 	return ""
 }
 
-func setInt(v jsonx.Value, out *int) {
+func storeInt(v jsonx.Value, out *int) {
 	if n, ok := v.Int(); ok {
 		*out = int(n)
 	}

@@ -39,20 +39,20 @@ type Request struct {
 	SessionID string // sent as X-Session-Id, unless empty
 	Session   *Session
 	Turn      int
-	Leave     *Departure
+	Leave     *PlannedDeparture
 	Pair      int // index of the pair with --compare-url
 	Target    int
 }
 
-// Departure defines when a client disconnects on purpose.
-type Departure struct {
+// PlannedDeparture defines when a client disconnects on purpose.
+type PlannedDeparture struct {
 	Tokens int // after this many token events
 	// this long after sending; if both are set, the client leaves at the earlier of the two
 	After time.Duration
 }
 
-// Prompt returns the text of all messages, for dialects without roles.
-func (q *Request) Prompt() []byte {
+// PromptText returns the text of all messages, for dialects without roles.
+func (q *Request) PromptText() []byte {
 	if len(q.Messages) == 1 {
 		return q.Messages[0].Text
 	}
@@ -81,23 +81,23 @@ func appendFormat(dst []byte, format string, args ...[]byte) []byte {
 	return dst
 }
 
-// putNext is like appendFormat, but appends an element of a list. It writes a comma before every
+// appendListElement is like appendFormat, but appends an element of a list. It writes a comma before every
 // element except the first.
-func putNext(dst []byte, format string, args ...[]byte) []byte {
+func appendListElement(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
 	}
 	return appendFormat(dst, format, args...)
 }
 
-// appendModel appends the start of a body: the member "model".
-func (q *Request) appendModel(dst []byte) []byte {
+// appendModelMember appends the start of a body: the member "model".
+func (q *Request) appendModelMember(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as the member with the given name, and returns the
+// appendSystemMember appends the system message as the member with the given name, and returns the
 // remaining messages.
-func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
+func (q *Request) appendSystemMember(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
 		return dst, q.Messages
 	}

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-func responsesBody(dst []byte, q *Request) []byte {
-	dst, list := q.appendSystem(q.appendModel(dst), "instructions")
+func appendResponsesBody(dst []byte, q *Request) []byte {
+	dst, list := q.appendSystemMember(q.appendModelMember(dst), "instructions")
 	dst = append(dst, `,"input":[`...)
 	for i := range list {
 		dst = appendResponsesItems(dst, &list[i])
@@ -19,27 +19,27 @@ func responsesBody(dst []byte, q *Request) []byte {
 
 func appendResponsesItems(dst []byte, m *Message) []byte {
 	for _, r := range m.Results {
-		dst = putNext(dst, `{"type":"function_call_output","call_id":%s,"output":%s}`, r.ID, r.Text)
+		dst = appendListElement(dst, `{"type":"function_call_output","call_id":%s,"output":%s}`, r.ID, r.Text)
 	}
 	if len(m.Text) > 0 || len(m.Images) > 0 {
 		kind := "input_text"
 		if m.Role == "assistant" {
 			kind = "output_text"
 		}
-		dst = putNext(dst, `{"type":"message","role":"%r","content":[{"type":"%r","text":%s}`, []byte(m.Role), []byte(kind), m.Text)
+		dst = appendListElement(dst, `{"type":"message","role":"%r","content":[{"type":"%r","text":%s}`, []byte(m.Role), []byte(kind), m.Text)
 		for _, url := range m.Images {
-			dst = putNext(dst, `{"type":"input_image","image_url":"%r"}`, url)
+			dst = appendListElement(dst, `{"type":"input_image","image_url":"%r"}`, url)
 		}
 		dst = append(dst, "]}"...)
 	}
 	for _, c := range m.Calls {
-		dst = putNext(dst, `{"type":"function_call","call_id":%s,"name":%s,"arguments":%s}`, c.ID, c.Name, c.Args)
+		dst = appendListElement(dst, `{"type":"function_call","call_id":%s,"name":%s,"arguments":%s}`, c.ID, c.Name, c.Args)
 	}
 	return dst
 }
 
-func responsesEvent(p *Reply, ev sse.Event) contentKinds {
-	root, ok := p.parseOrDone(ev.Data)
+func readResponsesEvent(p *Reply, ev sse.Event) contentKinds {
+	root, ok := p.parseUnlessDone(ev.Data)
 	if !ok {
 		return 0
 	}
@@ -74,8 +74,8 @@ func responsesEvent(p *Reply, ev sse.Event) contentKinds {
 	case "response.completed", "response.incomplete":
 		r := root.Get("response")
 		p.ended = true
-		p.finish = identifierValue(r.Get("status"))
-		p.usage(r.Get("usage"), &responsesUsage)
+		p.finish = identifierFromJSON(r.Get("status"))
+		p.readUsage(r.Get("usage"), &responsesUsage)
 	case "response.failed":
 		p.readError(root.Get("response").Get("error"))
 	case "error":
@@ -115,8 +115,8 @@ func readResponsesResponse(p *Reply, body []byte) bool {
 			p.addText(parts.Value().Get("text"))
 		}
 	}
-	p.finish = identifierValue(root.Get("status"))
-	p.usage(root.Get("usage"), &responsesUsage)
+	p.finish = identifierFromJSON(root.Get("status"))
+	p.readUsage(root.Get("usage"), &responsesUsage)
 	p.ended = true
 	checkToolArguments(p)
 	return true

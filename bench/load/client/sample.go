@@ -7,8 +7,8 @@ import (
 	"penstock/bench/result"
 )
 
-// None marks a missing time or count.
-const None = -1
+// MissingValue marks a missing time or count.
+const MissingValue = -1
 
 // Sample contains the facts about one request. A Sample is small, because a run stores millions of
 // them.
@@ -28,7 +28,7 @@ type Sample struct {
 	Faults faultSet
 	Tokens tokenCounts
 	Flow   tokenFlow
-	Edge   edgeReport
+	Edge   edgeHeaderValues
 	Audio  float64       // seconds of audio sent
 	Retry  time.Duration // Retry-After value of a refusal, or 0
 }
@@ -56,8 +56,8 @@ type tokenFlow struct {
 	gapSum            int64
 }
 
-// edgeReport contains the values of the edge's debug headers.
-type edgeReport struct {
+// edgeHeaderValues contains the values of the edge's debug headers.
+type edgeHeaderValues struct {
 	Upstream string
 	attempts int
 	queue    int64
@@ -68,9 +68,9 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 	s := Sample{
 		ID: q.ID, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream,
 		Audio:  q.AudioS,
-		At:     timestamps{None, None, None, None, None, None, None, None},
-		Tokens: tokenCounts{inWanted: q.InWanted, outWanted: q.OutWanted, In: None, Out: None, Cached: None},
-		Edge:   edgeReport{attempts: None, queue: None},
+		At:     timestamps{MissingValue, MissingValue, MissingValue, MissingValue, MissingValue, MissingValue, MissingValue, MissingValue},
+		Tokens: tokenCounts{inWanted: q.InWanted, outWanted: q.OutWanted, In: MissingValue, Out: MissingValue, Cached: MissingValue},
+		Edge:   edgeHeaderValues{attempts: MissingValue, queue: MissingValue},
 	}
 	s.At.Scheduled = scheduled
 	return s
@@ -87,8 +87,8 @@ func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != resul
 // gap.
 func (s *Sample) Latency(measure string) int64 {
 	since := func(to, from int64) int64 {
-		if to == None || from == None {
-			return None
+		if to == MissingValue || from == MissingValue {
+			return MissingValue
 		}
 		return to - from
 	}
@@ -119,7 +119,7 @@ func (s *Sample) Latency(measure string) int64 {
 			return s.Flow.gapSum / int64(n)
 		}
 	}
-	return None
+	return MissingValue
 }
 
 // MeetsObjectives reports whether a request met all objectives. An objective whose measure does not
@@ -133,7 +133,7 @@ func (s *Sample) MeetsObjectives(objectives []result.Objective) bool {
 		if o.Measure == "error_rate" {
 			continue
 		}
-		if v := s.Latency(o.Measure); v != None && float64(v) > o.Limit*1e6 {
+		if v := s.Latency(o.Measure); v != MissingValue && float64(v) > o.Limit*1e6 {
 			return false
 		}
 	}
@@ -166,7 +166,7 @@ func (s *Sample) ToRecord(objectives []result.Objective) *result.Record {
 }
 
 func optionalInt64(v int64) *int64 {
-	if v == None {
+	if v == MissingValue {
 		return nil
 	}
 	return &v
@@ -174,7 +174,7 @@ func optionalInt64(v int64) *int64 {
 
 // OptionalInt returns a pointer to a count, or nil for None.
 func OptionalInt(v int) *int {
-	if v == None {
+	if v == MissingValue {
 		return nil
 	}
 	return &v

@@ -7,7 +7,7 @@ import (
 )
 
 func TestSoundHead(t *testing.T) {
-	wav := Tone(0.01)
+	wav := ToneWAV(0.01)
 	list := slices.Concat(wav[:12], []byte("LIST\x03\x00\x00\x00abc\x00"), wav[12:])
 	open := slices.Clone(wav)
 	binary.LittleEndian.PutUint32(open[4:], 0xffffffff)

@@ -6,22 +6,22 @@ import (
 	"math"
 )
 
-const sampleRate = 16000
+const audioSampleRate = 16000
 
-// Tone returns a WAV file (16-bit mono) with a tone whose volume rises and falls.
-func Tone(seconds float64) []byte {
-	n := int(seconds * sampleRate)
+// ToneWAV returns a WAV file (16-bit mono) with a tone whose volume rises and falls.
+func ToneWAV(seconds float64) []byte {
+	n := int(seconds * audioSampleRate)
 	out := make([]byte, 0, 44+2*n)
 	out = append(out, "RIFF"...)
 	out = binary.LittleEndian.AppendUint32(out, uint32(36+2*n))
 	out = append(out, "WAVEfmt "...)
-	for _, v := range []uint32{16, 1 | 1<<16, sampleRate, 2 * sampleRate, 2 | 16<<16} {
+	for _, v := range []uint32{16, 1 | 1<<16, audioSampleRate, 2 * audioSampleRate, 2 | 16<<16} {
 		out = binary.LittleEndian.AppendUint32(out, v)
 	}
 	out = append(out, "data"...)
 	out = binary.LittleEndian.AppendUint32(out, uint32(2*n))
 	for i := range n {
-		t := float64(i) / sampleRate
+		t := float64(i) / audioSampleRate
 		v := 8000 * math.Sin(2*math.Pi*220*t) * math.Sin(2*math.Pi*1.5*t)
 		out = binary.LittleEndian.AppendUint16(out, uint16(int16(v)))
 	}

@@ -25,10 +25,10 @@ type gammaPacer struct {
 	left  int     // remaining arrivals; negative if there is no end
 }
 
-// NewGamma returns a pacer with count arrivals. If count is 0, the pacer never ends. If count is
+// NewGammaPacer returns a pacer with count arrivals. If count is 0, the pacer never ends. If count is
 // not 0, the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate.
 // Without scaling, the rate of a short run would differ from the requested rate.
-func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
+func NewGammaPacer(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
 		p.left = count
@@ -63,10 +63,10 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return secondsDuration(p.at * p.scale), true
 }
 
-// Ramp is a Pacer whose rate changes linearly during a given time and then stays constant. The
+// RampPacer is a Pacer whose rate changes linearly during a given time and then stays constant. The
 // expected number of arrivals is the integral of the rate. Measured in expected arrivals, the gaps
 // are constant or gamma-distributed.
-type Ramp struct {
+type RampPacer struct {
 	Rng      *rand.Rand
 	Shape    float64
 	From, To float64
@@ -76,7 +76,7 @@ type Ramp struct {
 }
 
 // Next implements Pacer.
-func (p *Ramp) Next() (time.Duration, bool) {
+func (p *RampPacer) Next() (time.Duration, bool) {
 	if p.Left == 0 {
 		return 0, false
 	}
@@ -90,7 +90,7 @@ func (p *Ramp) Next() (time.Duration, bool) {
 }
 
 // arrivalTime returns the time by which n arrivals are expected.
-func (p *Ramp) arrivalTime(n float64) float64 {
+func (p *RampPacer) arrivalTime(n float64) float64 {
 	whole := p.Over * (p.From + p.To) / 2 // number of arrivals during the ramp
 	switch {
 	case n > whole:

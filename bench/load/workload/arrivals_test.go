@@ -19,7 +19,7 @@ func firstArrivals(p Pacer, n int) []time.Duration {
 func TestGammaPacer(t *testing.T) {
 	const rate, n = 100.0, 20000
 	for _, shape := range []float64{0.25, 1, 4, math.Inf(1)} {
-		times := firstArrivals(NewGamma(1, rate, shape, n), n+1)
+		times := firstArrivals(NewGammaPacer(1, rate, shape, n), n+1)
 		if len(times) != n {
 			t.Fatalf("shape %v: %d arrivals", shape, len(times))
 		}
@@ -41,13 +41,13 @@ func TestGammaPacer(t *testing.T) {
 			t.Errorf("shape %v: variation of gaps %v, want %v", shape, variation, want)
 		}
 	}
-	if times := firstArrivals(NewGamma(1, math.Inf(1), 1, 5), 10); len(times) != 5 || times[4] != 0 {
+	if times := firstArrivals(NewGammaPacer(1, math.Inf(1), 1, 5), 10); len(times) != 5 || times[4] != 0 {
 		t.Errorf("infinite rate: %v", times)
 	}
 }
 
 func TestRampPacer(t *testing.T) {
-	p := &Ramp{Rng: rand.New(rand.NewPCG(1, 1)), Shape: math.Inf(1), From: 10, To: 100, Over: 20, Left: -1}
+	p := &RampPacer{Rng: rand.New(rand.NewPCG(1, 1)), Shape: math.Inf(1), From: 10, To: 100, Over: 20, Left: -1}
 	times := firstArrivals(p, 3000)
 	in := func(from, to float64) (n float64) {
 		for _, at := range times {

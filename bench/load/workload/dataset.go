@@ -12,10 +12,10 @@ import (
 )
 
 // dataset is a file of prompts or lengths.
-type dataset struct{ entries []entry }
+type dataset struct{ entries []datasetEntry }
 
-// entry is one element of a dataset.
-type entry struct {
+// datasetEntry is one element of a dataset.
+type datasetEntry struct {
 	human     [][]byte // the user's text in each turn; nil for a trace
 	TraceCall          // set for a trace; for other data sets, only Out is set (0 if unknown)
 }
@@ -47,8 +47,8 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 		_, _ = dec.Token() // the opening bracket
 	}
 	var trace traceReader
-	parse := map[string]func(json.RawMessage) (entry, bool, error){
-		"sharegpt": parseShareGPT, "custom": parseCustom, "trace": trace.read,
+	parse := map[string]func(json.RawMessage) (datasetEntry, bool, error){
+		"sharegpt": parseShareGPT, "custom": parseCustom, "trace": trace.readLine,
 	}[kind]
 	d := &dataset{}
 	for !list || dec.More() {
@@ -91,7 +91,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 
 // parseShareGPT parses {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
 // Like other tools, it skips conversations that do not start with a human or have no reply.
-func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
+func parseShareGPT(raw json.RawMessage) (e datasetEntry, use bool, err error) {
 	var in struct {
 		Conversations []struct{ From, Value string }
 	}
@@ -115,7 +115,7 @@ func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 }
 
 // parseCustom parses {"prompt":…,"output_len":…}. output_len is optional.
-func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
+func parseCustom(raw json.RawMessage) (e datasetEntry, use bool, err error) {
 	var in struct {
 		Prompt    *string
 		OutputLen int `json:"output_len"`
@@ -126,5 +126,5 @@ func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 	if in.Prompt == nil || *in.Prompt == "" || in.OutputLen < 0 || in.OutputLen > maxTraceTokens {
 		return e, false, errors.New(`want {"prompt":TEXT} and perhaps "output_len" from 0`)
 	}
-	return entry{human: [][]byte{[]byte(*in.Prompt)}, TraceCall: TraceCall{Out: in.OutputLen}}, true, nil
+	return datasetEntry{human: [][]byte{[]byte(*in.Prompt)}, TraceCall: TraceCall{Out: in.OutputLen}}, true, nil
 }

@@ -86,7 +86,7 @@ func FuzzLength(f *testing.F) {
 		}
 		w := &Workload{spec: &Spec{}}
 		for n := range 20 {
-			if v := l.draw(w.Rng(n)); v < 1 {
+			if v := l.draw(w.SessionRand(n)); v < 1 {
 				t.Fatalf("length %q drew %d, want 1 or more", text, v)
 			}
 		}

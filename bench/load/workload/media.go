@@ -12,8 +12,8 @@ import (
 	"penstock/bench/load/client"
 )
 
-// media contains the images and the audio of a workload.
-type media struct {
+// mediaPool contains the images and the audio of a workload.
+type mediaPool struct {
 	images [][]byte // data URLs
 	audio  []byte   // a WAV file
 	audioS float64
@@ -24,8 +24,8 @@ const (
 	toneSeconds    = 5
 )
 
-func newMedia(s *Spec) (*media, error) {
-	m := &media{}
+func newMediaPool(s *Spec) (*mediaPool, error) {
+	m := &mediaPool{}
 	if s.Images > 0 {
 		for i := range distinctImages {
 			url, err := randomImageURL(rand.New(rand.NewPCG(s.Seed, uint64(i))))
@@ -37,13 +37,13 @@ func newMedia(s *Spec) (*media, error) {
 	}
 	for _, x := range s.Mix {
 		if x.D.Name == "transcription" {
-			m.audio, m.audioS = client.Tone(toneSeconds), toneSeconds
+			m.audio, m.audioS = client.ToneWAV(toneSeconds), toneSeconds
 		}
 	}
 	return m, nil
 }
 
-func (m *media) pick(rng *rand.Rand, n int) [][]byte {
+func (m *mediaPool) pickImages(rng *rand.Rand, n int) [][]byte {
 	var out [][]byte
 	for range n {
 		out = append(out, m.images[rng.IntN(len(m.images))])

@@ -13,8 +13,8 @@ var vocabularyText string
 // nearly every current vocabulary.
 var vocabulary = strings.Fields(vocabularyText)
 
-// appendWords appends n random words, each followed by a space.
-func appendWords(dst []byte, rng *rand.Rand, n int) []byte {
+// appendRandomWords appends n random words, each followed by a space.
+func appendRandomWords(dst []byte, rng *rand.Rand, n int) []byte {
 	for range n {
 		dst = append(append(dst, vocabulary[rng.IntN(len(vocabulary))]...), ' ')
 	}

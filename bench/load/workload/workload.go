@@ -34,7 +34,7 @@ type Spec struct {
 	AllowCache  bool
 	Pairs       bool // each request is sent to two targets
 	LeaveShare  float64
-	Leave       client.Departure
+	Leave       client.PlannedDeparture
 }
 
 // DialectShare is a dialect's fraction of the mix.
@@ -53,7 +53,7 @@ type Workload struct {
 	Nonce string // text at the start of each prompt; empty with AllowCache
 	data  *dataset
 	texts map[*client.Dialect][]byte // maps each dialect to the tools in its format
-	media *media
+	media *mediaPool
 	// Unstreamed contains the dialects in which the target does not stream. It is set by the
 	// preflight.
 	Unstreamed map[*client.Dialect]bool
@@ -79,7 +79,7 @@ func New(s *Spec) (*Workload, error) {
 		if w.data, err = readDataset(s.Dataset, s.Path); err != nil {
 			return nil, err
 		}
-		if last := w.data.duration(); float64(last)*s.TimeScale > float64(maxTraceTime) {
+		if last := w.data.traceDuration(); float64(last)*s.TimeScale > float64(maxTraceTime) {
 			return nil, exit.Usagef("%s: at --time-scale %v its %v would last longer than a year", s.Path, s.TimeScale, last)
 		}
 	}
@@ -93,7 +93,7 @@ func New(s *Spec) (*Workload, error) {
 			}
 		}
 	}
-	if w.media, err = newMedia(s); err != nil {
+	if w.media, err = newMediaPool(s); err != nil {
 		return nil, err
 	}
 	for _, m := range s.Mix {
@@ -102,8 +102,8 @@ func New(s *Spec) (*Workload, error) {
 	return w, nil
 }
 
-// Rng returns the random number generator of session n.
-func (w *Workload) Rng(n int) *rand.Rand {
+// SessionRand returns the random number generator of session n.
+func (w *Workload) SessionRand(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
 
@@ -120,18 +120,18 @@ func (w *Workload) NextSession() *client.Request {
 	return w.firstRequest(n)
 }
 
-// Follower is a call in a trace that follows another call of its session. It is due when the think
+// FollowingCall is a call in a trace that follows another call of its session. It is due when the think
 // time has passed after the response to that call.
-type Follower struct {
+type FollowingCall struct {
 	Request *client.Request
 	Think   time.Duration
 }
 
-// Followers returns the calls in the trace that follow the call q.
-func (w *Workload) Followers(q *client.Request) []Follower {
-	var out []Follower
+// FollowingCalls returns the calls in the trace that follow the call q.
+func (w *Workload) FollowingCalls(q *client.Request) []FollowingCall {
+	var out []FollowingCall
 	for _, n := range w.followers[q.ID] {
-		out = append(out, Follower{w.firstRequest(n), time.Duration(float64(w.data.entries[n].Think) * w.spec.TimeScale)})
+		out = append(out, FollowingCall{w.firstRequest(n), time.Duration(float64(w.data.entries[n].Think) * w.spec.TimeScale)})
 	}
 	return out
 }
@@ -142,7 +142,7 @@ func (w *Workload) firstRequest(n int) *client.Request {
 	if w.spec.Pairs {
 		id = n / 2
 	}
-	rng := w.Rng(id)
+	rng := w.SessionRand(id)
 	q := &client.Request{ID: n, Pair: -1}
 	if w.spec.Pairs {
 		q.Pair = id
@@ -158,7 +158,7 @@ func (w *Workload) firstRequest(n int) *client.Request {
 	if q.Target == 1 && w.Other != "" {
 		q.Model = w.Other
 	}
-	w.fill(q, id, rng)
+	w.fillRequest(q, id, rng)
 	if w.spec.LeaveShare > 0 && rng.Float64() < w.spec.LeaveShare {
 		q.Leave = new(w.spec.Leave)
 	}
@@ -172,7 +172,7 @@ func (w *Workload) WantsStream(d *client.Dialect) bool {
 
 var ignoreEOS = []byte(`,"ignore_eos":true`)
 
-func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
+func (w *Workload) fillRequest(q *client.Request, id int, rng *rand.Rand) {
 	q.Stream = w.WantsStream(q.D)
 	if w.spec.IgnoreEOS {
 		q.Extra = ignoreEOS
@@ -192,7 +192,7 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 	var user, prefix []byte
 	switch {
 	case w.data == nil:
-		prefix = w.prefix(id, w.sharedPrefixMark(q))
+		prefix = w.sharedPrefix(id, w.sharedPrefixMark(q))
 		user = w.randomText(tag, rng, q.InWanted)
 	case w.spec.Dataset == "trace":
 		e := &w.data.entries[id%len(w.data.entries)]
@@ -217,7 +217,7 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 	}
 	q.Session.History = append(q.Session.History, client.Message{
 		Role: "user", Text: user,
-		Images: w.media.pick(rng, w.spec.Images),
+		Images: w.media.pickImages(rng, w.spec.Images),
 	})
 	q.Messages = q.Session.History
 	q.Keep = q.Session.Turns > 1
@@ -229,7 +229,7 @@ func (w *Workload) PreflightRequest(id int, d *client.Dialect, model string, tar
 		ID: id, D: d, Model: model, Stream: w.WantsStream(d), Target: target,
 		OutWanted: 2, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS,
 	}
-	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.uniqueMark(q)), w.Rng(1<<40+target), words)}}
+	q.Messages = []client.Message{{Role: "user", Text: appendRandomWords([]byte(w.uniqueMark(q)), w.SessionRand(1<<40+target), words)}}
 	return q
 }
 
@@ -270,12 +270,12 @@ func (w *Workload) sharedPrefixMark(q *client.Request) string {
 func (w *Workload) randomText(tag string, rng *rand.Rand, n int) []byte {
 	count := max(1, int(math.Round(float64(n)*w.WordsPerToken)))
 	out := make([]byte, 0, len(tag)+6*count)
-	out = appendWords(append(out, tag...), rng, count)
+	out = appendRandomWords(append(out, tag...), rng, count)
 	return out[:len(out)-1]
 }
 
-// prefix returns the shared prefix of a session, or nil.
-func (w *Workload) prefix(id int, tag string) []byte {
+// sharedPrefix returns the shared prefix of a session, or nil.
+func (w *Workload) sharedPrefix(id int, tag string) []byte {
 	if w.spec.PrefixLen == 0 {
 		return nil
 	}
@@ -285,14 +285,14 @@ func (w *Workload) prefix(id int, tag string) []byte {
 
 // tracePrompt creates the prompt for a line of the trace. Equal hash ids result in equal blocks of
 // text, so requests share the blocks that they shared in the recording.
-func (w *Workload) tracePrompt(tag string, e *entry, id int) []byte {
+func (w *Workload) tracePrompt(tag string, e *datasetEntry, id int) []byte {
 	if len(e.Blocks) == 0 {
-		return w.randomText(tag, w.Rng(id), e.In)
+		return w.randomText(tag, w.SessionRand(id), e.In)
 	}
 	out := []byte(tag)
 	left := e.In
 	for _, h := range e.Blocks {
-		n := min(left, TraceBlock)
+		n := min(left, TraceBlockTokens)
 		if n <= 0 {
 			break
 		}
@@ -300,7 +300,7 @@ func (w *Workload) tracePrompt(tag string, e *entry, id int) []byte {
 		left -= n
 	}
 	if left > 0 {
-		out = append(out, w.randomText("", w.Rng(id), left)...)
+		out = append(out, w.randomText("", w.SessionRand(id), left)...)
 	}
 	return out
 }
@@ -315,7 +315,7 @@ func (w *Workload) NextTurn(q *client.Request, p *client.Reply) *client.Request 
 	next := *q
 	next.Turn++
 	next.Leave, next.Keep = nil, next.Turn+1 < s.Turns
-	rng := w.Rng(q.ID<<8 + next.Turn)
+	rng := w.SessionRand(q.ID<<8 + next.Turn)
 	said := client.Message{Role: "assistant", Text: append([]byte(nil), p.Text...)}
 	var answer client.Message
 	for i := range p.Calls {

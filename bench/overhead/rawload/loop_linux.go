@@ -51,8 +51,8 @@ type run struct {
 	ended    chan struct{}
 }
 
-// eventWait limits how late the thread notices a new load or Close.
-const eventWait = 10 // milliseconds
+// pollTimeoutMillis limits how late the thread notices a new load or Close.
+const pollTimeoutMillis = 10 // milliseconds
 
 // Start starts the thread. The engine accepts connections from then on.
 func Start() (*Loop, error) {
@@ -65,7 +65,7 @@ func Start() (*Loop, error) {
 		_ = unix.Close(l.epoll)
 		return nil, err
 	}
-	go l.serve()
+	go l.runEventLoop()
 	return l, nil
 }
 
@@ -99,7 +99,7 @@ func (l *Loop) Address() string { return l.address.String() }
 // Run sends a load and returns its result. It fails if any response is not complete with status 200.
 func (l *Loop) Run(ctx context.Context, load *Load) (*Result, error) {
 	r := &run{load: load, timer: -1, ended: make(chan struct{})}
-	if err := l.open(r); err != nil {
+	if err := l.openConnections(r); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -117,8 +117,8 @@ func (l *Loop) Run(ctx context.Context, load *Load) (*Result, error) {
 	return &r.result, nil
 }
 
-// open opens the connections of the client.
-func (l *Loop) open(r *run) error {
+// openConnections opens the connections of the client.
+func (l *Loop) openConnections(r *run) error {
 	to, err := net.ResolveTCPAddr("tcp4", r.load.Address)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (l *Loop) Close() {
 	<-l.done
 }
 
-func (l *Loop) serve() {
+func (l *Loop) runEventLoop() {
 	runtime.LockOSThread()
 	defer close(l.done)
 	defer l.closeSockets()
@@ -159,18 +159,18 @@ func (l *Loop) serve() {
 		case <-l.stop:
 			return
 		case r := <-l.runs:
-			l.begin(r)
+			l.beginRun(r)
 		default:
 		}
-		n, err := unix.EpollWait(l.epoll, l.events[:], eventWait)
+		n, err := unix.EpollWait(l.epoll, l.events[:], pollTimeoutMillis)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return
 		}
 		for i := range max(n, 0) {
-			l.handle(int(l.events[i].Fd))
+			l.handleEvent(int(l.events[i].Fd))
 		}
 		if r := l.run; r != nil && (r.err != nil || time.Since(r.begun) >= r.load.Duration) {
-			l.end(r)
+			l.endRun(r)
 		}
 	}
 }
@@ -192,8 +192,8 @@ func (l *Loop) watch(fd int) error {
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// begin starts a load.
-func (l *Loop) begin(r *run) {
+// beginRun starts a load.
+func (l *Loop) beginRun(r *run) {
 	l.run = r
 	for _, c := range r.conns {
 		l.conns[c.fd] = c
@@ -202,7 +202,7 @@ func (l *Loop) begin(r *run) {
 	r.begun = time.Now()
 	if r.load.Rate == 0 {
 		for _, c := range r.conns {
-			c.request(r.begun)
+			c.sendRequest(r.begun)
 		}
 		return
 	}
@@ -219,8 +219,8 @@ func (l *Loop) begin(r *run) {
 	r.fail(l.watch(r.timer))
 }
 
-// end ends a load. The responses that have not arrived yet do not count.
-func (l *Loop) end(r *run) {
+// endRun ends a load. The responses that have not arrived yet do not count.
+func (l *Loop) endRun(r *run) {
 	r.result.Elapsed = time.Since(r.begun)
 	for _, c := range r.conns {
 		delete(l.conns, c.fd)
@@ -245,8 +245,8 @@ func (r *run) fail(err error) {
 	}
 }
 
-// handle handles an event of a descriptor. Descriptors that have been closed meanwhile are unknown.
-func (l *Loop) handle(fd int) {
+// handleEvent handles an event of a descriptor. Descriptors that have been closed meanwhile are unknown.
+func (l *Loop) handleEvent(fd int) {
 	if fd == l.listener {
 		l.accept()
 		return
@@ -303,12 +303,12 @@ func (r *run) sendDue() {
 }
 
 func (r *run) sendNext(c *conn) {
-	c.request(r.due[0])
+	c.sendRequest(r.due[0])
 	r.due = r.due[1:]
 }
 
-// request sends a request.
-func (c *conn) request(due time.Time) {
+// sendRequest sends a request.
+func (c *conn) sendRequest(due time.Time) {
 	c.due = due
 	c.run.fail(c.send(c.run.load.Request))
 }
@@ -345,13 +345,13 @@ func (c *conn) receive() error {
 	}
 	c.n = 0
 	if c.run == nil {
-		return c.send(response(c.buffer[:length]))
+		return c.send(engineResponse(c.buffer[:length]))
 	}
-	return c.complete(c.buffer[:length])
+	return c.handleMessage(c.buffer[:length])
 }
 
-// complete records a response, and sends the next request.
-func (c *conn) complete(b []byte) error {
+// handleMessage records a response, and sends the next request.
+func (c *conn) handleMessage(b []byte) error {
 	if err := checkStatus(b); err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (c *conn) complete(b []byte) error {
 	r.result.Latencies = append(r.result.Latencies, now.Sub(c.due))
 	switch {
 	case r.load.Rate == 0:
-		c.request(now)
+		c.sendRequest(now)
 	case len(r.due) > 0:
 		r.sendNext(c)
 	default:

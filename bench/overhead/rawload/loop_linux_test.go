@@ -88,7 +88,7 @@ func TestMessageLength(t *testing.T) {
 	if n, err := messageLength(ChatRequest("a", "b")); err != nil || n != len(ChatRequest("a", "b")) {
 		t.Errorf("the request: %d, %v", n, err)
 	}
-	if n, err := messageLength(completed); err != nil || n != len(completed) {
-		t.Errorf("the response: %d of %d, %v", n, len(completed), err)
+	if n, err := messageLength(completionResponse); err != nil || n != len(completionResponse) {
+		t.Errorf("the response: %d of %d, %v", n, len(completionResponse), err)
 	}
 }

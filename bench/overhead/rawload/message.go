@@ -47,32 +47,32 @@ func checkStatus(b []byte) error {
 	return fmt.Errorf("the response is %q", line)
 }
 
-const models = `{"object":"list","data":[{"id":"sim","object":"model"}]}`
+const modelListJSON = `{"object":"list","data":[{"id":"sim","object":"model"}]}`
 
 // The responses of the engine.
 var (
-	modelList = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(models), models)
-	empty     = []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	completed = completion()
+	modelListResponse  = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(modelListJSON), modelListJSON)
+	emptyResponse      = []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	completionResponse = newCompletionResponse()
 )
 
-// completion returns the response of 1 KB to a chat request.
-func completion() []byte {
+// newCompletionResponse returns the response of 1 KB to a chat request.
+func newCompletionResponse() []byte {
 	const head, tail = `{"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1700000000,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"`,
 		`"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":200,"total_tokens":300}}`
 	text := bytes.Repeat([]byte("lorem ipsum dolor "), 57)[:1024-len(head)-len(tail)]
 	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1024\r\n\r\n%s%s%s", head, text, tail)
 }
 
-// response returns the engine's response to a request.
-func response(request []byte) []byte {
+// engineResponse returns the engine's response to a request.
+func engineResponse(request []byte) []byte {
 	switch {
 	case bytes.HasPrefix(request, []byte("POST ")):
-		return completed
+		return completionResponse
 	case bytes.HasPrefix(request, []byte("GET /v1/models ")):
-		return modelList
+		return modelListResponse
 	}
-	return empty
+	return emptyResponse
 }
 
 // ChatRequest returns a chat request of 1 KB.

@@ -24,8 +24,8 @@ func WAVHeader() []byte {
 // Tone is a sine wave. Its phase continues from one piece of audio to the next.
 type Tone struct{ phase, Step float64 }
 
-// Next returns the next n 16-bit samples.
-func (t *Tone) Next(n int) []byte {
+// NextSamples returns the next n 16-bit samples.
+func (t *Tone) NextSamples(n int) []byte {
 	b := make([]byte, 0, 2*n)
 	for range n {
 		b = binary.LittleEndian.AppendUint16(b, uint16(int16(8000*math.Sin(t.phase))))

@@ -31,7 +31,7 @@ type Effects struct {
 	Filler               int    // size of additional header lines at the end of the head, in bytes
 	OneFiller            bool   // put the filler in one line
 	Framing              Framing
-	// number of bytes by which the Content-Length of LongLength is too large
+	// number of bytes by which the Content-Length of FramingLongLength is too large
 	Long               int
 	DripHead, DripBody time.Duration
 	Gzip               bool
@@ -44,7 +44,7 @@ type Effects struct {
 	PieceGap  time.Duration
 
 	// Fields that affect the body of an unstreamed response.
-	Plain  *Step // OpBody, OpHalf or OpError, which replaces the body
+	Plain  *Step // OpBody, OpHalfBody or OpError, which replaces the body
 	Pad    int   // minimum size of the body, including error bodies, reached with a filler member
 	PadEnd bool  // the filler is the last member
 
@@ -54,9 +54,9 @@ type Effects struct {
 	NoDone     bool
 	NoFinish   bool
 	Ghost      bool // if NoFinish is set: send one more chunk without model and text, like Ollama
-	Flip       Flip
+	Flip       WrongFormat
 	StreamType string // Content-Type of a stream; if empty, the engine's
-	Usage      Usage
+	Usage      UsageChunks
 	Finish     string
 	MinCalls   int
 	Interwove  bool
@@ -80,36 +80,36 @@ type Framing string
 
 // Values of Framing.
 const (
-	ByDefault   Framing = ""
-	ByLength    Framing = "length"        // Content-Length
-	ByChunks    Framing = "chunks"        // Transfer-Encoding: chunked
-	ByClose     Framing = "close"         // FIN
-	TwoLengths  Framing = "two-lengths"   // two different Content-Lengths
-	SameLengths Framing = "same-lengths"  // two equal Content-Lengths
-	TEAndLength Framing = "te-and-length" // Content-Length and chunks
-	LongLength  Framing = "long-length"   // a Content-Length that is too large
+	FramingDefault     Framing = ""
+	FramingLength      Framing = "length"        // Content-Length
+	FramingChunks      Framing = "chunks"        // Transfer-Encoding: chunked
+	FramingClose       Framing = "close"         // FIN
+	FramingTwoLengths  Framing = "two-lengths"   // two different Content-Lengths
+	FramingSameLengths Framing = "same-lengths"  // two equal Content-Lengths
+	FramingTEAndLength Framing = "te-and-length" // Content-Length and chunks
+	FramingLongLength  Framing = "long-length"   // a Content-Length that is too large
 )
 
-// Usage determines which chunks contain token counts.
-type Usage string
+// UsageChunks determines which chunks contain token counts.
+type UsageChunks string
 
 // Values of Usage.
 const (
-	UsageAsked    Usage = ""
-	UsageEvery    Usage = "every"
-	UsageOnFinish Usage = "on-finish"
-	UsageNever    Usage = "never"
-	UsageUnasked  Usage = "unasked"
+	UsageIfRequested UsageChunks = ""
+	UsageEveryChunk  UsageChunks = "every"
+	UsageOnFinish    UsageChunks = "on-finish"
+	UsageNever       UsageChunks = "never"
+	UsageUnrequested UsageChunks = "unasked"
 )
 
-// Flip is a response in a format that was not requested.
-type Flip string
+// WrongFormat is a response in a format that was not requested.
+type WrongFormat string
 
 // Values of Flip.
 const (
-	FlipNone   Flip = ""
-	FlipStream Flip = "stream"
-	FlipPlain  Flip = "plain"
+	WrongFormatNone   WrongFormat = ""
+	WrongFormatStream WrongFormat = "stream"
+	WrongFormatPlain  WrongFormat = "plain"
 )
 
 // Incident is a fault that occurs before event number At + 1 of a stream, or in the middle of an
@@ -146,9 +146,9 @@ const (
 	OpClose Op = "close" // FIN; ends the response
 	// hang until the client leaves; if For is not 0, send a comment at this interval; ends the
 	// response
-	OpHang   Op = "hang"
-	OpForget Op = "forget" // free the request's slot
-	OpWork   Op = "work"   // generate tokens for the duration For without sending them
+	OpHang             Op = "hang"
+	OpFreeSlot         Op = "forget" // free the request's slot
+	OpGenerateSilently Op = "work"   // generate tokens for the duration For without sending them
 	// a complete response with Status, Type ("json": the engine's type for JSON) and Text; {url} in
 	// Lines is replaced
 	OpReply Op = "reply"
@@ -156,13 +156,13 @@ const (
 	// message for Status
 	OpError     Op = "error"
 	OpPage      Op = "page"       // an HTML page with Status that contains a host name
-	OpHalf      Op = "half"       // the first half of the body
+	OpHalfBody  Op = "half"       // the first half of the body
 	OpNoContent Op = "no-content" // 204
 	OpHead      Op = "head"       // the head of a JSON response whose length is unknown
 	OpBody      Op = "body"       // Text as part of the body
 	// Text N times, framed like the body, until the client leaves; ends the response
 	OpRepeat  Op = "repeat"
-	OpBomb    Op = "bomb"    // N megabytes of zeros, compressed
+	OpZipBomb Op = "bomb"    // N megabytes of zeros, compressed
 	OpEvent   Op = "event"   // Text as an event, N times or once
 	OpContent Op = "content" // an event with N letters of content
 	// an error event, followed by [DONE] if N is 1 (0: no [DONE]; negative: as in the engine)

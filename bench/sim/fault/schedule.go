@@ -44,8 +44,8 @@ type scheduled struct {
 	matches, hits int
 }
 
-// Seed sets the seed of the random draws for Share.
-func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
+// SetSeed sets the seed of the random draws for Share.
+func (s *Schedule) SetSeed(seed uint64) { s.rng.Store(seed) }
 
 // SetFaults replaces the faults. It ignores faults with an empty Spec.
 func (s *Schedule) SetFaults(faults ...Fault) error {
@@ -72,13 +72,13 @@ func (s *Schedule) SetFaults(faults ...Fault) error {
 
 // ForConnection returns the fault for a new connection, or nil if there is none.
 func (s *Schedule) ForConnection() *Effects {
-	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
+	return s.pickFault(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
 // ForRequest returns the fault for a request, or nil if there is none. work must be true for
 // inference requests.
 func (s *Schedule) ForRequest(path string, work bool) *Effects {
-	return s.pick(func(f *scheduled) bool {
+	return s.pickFault(func(f *scheduled) bool {
 		switch {
 		case f.effects.Accept != AcceptNormally, strings.HasPrefix(path, "/sim/"):
 			return false
@@ -89,7 +89,7 @@ func (s *Schedule) ForRequest(path string, work bool) *Effects {
 	})
 }
 
-func (s *Schedule) pick(applies func(*scheduled) bool) *Effects {
+func (s *Schedule) pickFault(applies func(*scheduled) bool) *Effects {
 	if !s.armed.Load() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *Schedule) pick(applies func(*scheduled) bool) *Effects {
 		if f.matches <= f.After {
 			continue
 		}
-		if f.Share > 0 && float64(textgen.Mix(s.rng.Add(1), 3)>>11)/(1<<53) >= f.Share {
+		if f.Share > 0 && float64(textgen.MixHash(s.rng.Add(1), 3)>>11)/(1<<53) >= f.Share {
 			continue
 		}
 		f.hits++

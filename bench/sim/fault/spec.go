@@ -22,8 +22,8 @@ func Parse(spec string) (*Effects, error) {
 	for one := range strings.SplitSeq(spec, "+") {
 		head, params, _ := strings.Cut(one, ";")
 		name, value, has := strings.Cut(head, "=")
-		rows := table()
-		at := slices.IndexFunc(rows, func(r row) bool { return r.name == strings.TrimSpace(name) })
+		rows := faultTable()
+		at := slices.IndexFunc(rows, func(r faultDef) bool { return r.name == strings.TrimSpace(name) })
 		if at < 0 {
 			return nil, fmt.Errorf("unknown fault %q; `penstock sim --faults` lists them", name)
 		}
@@ -38,15 +38,15 @@ func Parse(spec string) (*Effects, error) {
 		if has {
 			given["value"] = value
 		}
-		if err := all.applyRow(&rows[at], given); err != nil {
+		if err := all.applyFaultDef(&rows[at], given); err != nil {
 			return nil, fmt.Errorf("fault %q: %w", one, err)
 		}
 	}
 	return all, nil
 }
 
-func (e *Effects) applyRow(r *row, given map[string]string) error {
-	values, err := r.values(given)
+func (e *Effects) applyFaultDef(r *faultDef, given map[string]string) error {
+	values, err := r.paramValues(given)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (e *Effects) applyRow(r *row, given map[string]string) error {
 			}
 		}
 	}
-	if err := e.add(members); err != nil {
+	if err := e.setMembers(members); err != nil {
 		panic("BUG: fault " + r.name + ": " + err.Error())
 	}
 	for _, s := range e.Take {
@@ -72,9 +72,9 @@ func (e *Effects) applyRow(r *row, given map[string]string) error {
 	return nil
 }
 
-// values returns the values of a row's parameters, and of the other names that its effects may
+// paramValues returns the values of a row's parameters, and of the other names that its effects may
 // refer to.
-func (r *row) values(given map[string]string) (map[string]string, error) {
+func (r *faultDef) paramValues(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
 	}
@@ -101,8 +101,8 @@ func (r *row) values(given map[string]string) (map[string]string, error) {
 	return values, nil
 }
 
-// add sets the given members. Incidents and header lines are appended to those already present.
-func (e *Effects) add(members map[string]json.RawMessage) error {
+// setMembers sets the given members. Incidents and header lines are appended to those already present.
+func (e *Effects) setMembers(members map[string]json.RawMessage) error {
 	text, err := json.Marshal(members)
 	if err != nil {
 		return err

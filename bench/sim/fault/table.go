@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// row describes a fault: its name, its documented value and parameters, its description and its
+// faultDef describes a fault: its name, its documented value and parameters, its description and its
 // effects.
-type row struct {
+type faultDef struct {
 	name, usage, text string
-	params            []param
+	params            []faultParam
 	effects           []effect
 }
 
-// param is a parameter of a fault, or the value that follows the fault's name.
-type param struct {
+// faultParam is a parameter of a fault, or the value that follows the fault's name.
+type faultParam struct {
 	name, def string
 	needed    bool
 	read      paramParser
@@ -42,19 +42,19 @@ func (e *effect) applies(values map[string]string) bool {
 //go:embed faults.txtar
 var faultsText string
 
-// table returns all faults in the order in which --faults lists them. The faults of connections and
+// faultTable returns all faults in the order in which --faults lists them. The faults of connections and
 // times come first, followed by those of the head, of framing and of unstreamed bodies, and by
 // interruptions of a response. The many forms of a stream, legal or illegal, come last.
-var table = sync.OnceValue(func() (rows []row) {
+var faultTable = sync.OnceValue(func() (rows []faultDef) {
 	for section := range strings.SplitSeq(strings.TrimPrefix(faultsText, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
 		lines := strings.Split(strings.TrimSpace(body), "\n")
-		r := row{text: lines[0]}
+		r := faultDef{text: lines[0]}
 		r.name, r.usage, _ = strings.Cut(head, " ")
 		for one := range strings.FieldsFuncSeq(r.usage, func(c rune) bool { return c == '[' || c == ']' }) {
 			r.params = append(r.params, parseParam(one, r.usage[0] != '['))
 		}
-		r.params = append(r.params, param{name: "delay", def: "0s", read: parseDuration})
+		r.params = append(r.params, faultParam{name: "delay", def: "0s", read: parseDuration})
 		for _, line := range lines[1:] {
 			when, members, _ := strings.Cut(line, "{")
 			e := effect{members: "{" + members}
@@ -68,15 +68,15 @@ var table = sync.OnceValue(func() (rows []row) {
 
 var (
 	choicePattern = regexp.MustCompile(`^[A-Z|]+$`)
-	digits        = regexp.MustCompile(`^[0-9]+$`)
+	digitsPattern = regexp.MustCompile(`^[0-9]+$`)
 )
 
 // parseParam parses the usage of one parameter, such as ";gap=100ms". The default determines which
 // values the parameter accepts. A parameter without a default is a flag. A default in capital
 // letters names the kind of value.
-func parseParam(usage string, needed bool) param {
+func parseParam(usage string, needed bool) faultParam {
 	name, def, has := strings.Cut(usage, "=")
-	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: parseText}
+	p := faultParam{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: parseText}
 	if p.name == "" {
 		p.name = "value"
 	}
@@ -90,7 +90,7 @@ func parseParam(usage string, needed bool) param {
 		p.read, p.def = parseDuration, "0"
 	case choicePattern.MatchString(def):
 		p.def = ""
-	case digits.MatchString(def):
+	case digitsPattern.MatchString(def):
 		p.read = parseNumber
 	case noSpan == nil:
 		p.read = parseDuration
@@ -105,11 +105,11 @@ func parseParam(usage string, needed bool) param {
 func HelpText() string {
 	var b strings.Builder
 	width := 0
-	for _, f := range table() {
+	for _, f := range faultTable() {
 		width = max(width, len(f.name+f.usage))
 	}
 	width = min(width, 44)
-	for _, f := range table() {
+	for _, f := range faultTable() {
 		sep := strings.Repeat(" ", max(0, width-len(f.name+f.usage)))
 		if len(f.name+f.usage) > width {
 			sep = "\n" + strings.Repeat(" ", width)
@@ -126,7 +126,7 @@ func HelpText() string {
 
 // Names returns the names of all faults in the order of the table.
 func Names() (names []string) {
-	for _, f := range table() {
+	for _, f := range faultTable() {
 		names = append(names, f.name)
 	}
 	return names

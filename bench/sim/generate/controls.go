@@ -50,9 +50,9 @@ func NewControls(arm func(*fault.Effects)) Controls {
 	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, setFaults: arm}
 }
 
-// Header parses an X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or numbers of
+// SetFromHeader parses an X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or numbers of
 // milliseconds.
-func (k *Controls) Header(name, value string) {
+func (k *Controls) SetFromHeader(name, value string) {
 	var err error
 	duration := func(to *Millis) {
 		var d time.Duration
@@ -81,8 +81,8 @@ func (k *Controls) Header(name, value string) {
 	}
 }
 
-// body parses the "sim" member of a body, or the JSON that is marked in a message.
-func (k *Controls) body(text []byte) error {
+// parseBody parses the "sim" member of a body, or the JSON that is marked in a message.
+func (k *Controls) parseBody(text []byte) error {
 	k.Fault = ""
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

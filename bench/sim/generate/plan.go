@@ -7,9 +7,9 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Plan determines the text of one choice, token by token. It does not store text that its
+// ChoicePlan determines the text of one choice, token by token. It does not store text that its
 // generators can produce when the text is due.
-type Plan struct {
+type ChoicePlan struct {
 	think         textgen.Generator
 	reasoningLeft int            // remaining tokens of reasoning
 	thoughts      []textgen.Word // reasoning that replaces generated thoughts
@@ -25,10 +25,10 @@ type Plan struct {
 	Closed        bool   // finish_reason has been sent
 }
 
-// Plan plans one choice of the response, which has at most limit tokens. If the final assistant
+// PlanChoice plans one choice of the response, which has at most limit tokens. If the final assistant
 // message contains the start of the planned text, the plan continues after that start, as real
 // models do.
-func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
+func (d *Decoder) PlanChoice(q *Request, choice, limit int) ChoicePlan {
 	if q.memory.partialAnswer != "" {
 		whole := limit + len(q.memory.partialAnswer) // a token has at least one byte
 		if s := d.planAnswer(q, q.memory.sum, choice, whole); s.skipPrefix(q.memory.partialAnswer) {
@@ -40,7 +40,7 @@ func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 
 // skipPrefix removes said, which the assistant has already said, from the start of the plan. It
 // returns false if the plan starts with a different text.
-func (s *Plan) skipPrefix(said string) bool {
+func (s *ChoicePlan) skipPrefix(said string) bool {
 	s.reasoningLeft, s.Left = 0, s.wordsLeft+len(s.fixedPieces)
 	for said != "" {
 		p, ok := s.Next()
@@ -54,10 +54,10 @@ func (s *Plan) skipPrefix(said string) bool {
 }
 
 // planAnswer plans a response to the prompt with the given hash.
-func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
-	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
-	s := Plan{
-		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
+func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) ChoicePlan {
+	seed := textgen.MixHash(textgen.MixHash(sum, q.seed), uint64(choice)+1)
+	s := ChoicePlan{
+		think: textgen.New(textgen.MixHash(seed, 11)), say: textgen.New(textgen.MixHash(seed, 12)),
 		reasoningLeft: q.reasoning, thoughts: q.memory.thoughts, Finish: "stop",
 	}
 	switch {
@@ -82,12 +82,12 @@ func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 		}
 	}
 	if len(q.stop) > 0 && len(q.Calls) == 0 {
-		s.cutAt(q.stop, limit)
+		s.cutAtStop(q.stop, limit)
 	}
 	return s
 }
 
-func (d *Decoder) limitTokens(s Plan, limit int) Plan {
+func (d *Decoder) limitTokens(s ChoicePlan, limit int) ChoicePlan {
 	s.Total = s.reasoningLeft + s.wordsLeft + len(s.fixedPieces)
 	if s.Total > limit {
 		s.Total, s.Finish, s.Stopped = limit, "length", ""
@@ -116,23 +116,23 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	var ps []profile.Piece
 	if d.Profile.WholeTools || d.Faults.WholeCalls {
 		for i := range calls {
-			ps = append(ps, profile.Piece{Kind: profile.PieceWhole, Call: i})
+			ps = append(ps, profile.Piece{Kind: profile.PieceCompleteCall, Call: i})
 		}
 		return ps
 	}
 	parts := make([][]profile.Piece, len(calls))
 	longest := 0
 	for i, c := range calls {
-		parts[i] = []profile.Piece{{Kind: profile.PieceCall, Call: i}}
+		parts[i] = []profile.Piece{{Kind: profile.PieceCallStart, Call: i}}
 		if c.Head > 0 {
-			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceName, Call: i})
+			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceCallName, Call: i})
 		}
 		for j, w := range textgen.Fragments(c.Args, 5) {
-			if j == 0 && c.Head == 0 && d.Profile.Is("llamacpp tgi") { // sent together with the name
+			if j == 0 && c.Head == 0 && d.Profile.MatchesAny("llamacpp tgi") { // sent together with the name
 				parts[i][0].Word = w
 				continue
 			}
-			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceArgs, Call: i, Word: w})
+			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceCallArguments, Call: i, Word: w})
 		}
 		longest = max(longest, len(parts[i]))
 	}
@@ -152,9 +152,9 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string. To find that string, it must generate the text
+// cutAtStop ends the text before the first stop string. To find that string, it must generate the text
 // immediately.
-func (s *Plan) cutAt(stops []string, limit int) {
+func (s *ChoicePlan) cutAtStop(stops []string, limit int) {
 	for ; s.wordsLeft > 0 && len(s.fixedPieces) < limit; s.wordsLeft-- {
 		s.fixedPieces = append(s.fixedPieces, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
 	}
@@ -184,7 +184,7 @@ func (s *Plan) cutAt(stops []string, limit int) {
 }
 
 // Next returns the next token, or false at the end of the plan.
-func (s *Plan) Next() (profile.Piece, bool) {
+func (s *ChoicePlan) Next() (profile.Piece, bool) {
 	if s.Left == 0 {
 		return profile.Piece{}, false
 	}

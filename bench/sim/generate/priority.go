@@ -16,7 +16,7 @@ import (
 func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("priority")
 	given := p != nil && p.Type() != fastjson.TypeNull
-	if !d.Profile.Is("vllm sglang") {
+	if !d.Profile.MatchesAny("vllm sglang") {
 		return nil
 	}
 	number := 0
@@ -28,10 +28,10 @@ func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIErro
 		number = n
 	}
 	switch {
-	case !d.Priorities && number != 0 && d.Profile.Is("vllm"):
+	case !d.Priorities && number != 0 && d.Profile.MatchesAny("vllm"):
 		return profile.InvalidParam("", "Got priority %d but Priority scheduling is not enabled.", number)
 	case !d.Priorities:
-	case !d.Profile.Is("sglang"):
+	case !d.Profile.MatchesAny("sglang"):
 		q.Prompt.Priority = number
 	case given:
 		q.Prompt.Priority = -number

@@ -37,11 +37,11 @@ type Request struct {
 	namesTool       bool // tool_choice names a tool
 	fixed           string
 	hasFixed        bool // fixed replaces the text of the generator
-	memory          memory
+	memory          modelMemory
 }
 
-// memory contains the model's thoughts and the facts that the model finds in the history.
-type memory struct {
+// modelMemory contains the model's thoughts and the facts that the model finds in the history.
+type modelMemory struct {
 	partialAnswer string         // start of the response, taken from a final assistant message
 	sum           uint64         // hash of the prompt without partialAnswer
 	toolUsed      bool           // the history contains a tool result
@@ -64,9 +64,9 @@ type Decoder struct {
 	NextID     func() uint64
 }
 
-// Parse checks and parses a body strictly. The value is valid until the parser is returned to its
+// ParseBody checks and parses a body strictly. The value is valid until the parser is returned to its
 // pool.
-func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
+func ParseBody(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
 	if !utf8.Valid(body) {
 		return nil, &profile.APIError{Status: 400, Message: "There was an error parsing the body: not UTF-8", Unread: true}
 	}
@@ -84,9 +84,9 @@ func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError)
 	return v, nil
 }
 
-// Chat decodes a chat completions body and checks it as strictly as real engines do.
-func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
-	if err := d.Common(v, q); err != nil {
+// DecodeChat decodes a chat completions body and checks it as strictly as real engines do.
+func (d *Decoder) DecodeChat(v *fastjson.Value, q *Request) *profile.APIError {
+	if err := d.DecodeCommon(v, q); err != nil {
 		return err
 	}
 	messages := v.Get("messages")
@@ -125,7 +125,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		}
 	}
 	if wanted := markedControls(lastUser); wanted != "" {
-		if err := d.Controls.body([]byte(wanted)); err != nil {
+		if err := d.Controls.parseBody([]byte(wanted)); err != nil {
 			return profile.InvalidParam("messages", "sim: %s", err)
 		}
 	}
@@ -136,53 +136,53 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	if d.Controls.Secret && q.memory.toolUsed {
 		q.fixed, q.hasFixed = "I have forgotten the number.", true
 		if q.memory.secret != "" {
-			q.fixed = secretBegins + q.memory.secret + "."
+			q.fixed = secretSentencePrefix + q.memory.secret + "."
 		}
 	}
 	if err := d.chooseTool(v, q, tools); err != nil {
 		return err
 	}
-	if err := d.readFormat(v, q); err != nil {
+	if err := d.decodeResponseFormat(v, q); err != nil {
 		return err
 	}
-	d.readReasoning(v, q)
+	d.decodeReasoning(v, q)
 	if d.Controls.Secret && !q.memory.toolUsed && d.Profile.Reasoning != "" {
-		number := strconv.FormatUint(100_000+textgen.Mix(d.Seed, d.NextID())%900_000, 10)
-		q.memory.thoughts = textgen.Fragments(secretBegins+number+".", 4)
+		number := strconv.FormatUint(100_000+textgen.MixHash(d.Seed, d.NextID())%900_000, 10)
+		q.memory.thoughts = textgen.Fragments(secretSentencePrefix+number+".", 4)
 		q.reasoning = len(q.memory.thoughts)
 	}
 	return nil
 }
 
-// secretBegins is the start of the sentence that contains the secret number.
-const secretBegins = "The number is "
+// secretSentencePrefix is the start of the sentence that contains the secret number.
+const secretSentencePrefix = "The number is "
 
 // addReasoning adds the reasoning of an earlier turn to the prompt, as chat templates do.
 func (q *Request) addReasoning(text []byte) {
 	q.Prompt.Add(text)
-	if _, rest, ok := strings.Cut(string(text), secretBegins); ok {
+	if _, rest, ok := strings.Cut(string(text), secretSentencePrefix); ok {
 		q.memory.secret, _, _ = strings.Cut(rest, ".")
 	}
 }
 
-// Common decodes the members common to all text endpoints.
-func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
+// DecodeCommon decodes the members common to all text endpoints.
+func (d *Decoder) DecodeCommon(v *fastjson.Value, q *Request) *profile.APIError {
 	*q = Request{N: 1, Max: -1, Prompt: scheduler.Prompt{Blocks: q.Prompt.Blocks}}
 	q.Prompt.Reset(d.Seed)
-	if salt := v.Get("cache_salt"); salt != nil && d.Profile.Is("vllm sglang trtllm openai") {
+	if salt := v.Get("cache_salt"); salt != nil && d.Profile.MatchesAny("vllm sglang trtllm openai") {
 		s := salt.GetStringBytes()
 		if len(s) == 0 && salt.Type() != fastjson.TypeNull {
 			return profile.InvalidParam("cache_salt", "cache_salt: should be a string of at least one character")
 		}
 		if len(s) > 0 {
-			q.Prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
+			q.Prompt.Salt = textgen.MixHash(textgen.Hash(0, s), 1)
 		}
 	}
 	if err := d.decodePriority(v, q); err != nil {
 		return err
 	}
 	if s := v.Get("sim"); s != nil {
-		if err := d.Controls.body(s.MarshalTo(nil)); err != nil {
+		if err := d.Controls.parseBody(s.MarshalTo(nil)); err != nil {
 			return profile.InvalidParam("sim", "sim: %s", err)
 		}
 	}
@@ -207,13 +207,13 @@ func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 	if s := v.Get("seed"); s != nil && s.Type() == fastjson.TypeNumber {
 		q.seed = uint64(int64(s.GetFloat64()))
 	}
-	return readStop(v, q)
+	return decodeStop(v, q)
 }
 
 func (q *Request) decodeModel(d *Decoder, v *fastjson.Value) *profile.APIError {
 	m := v.Get("model")
 	switch {
-	case m == nil && d.Profile.Unknown != profile.UnknownRefused:
+	case m == nil && d.Profile.Unknown != profile.UnknownModelRefused:
 	case m == nil && d.Profile.Name == "llamacpp-router":
 		return &profile.APIError{Status: 400, Message: "model name is missing from the request"}
 	case m == nil:
@@ -312,7 +312,7 @@ func checkRange(v *fastjson.Value, name string, lo, hi float64) *profile.APIErro
 	return nil
 }
 
-func readStop(v *fastjson.Value, q *Request) *profile.APIError {
+func decodeStop(v *fastjson.Value, q *Request) *profile.APIError {
 	s := v.Get("stop")
 	if s == nil || s.Type() == fastjson.TypeNull {
 		return nil
@@ -449,9 +449,9 @@ func readPart(q *Request, part *fastjson.Value, param func() string) (string, *p
 	return "", profile.InvalidParam(param(), "Unknown part type: %s", kind)
 }
 
-// Completion decodes a legacy completions body. Each prompt gets n choices.
-func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
-	if err := d.Common(v, q); err != nil {
+// DecodeCompletion decodes a legacy completions body. Each prompt gets n choices.
+func (d *Decoder) DecodeCompletion(v *fastjson.Value, q *Request) *profile.APIError {
+	if err := d.DecodeCommon(v, q); err != nil {
 		return err
 	}
 	prompts := 1
@@ -493,7 +493,7 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 		return profile.InvalidParam("prompt", "too many choices: %d", q.N)
 	}
 	if s := markedControls(string(v.GetStringBytes("prompt"))); s != "" {
-		if err := d.Controls.body([]byte(s)); err != nil {
+		if err := d.Controls.parseBody([]byte(s)); err != nil {
 			return profile.InvalidParam("prompt", "sim: %s", err)
 		}
 	}

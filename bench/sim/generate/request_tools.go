@@ -51,9 +51,9 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 				return profile.InvalidParam("tool_choice", "Field required: tool_choice.function.name")
 			}
 			switch d.Profile.NamedTool {
-			case profile.NamedRefused:
+			case profile.NamedToolRefused:
 				return profile.InvalidParam("tool_choice", "Invalid tool_choice type: 'object'. Supported string values: none, auto, required")
-			case profile.NamedAuto:
+			case profile.NamedToolAsAuto:
 			default:
 				want = "named"
 			}
@@ -94,11 +94,11 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 		if t == nil {
 			t = tools[i%len(tools)]
 		}
-		h := textgen.Mix(q.Prompt.FullHash()^q.seed, uint64(i)+77)
+		h := textgen.MixHash(q.Prompt.FullHash()^q.seed, uint64(i)+77)
 		c := profile.ToolCall{
-			ID:   d.Profile.CallID.Make(d.NextID()),
+			ID:   d.Profile.CallID.FormatID(d.NextID()),
 			Name: string(t.GetStringBytes("function", "name")),
-			Args: string(textgen.AppendInstance(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
+			Args: string(textgen.AppendSchemaSample(nil, t.Get("function", "parameters"), t.Get("function", "parameters"), h, 0)),
 		}
 		if d.Faults.SplitNames {
 			c.Head = len(c.Name) / 2
@@ -111,12 +111,12 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 	return nil
 }
 
-func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
+func (d *Decoder) decodeResponseFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	f := v.Get("response_format")
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
 	}
-	seed := textgen.Mix(q.Prompt.FullHash()^q.seed, 5)
+	seed := textgen.MixHash(q.Prompt.FullHash()^q.seed, 5)
 	kind := string(f.GetStringBytes("type"))
 	switch {
 	case d.Profile.Formats == "schemas" && kind == "json_object":
@@ -133,9 +133,9 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 			s = f.Get("value")
 		}
 		if s != nil {
-			q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
+			q.fixed = string(textgen.AppendSchemaSample(nil, s, s, seed, 0))
 		} else {
-			q.fixed = `{"answer":` + string(textgen.SampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
+			q.fixed = `{"answer":` + string(textgen.AppendSampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
 		}
 	case "json_schema":
 		s := f.Get("json_schema", "schema")
@@ -145,7 +145,7 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 		if s == nil || s.Type() != fastjson.TypeObject {
 			return profile.InvalidParam("response_format", "Field required: response_format.json_schema.schema")
 		}
-		q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
+		q.fixed = string(textgen.AppendSchemaSample(nil, s, s, seed, 0))
 	default:
 		return profile.InvalidParam("response_format", "Invalid response_format type: %s", kind)
 	}
@@ -153,8 +153,8 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// readReasoning determines how many reasoning tokens precede the text.
-func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
+// decodeReasoning determines how many reasoning tokens precede the text.
+func (d *Decoder) decodeReasoning(v *fastjson.Value, q *Request) {
 	switch effort := string(v.GetStringBytes("reasoning_effort")); effort {
 	case "", "none":
 	case "minimal", "low":

@@ -82,8 +82,8 @@ func (d *Decoder) checkContent(m *fastjson.Value) *profile.APIError {
 	}
 	calls := len(m.GetArray("tool_calls")) > 0
 	switch d.Profile.NullContent {
-	case profile.NullRefused:
-	case profile.NullRefusedWithoutCalls:
+	case profile.NullContentRefused:
+	case profile.NullContentNeedsCalls:
 		if calls {
 			return nil
 		}

@@ -20,7 +20,7 @@ var answerTemplates = sync.OnceValue(func() map[string]*template.Template {
 			"null":  func(s string) string { return string(*new(wire.JSONBuilder).QuoteOrNull(s)) },
 			"stamp": formatTimestamp,
 		})
-		for _, one := range sections(name) {
+		for _, one := range readArchiveSections(name) {
 			template.Must(sets[name].New(one.head).Parse(strings.TrimSuffix(lineJoiner.Replace(one.body), "\n")))
 		}
 	}
@@ -44,17 +44,17 @@ func formatTimestamp(seconds float64, comma string) string {
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, comma, ms%1000)
 }
 
-// formCache caches rendered sections by kind, name and data.
-var formCache sync.Map
+// renderCache caches rendered sections by kind, name and data.
+var renderCache sync.Map
 
 // RenderCached renders a section and caches the result for equal data. The data must be comparable, and
 // must contain placeholders instead of the varying texts.
 func RenderCached(kind, section string, about any) string {
 	key := [3]any{kind, section, about}
-	if text, ok := formCache.Load(key); ok {
+	if text, ok := renderCache.Load(key); ok {
 		return text.(string)
 	}
 	text := string(RenderAnswer(kind, section, about))
-	formCache.Store(key, text)
+	renderCache.Store(key, text)
 	return text
 }

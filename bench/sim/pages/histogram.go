@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-var bounds = [...]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+var histogramBounds = [...]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
 // Histogram counts durations in the buckets that engines report. The zero value is empty.
 type Histogram struct {
 	mu     sync.Mutex
-	counts [len(bounds) + 1]int64
+	counts [len(histogramBounds) + 1]int64
 	sum    float64
 	n      int64
 }
@@ -21,7 +21,7 @@ type Histogram struct {
 func (h *Histogram) Observe(d time.Duration) {
 	s := d.Seconds()
 	i := 0
-	for i < len(bounds) && s > bounds[i] {
+	for i < len(histogramBounds) && s > histogramBounds[i] {
 		i++
 	}
 	h.mu.Lock()
@@ -49,7 +49,7 @@ func (h *Histogram) Text(name, labels string) string {
 		more, alone = labels+",", "{"+labels+"}"
 	}
 	sum := int64(0)
-	for i, le := range bounds {
+	for i, le := range histogramBounds {
 		sum += h.counts[i]
 		fmt.Fprintf(&b, "%s_bucket{%sle=\"%g\"} %d\n", name, more, le, sum)
 	}

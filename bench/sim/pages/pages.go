@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed *.txtar
-var files embed.FS
+var pageFiles embed.FS
 
 // Set contains the pages of one engine.
 type Set struct {
@@ -28,7 +28,7 @@ type Set struct {
 
 // New returns the pages of a profile.
 func New(p *profile.Profile) *Set {
-	s := &Set{p, template.New("").Delims("<<", ">>").Funcs(functions), map[string]string{}}
+	s := &Set{p, template.New("").Delims("<<", ">>").Funcs(templateFuncs), map[string]string{}}
 	for _, one := range pageSources(p) {
 		template.Must(s.templates.New(one.path).Parse(one.body))
 		s.types[one.path] = one.ctype
@@ -36,13 +36,13 @@ func New(p *profile.Profile) *Set {
 	return s
 }
 
-// functions contains the functions that page templates can call, in addition to the methods of
+// templateFuncs contains the functions that page templates can call, in addition to the methods of
 // State.
-var functions = template.FuncMap{
+var templateFuncs = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
 	"null": func(s string) string { return string(*new(wire.JSONBuilder).QuoteOrNull(s)) },
-	"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
-	"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
+	"path": constantFunc(profile.LeakedPath), "host": constantFunc(profile.LeakedHost),
+	"secret": constantFunc(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
 	"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
 
 	"add": func(a, b any) int64 { return toInt64(a) + toInt64(b) }, "sub": func(a, b any) int64 { return toInt64(a) - toInt64(b) },
@@ -57,13 +57,13 @@ func toInt64(v any) int64 {
 	return v.(int64)
 }
 
-// source is the template of a page or of a part of a page, with its Content-Type.
-type source struct{ path, body, ctype string }
+// pageSource is the template of a page or of a part of a page, with its Content-Type.
+type pageSource struct{ path, body, ctype string }
 
-func pageSources(p *profile.Profile) (out []source) {
+func pageSources(p *profile.Profile) (out []pageSource) {
 	names := map[string]string{"json": p.JSONType, "text": p.TextType, "none": ""}
 	for _, name := range slices.Compact([]string{"common", p.Family, p.Name}) {
-		for _, one := range sections(name) {
+		for _, one := range readArchiveSections(name) {
 			paths, body := strings.Fields(one.head), one.body
 			n := 1 + max(0, slices.IndexFunc(paths[1:], func(f string) bool { return f[0] != '/' }))
 			ctype, known := names[strings.Join(paths[n:], " ")]
@@ -72,42 +72,42 @@ func pageSources(p *profile.Profile) (out []source) {
 			}
 			switch body = strings.TrimSuffix(body, "\n") + "\n"; {
 			case strings.Contains(ctype, "json"):
-				body = indent.ReplaceAllString(body, "")
+				body = indentPattern.ReplaceAllString(body, "")
 			case strings.Count(body, "\n") == 1:
 				body = strings.TrimSpace(body)
 			}
 			for _, path := range paths[:n] {
-				out = append(out, source{path, body, ctype})
+				out = append(out, pageSource{path, body, ctype})
 			}
 		}
 	}
 	return out
 }
 
-// section is a section in a txtar file. It consists of the name between dashes and the text below
+// archiveSection is a section in a txtar file. It consists of the name between dashes and the text below
 // it.
-type section struct{ head, body string }
+type archiveSection struct{ head, body string }
 
-// sections returns the sections of a file, or none if the file does not exist.
-func sections(name string) (out []section) {
-	text, err := fs.ReadFile(files, name+".txtar")
+// readArchiveSections returns the sections of a file, or none if the file does not exist.
+func readArchiveSections(name string) (out []archiveSection) {
+	text, err := fs.ReadFile(pageFiles, name+".txtar")
 	if err != nil {
 		return nil
 	}
 	for _, one := range strings.Split("\n"+string(text), "\n-- ")[1:] {
 		head, body, _ := strings.Cut(one, " --\n")
-		out = append(out, section{head, body})
+		out = append(out, archiveSection{head, body})
 	}
 	return out
 }
 
-func constant(s string) func() string { return func() string { return s } }
+func constantFunc(s string) func() string { return func() string { return s } }
 
-// indent matches insignificant white space in JSON.
-var indent = regexp.MustCompile(`\n[ \t]*`)
+// indentPattern matches insignificant white space in JSON.
+var indentPattern = regexp.MustCompile(`\n[ \t]*`)
 
-// Has reports whether the engine has a page.
-func (s *Set) Has(path string) bool {
+// HasPage reports whether the engine has a page.
+func (s *Set) HasPage(path string) bool {
 	return path != "" && path[0] == '/' && s.templates.Lookup(path) != nil
 }
 
@@ -212,7 +212,7 @@ func (s *State) Digest() string {
 
 // Work returns the path for the engine's main kind of work.
 func (s *State) Work() string {
-	if s.Does("transcriptions") {
+	if s.SupportsKind("transcriptions") {
 		return "/v1/audio/transcriptions"
 	}
 	return "/inference"

@@ -13,7 +13,8 @@ import (
 
 // TestPages checks that every page of every profile can be rendered in different states, and that
 // JSON pages contain valid JSON.
-func TestPages(t *testing.T) { synctest.Test(t, testPages) } // stops the clock, because some pages show the time
+// Stops the clock, because some pages show the time.
+func TestPages(t *testing.T) { synctest.Test(t, testPages) }
 
 func testPages(t *testing.T) {
 	for _, name := range profile.Names() {
@@ -60,7 +61,7 @@ var (
 // even in branches that TestPages does not reach.
 func TestMembers(t *testing.T) {
 	members := map[string]bool{}
-	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLong]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLongData]()} {
 		for _, f := range reflect.VisibleFields(of) {
 			members[f.Name] = f.IsExported()
 		}

@@ -9,16 +9,18 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Error returns the body of an error.
-func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.withKind(a)) }
+// ErrorBody returns the body of an error.
+func (s *Set) ErrorBody(a profile.APIError) []byte { return s.render("error", s.withKind(a)) }
 
-// StreamError returns an error as the data of an event. The data is always an object with an error
+// StreamErrorData returns an error as the data of an event. The data is always an object with an error
 // member.
-func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.withKind(a)) }
+func (s *Set) StreamErrorData(a profile.APIError) []byte {
+	return s.render("stream-error", s.withKind(a))
+}
 
 // withKind sets the error type that the engine uses for the error's status.
 func (s *Set) withKind(a profile.APIError) profile.APIError {
-	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
+	a.Kind = cmp.Or(a.Kind, s.p.ErrorTypeOf(a.Status))
 	return a
 }
 
@@ -42,24 +44,24 @@ func (s *Set) ErrorReply(a profile.APIError) profile.Reply {
 			a.Status = 422
 		}
 	}
-	return profile.Reply{Status: a.Status, Type: ctype, Body: s.Error(a)}
+	return profile.Reply{Status: a.Status, Type: ctype, Body: s.ErrorBody(a)}
 }
 
-// TooLong returns the engine's error for a request that exceeds the context. prompt is the number
+// TooLongError returns the engine's error for a request that exceeds the context. prompt is the number
 // of prompt tokens, want is the number of requested tokens (negative if unknown), and size is the
 // context length.
-func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
+func (s *Set) TooLongError(prompt, want, size int) (err profile.APIError) {
 	want = max(want, 0)
-	text := s.render("too-long", tooLong{prompt, want, size, size - prompt, prompt + want})
+	text := s.render("too-long", tooLongData{prompt, want, size, size - prompt, prompt + want})
 	if err := json.Unmarshal(text, &err); err != nil {
 		panic("BUG: too-long of " + s.p.Name + ": " + err.Error())
 	}
 	return err
 }
 
-type tooLong struct{ Prompt, Want, Size, Room, Sum int }
+type tooLongData struct{ Prompt, Want, Size, Room, Sum int }
 
-func (s *Set) fixed(r profile.FixedReply, method, path string) profile.Reply {
+func (s *Set) fixedReply(r profile.FixedReply, method, path string) profile.Reply {
 	ctype := r.Type
 	if strings.HasPrefix(r.Body, "{") {
 		ctype = s.p.JSONType
@@ -74,7 +76,7 @@ func (s *Set) NotFound(method, path string) profile.Reply {
 	if s.p.NoPage.Status == 0 {
 		return s.ErrorReply(profile.APIError{Status: 404, Message: "Invalid URL (" + method + " " + path + ")"})
 	}
-	return s.fixed(s.p.NoPage, method, path)
+	return s.fixedReply(s.p.NoPage, method, path)
 }
 
 // MethodNotAllowed returns the reply for a method that the path does not support.
@@ -83,7 +85,7 @@ func (s *Set) MethodNotAllowed(method, path, allowed string) profile.Reply {
 	if no.Status == 0 {
 		no = profile.FixedReply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}
 	}
-	r := s.fixed(no, method, path)
+	r := s.fixedReply(no, method, path)
 	if r.Status == 405 {
 		r.Lines = "Allow: " + allowed + "\r\n"
 	}
@@ -93,7 +95,7 @@ func (s *Set) MethodNotAllowed(method, path, allowed string) profile.Reply {
 // Unauthorized returns the reply for a request without a valid key.
 func (s *Set) Unauthorized() profile.Reply {
 	if s.p.NoKey.Status != 0 {
-		return s.fixed(s.p.NoKey, "", "")
+		return s.fixedReply(s.p.NoKey, "", "")
 	}
 	return s.ErrorReply(profile.APIError{
 		Status: 401, Message: "Incorrect API key provided.", Kind: "invalid_request_error", Code: "invalid_api_key",

@@ -25,8 +25,8 @@ func InvalidParam(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
 
-// Kind returns the profile's error type for a status.
-func (p *Profile) Kind(status int) string {
+// ErrorTypeOf returns the profile's error type for a status.
+func (p *Profile) ErrorTypeOf(status int) string {
 	names := p.Kinds
 	if names == nil {
 		names = ByName["openai"].Kinds

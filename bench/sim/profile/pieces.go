@@ -9,10 +9,10 @@ type PieceKind uint8
 const (
 	PieceText PieceKind = iota
 	PieceThought
-	PieceCall  // start of a call: name and id
-	PieceArgs  // fragment of the arguments of a call
-	PieceWhole // a complete call with all its arguments
-	PieceName  // further piece of the name of a call
+	PieceCallStart     // start of a call: name and id
+	PieceCallArguments // fragment of the arguments of a call
+	PieceCompleteCall  // a complete call with all its arguments
+	PieceCallName      // further piece of the name of a call
 )
 
 // Piece is one token.

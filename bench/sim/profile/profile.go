@@ -47,30 +47,32 @@ type Profile struct {
 	// response_format: "" accepts all, "schemas" refuses json_object, "value" expects the schema in
 	// the member "value"
 	Formats     string
-	NullContent nullContent   // how a message without content is treated
-	Efforts     []string      // accepted reasoning_effort values; if empty, any
-	FullInBand  bool          // answers a stream with 200 and an error event if the queue is full
-	LongInBand  bool          // answers a stream with 200 and an error event if the prompt is too long
-	Typed       bool          // refuses a Content-Type other than JSON
-	Overrun     bool          // accepts a prompt that leaves too little room for max_tokens, and truncates the response
-	Local       bool          // on loopback, refuses a Host or Origin that is not local
-	Auth        string        // paths that require the key: "v1", "work", "all" or ""
-	Unknown     unknownModel  // how an unknown model is treated
-	Ping        time.Duration // time between comments in a silent stream
-	Idle        time.Duration // idle timeout of connections; 0 means no timeout
-	PerConn     int           // maximum number of requests per connection; 0 means no limit
-	ErrorClose  bool          // closes the connection after an error
-	FullError   APIError      // error if the queue is full
-	NoModel     APIError      // error for an unknown model; %s is replaced with the model's name
+	NullContent nullContent // how a message without content is treated
+	Efforts     []string    // accepted reasoning_effort values; if empty, any
+	FullInBand  bool        // answers a stream with 200 and an error event if the queue is full
+	LongInBand  bool        // answers a stream with 200 and an error event if the prompt is too long
+	Typed       bool        // refuses a Content-Type other than JSON
+	// Accepts a prompt that leaves too little room for max_tokens, and truncates the response.
+	Overrun    bool
+	Local      bool          // on loopback, refuses a Host or Origin that is not local
+	Auth       string        // paths that require the key: "v1", "work", "all" or ""
+	Unknown    unknownModel  // how an unknown model is treated
+	Ping       time.Duration // time between comments in a silent stream
+	Idle       time.Duration // idle timeout of connections; 0 means no timeout
+	PerConn    int           // maximum number of requests per connection; 0 means no limit
+	ErrorClose bool          // closes the connection after an error
+	FullError  APIError      // error if the queue is full
+	NoModel    APIError      // error for an unknown model; %s is replaced with the model's name
 	// error types by status; 4 is the default for statuses below 500, and 5 for 500 and above
-	Kinds     map[int]string
-	Health    time.Duration // how long /health takes
-	CallID    IDForm
-	AnswerID  IDForm
-	NoPage    FixedReply           // reply for an unknown path; if empty, an error in the usual form
-	NoMethod  FixedReply           // reply for an unsupported method; if empty, FastAPI's
-	NoKey     FixedReply           // reply for a missing key; if empty, an error in the usual form
-	Extra     string               // members after the model in every chunk and response; %s is replaced with the model's name
+	Kinds    map[int]string
+	Health   time.Duration // how long /health takes
+	CallID   IDForm
+	AnswerID IDForm
+	NoPage   FixedReply // reply for an unknown path; if empty, an error in the usual form
+	NoMethod FixedReply // reply for an unsupported method; if empty, FastAPI's
+	NoKey    FixedReply // reply for a missing key; if empty, an error in the usual form
+	// Members after the model in every chunk and response; %s is replaced with the model's name.
+	Extra     string
 	RoleDelta string               // delta that opens a choice
 	EndDelta  string               // delta sent with finish_reason
 	Around    map[string][2]string // JSON before and after the member of a token: text, thought or call
@@ -86,27 +88,27 @@ type roleMode uint8
 
 // Values of roleMode: the chunks of a stream that contain the role.
 const (
-	RoleAlone roleMode = iota // a separate chunk
-	roleFirst                 // the chunk of the first token
-	RoleEach                  // the chunks of all tokens
+	RoleSeparateChunk roleMode = iota // a separate chunk
+	roleFirstToken                    // the chunk of the first token
+	RoleEveryToken                    // the chunks of all tokens
 )
 
 type namedTool uint8
 
 // Values of namedTool: how a tool_choice that names a tool is treated.
 const (
-	NamedObeyed namedTool = iota
-	NamedAuto             // the engine treats it as auto
-	NamedRefused
+	NamedToolObeyed namedTool = iota
+	NamedToolAsAuto           // the engine treats it as auto
+	NamedToolRefused
 )
 
 type nullContent uint8
 
 // Values of nullContent: how a message without content is treated.
 const (
-	NullTaken nullContent = iota // accepted in an assistant message
-	NullRefused
-	NullRefusedWithoutCalls // refused unless the message has tool calls
+	NullContentAccepted nullContent = iota // accepted in an assistant message
+	NullContentRefused
+	NullContentNeedsCalls // refused unless the message has tool calls
 )
 
 // UnmarshalText parses the name of a namedTool.
@@ -123,9 +125,9 @@ type unknownModel uint8
 
 // Values of unknownModel: how a model that the engine does not serve is treated.
 const (
-	UnknownRefused unknownModel = iota
-	UnknownServed               // answered with the first served name
-	UnknownEcho                 // answered with the requested name
+	UnknownModelRefused unknownModel = iota
+	UnknownModelServed               // answered with the first served name
+	UnknownModelEchoed               // answered with the requested name
 )
 
 // UnmarshalText parses the name of a roleMode.
@@ -155,8 +157,8 @@ type IDForm struct {
 	From, Numbers uint64
 }
 
-// Make returns the id for a number.
-func (f IDForm) Make(n uint64) string {
+// FormatID returns the id for a number.
+func (f IDForm) FormatID(n uint64) string {
 	switch {
 	case f.Numbers > 0:
 		return fmt.Sprintf(f.Form, f.From+n%f.Numbers)
@@ -166,13 +168,13 @@ func (f IDForm) Make(n uint64) string {
 	return f.Form
 }
 
-// Does reports whether the engine performs a kind of work.
-func (p *Profile) Does(kind string) bool {
+// SupportsKind reports whether the engine performs a kind of work.
+func (p *Profile) SupportsKind(kind string) bool {
 	return p.Work == "" || slices.Contains(strings.Fields(p.Work), kind)
 }
 
-// Is reports whether names contains the name of the profile or of its family.
-func (p *Profile) Is(names string) bool {
+// MatchesAny reports whether names contains the name of the profile or of its family.
+func (p *Profile) MatchesAny(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), func(n string) bool { return n == p.Name || n == p.Family })
 }
 
@@ -183,7 +185,7 @@ var engines []byte
 // names the engine, whose family the variant shares.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
-	must(json.Unmarshal(engines, &rows))
+	panicOnError(json.Unmarshal(engines, &rows))
 	byName := map[string]*Profile{}
 	for _, raw := range rows {
 		var row struct {
@@ -191,10 +193,10 @@ var ByName = func() map[string]*Profile {
 			Of                 string
 			Idle, Ping, Health string
 		}
-		must(json.Unmarshal(raw, &row))
+		panicOnError(json.Unmarshal(raw, &row))
 		if base := byName[row.Of]; base != nil {
 			row.Profile = *base
-			must(json.Unmarshal(raw, &row))
+			panicOnError(json.Unmarshal(raw, &row))
 		} else {
 			row.Family = row.Name
 			row.RoleDelta = cmp.Or(row.RoleDelta, `{"role":"assistant","content":""}`)
@@ -205,7 +207,7 @@ var ByName = func() map[string]*Profile {
 		} {
 			if text != "" {
 				d, err := time.ParseDuration(text)
-				must(err)
+				panicOnError(err)
 				*to = d
 			}
 		}
@@ -214,7 +216,7 @@ var ByName = func() map[string]*Profile {
 	return byName
 }()
 
-func must(err error) {
+func panicOnError(err error) {
 	if err != nil {
 		panic("BUG: engines.json: " + err.Error())
 	}
@@ -234,7 +236,7 @@ func HelpText() string {
 func Hex32(n uint64) string {
 	const hex = "0123456789abcdef"
 	var b [32]byte
-	a, c := textgen.Mix(n, 1), textgen.Mix(n, 2)
+	a, c := textgen.MixHash(n, 1), textgen.MixHash(n, 2)
 	for i := range 16 {
 		b[i], b[i+16] = hex[a>>(4*i)&15], hex[c>>(4*i)&15]
 	}

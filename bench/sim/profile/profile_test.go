@@ -25,7 +25,7 @@ func TestEngines(t *testing.T) {
 	}
 	router, of := ByName["llamacpp-router"], ByName["llamacpp"]
 	if router.Family != "llamacpp" || router.Idle != 5*time.Second || router.PerConn != of.PerConn || !router.Loads || of.Loads ||
-		router.Unknown != UnknownRefused || of.Unknown != UnknownServed {
+		router.Unknown != UnknownModelRefused || of.Unknown != UnknownModelServed {
 		t.Errorf("router = %+v, want llamacpp that loads models and refuses unknown ones", router)
 	}
 }
@@ -37,7 +37,7 @@ func TestIDForm(t *testing.T) {
 		{Form: "%d", From: 1000000, Numbers: 1000000}: "1012345",
 		{Form: "call_%.4s"}:                           "call_" + Hex32(12345)[:4],
 	} {
-		if got := form.Make(12345); got != want {
+		if got := form.FormatID(12345); got != want {
 			t.Errorf("%+v: %s, want %s", form, got, want)
 		}
 	}

@@ -11,11 +11,11 @@ type LoadedModels struct {
 	names []string // least recently requested first
 	limit int      // maximum number of loaded models; 0 means no limit
 	loads int64
-	users map[*user]bool
+	users map[*modelUser]bool
 }
 
-// user is a running request that uses a model.
-type user struct {
+// modelUser is a running request that uses a model.
+type modelUser struct {
 	model string
 	abort func()
 }
@@ -23,15 +23,15 @@ type user struct {
 // SetLimit sets the maximum number of loaded models. 0 means no limit.
 func (l *LoadedModels) SetLimit(places int) { l.limit = places }
 
-// Has reports whether a model is loaded.
-func (l *LoadedModels) Has(name string) bool {
+// IsLoaded reports whether a model is loaded.
+func (l *LoadedModels) IsLoaded(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Contains(l.names, name)
 }
 
-// Loads returns how many times models have been loaded.
-func (l *LoadedModels) Loads() int64 {
+// LoadCount returns how many times models have been loaded.
+func (l *LoadedModels) LoadCount() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loads
@@ -63,11 +63,11 @@ func (l *LoadedModels) Load(name string) bool {
 // BeginUse registers a request that uses a model. The caller must call done when the request ends.
 // If the model is unloaded before that, cut is called to abort the request.
 func (l *LoadedModels) BeginUse(name string, cut func()) (done func()) {
-	u := &user{name, cut}
+	u := &modelUser{name, cut}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.users == nil {
-		l.users = map[*user]bool{}
+		l.users = map[*modelUser]bool{}
 	}
 	l.users[u] = true
 	return func() {
@@ -77,8 +77,8 @@ func (l *LoadedModels) BeginUse(name string, cut func()) (done func()) {
 	}
 }
 
-// Used returns the models in names that running requests are using.
-func (l *LoadedModels) Used(names []string) (used []string) {
+// ModelsInUse returns the models in names that running requests are using.
+func (l *LoadedModels) ModelsInUse(names []string) (used []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {

@@ -2,23 +2,23 @@ package scheduler
 
 import "sort"
 
-// Pins counts how many running requests hold each block, so that a shared block needs room only
+// BlockPins counts how many running requests hold each block, so that a shared block needs room only
 // once. Blocks are chained, so a request that holds a block also holds all blocks before it. Pins
 // is not safe for concurrent use.
-type Pins struct{ holders map[uint64]int32 }
+type BlockPins struct{ holders map[uint64]int32 }
 
 // CountUnheld returns how many of the blocks have no holder.
-func (p *Pins) CountUnheld(blocks []uint64) int {
+func (p *BlockPins) CountUnheld(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 0 })
 }
 
 // CountExclusive returns how many of a holder's blocks have no other holder.
-func (p *Pins) CountExclusive(blocks []uint64) int {
+func (p *BlockPins) CountExclusive(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 1 })
 }
 
-// Hold adds a holder to the blocks. It returns how many of the blocks had no holder before.
-func (p *Pins) Hold(blocks []uint64) (fresh int) {
+// AddHolder adds a holder to the blocks. It returns how many of the blocks had no holder before.
+func (p *BlockPins) AddHolder(blocks []uint64) (fresh int) {
 	if p.holders == nil {
 		p.holders = map[uint64]int32{}
 	}
@@ -30,9 +30,9 @@ func (p *Pins) Hold(blocks []uint64) (fresh int) {
 	return fresh
 }
 
-// Drop removes a holder from the blocks. It returns how many of the blocks have no holder
+// RemoveHolder removes a holder from the blocks. It returns how many of the blocks have no holder
 // afterwards.
-func (p *Pins) Drop(blocks []uint64) (free int) {
+func (p *BlockPins) RemoveHolder(blocks []uint64) (free int) {
 	for _, b := range blocks {
 		if p.holders[b]--; p.holders[b] == 0 {
 			delete(p.holders, b)

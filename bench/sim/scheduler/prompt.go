@@ -32,7 +32,7 @@ type Prompt struct {
 
 // Reset starts a new prompt and reuses the memory of the previous one.
 func (p *Prompt) Reset(seed uint64) {
-	*p = Prompt{Hash: textgen.Mix(seed, 0x9e3779b97f4a7c15), Blocks: p.Blocks[:0]}
+	*p = Prompt{Hash: textgen.MixHash(seed, 0x9e3779b97f4a7c15), Blocks: p.Blocks[:0]}
 }
 
 // Add appends text.
@@ -45,11 +45,11 @@ func (p *Prompt) Add(b []byte) {
 		if p.n < blockBytes {
 			return
 		}
-		p.block(p.fill[:])
+		p.addBlock(p.fill[:])
 		p.n = 0
 	}
 	for len(b) >= blockBytes {
-		p.block(b[:blockBytes])
+		p.addBlock(b[:blockBytes])
 		b = b[blockBytes:]
 	}
 	p.n = copy(p.fill[:], b)
@@ -69,7 +69,7 @@ func (p *Prompt) AddImage(url []byte) {
 	p.Extra += imageTokens
 }
 
-func (p *Prompt) block(b []byte) {
+func (p *Prompt) addBlock(b []byte) {
 	p.Hash = textgen.Hash(p.Hash, b)
 	p.Blocks = append(p.Blocks, p.Hash^p.Salt)
 }

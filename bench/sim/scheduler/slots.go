@@ -10,8 +10,8 @@ import (
 
 // Errors that Enter and Requeue return if a request gets no slot.
 var (
-	ErrFull = errors.New("queue is full")
-	ErrGone = errors.New("client has left")
+	ErrQueueFull  = errors.New("queue is full")
+	ErrClientLeft = errors.New("client has left")
 )
 
 // Slots assigns the slots of the running batch, and the room in the engine's cache. The lowest
@@ -24,12 +24,12 @@ type Slots struct {
 	peak         int
 	waiting      list.List // *waiter elements; the next request is first
 	holders      list.List // *SlotHolder elements; the youngest is last
-	pins         Pins      // blocks of the holders
+	pins         BlockPins // blocks of the holders
 	running      atomic.Int32
 	used         atomic.Int64 // prompt and response tokens of running requests
 }
 
-type waiter struct {
+type slotWaiter struct {
 	ready    chan struct{}
 	holder   *SlotHolder
 	granted  bool
@@ -45,41 +45,41 @@ type SlotHolder struct {
 	place   *list.Element // element in Slots.holders
 }
 
-// Evicted reports whether the request was preempted. If so, its owner must call Requeue.
-func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
+// WasPreempted reports whether the request was preempted. If so, its owner must call Requeue.
+func (t *SlotHolder) WasPreempted() bool { return t.evicted.Load() }
 
 // NewSlots returns limit slots, a queue of the given length (negative: no limit), and room for kv
 // tokens (0: no limit).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits until there is a slot, and room for need tokens. The given blocks, which other
+// Acquire waits until there is a slot, and room for need tokens. The given blocks, which other
 // requests may share, are part of these tokens. Requests with a lower priority number are served
 // first. Enter borrows the slice blocks until Leave. If the queue is full, it immediately returns
-// ErrFull. If gone is closed first, it returns ErrGone. If the error is nil, the caller must call
+// ErrQueueFull. If gone is closed first, it returns ErrClientLeft. If the error is nil, the caller must call
 // Leave with the SlotHolder exactly once.
-func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
+func (s *Slots) Acquire(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
 	if s.kv > 0 {
 		t.blocks, t.own = blocks, max(0, need-len(blocks)*BlockTokens)
 	}
-	if s.waiting.Len() == 0 && s.fits(t) {
+	if s.waiting.Len() == 0 && s.hasRoomFor(t) {
 		s.addHolder(t)
 		s.mu.Unlock()
 		return t, nil
 	}
 	if s.queue >= 0 && s.waiting.Len() >= s.queue {
 		s.mu.Unlock()
-		return nil, ErrFull
+		return nil, ErrQueueFull
 	}
-	w := &waiter{ready: make(chan struct{}), holder: t, priority: priority}
-	return t, s.await(w, s.insertWaiter(w), gone)
+	w := &slotWaiter{ready: make(chan struct{}), holder: t, priority: priority}
+	return t, s.waitForGrant(w, s.insertWaiter(w), gone)
 }
 
 // insertWaiter inserts a waiter after all waiters with the same or a lower priority number.
-func (s *Slots) insertWaiter(w *waiter) *list.Element {
+func (s *Slots) insertWaiter(w *slotWaiter) *list.Element {
 	for at := s.waiting.Back(); at != nil; at = at.Prev() {
-		if at.Value.(*waiter).priority <= w.priority {
+		if at.Value.(*slotWaiter).priority <= w.priority {
 			return s.waiting.InsertAfter(w, at)
 		}
 	}
@@ -87,19 +87,19 @@ func (s *Slots) insertWaiter(w *waiter) *list.Element {
 }
 
 // Requeue moves a preempted SlotHolder to the head of the queue, and waits until there is a slot
-// and room for all of its tokens. If Requeue returns ErrGone, the holder has neither a slot nor
+// and room for all of its tokens. If Requeue returns ErrClientLeft, the holder has neither a slot nor
 // room.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.removeHolder(t)
 	t.evicted.Store(false)
-	w := &waiter{ready: make(chan struct{}), holder: t, priority: math.MinInt}
-	return s.await(w, s.waiting.PushFront(w), gone)
+	w := &slotWaiter{ready: make(chan struct{}), holder: t, priority: math.MinInt}
+	return s.waitForGrant(w, s.waiting.PushFront(w), gone)
 }
 
-// await waits at a position in the queue. The caller holds s.mu, which await unlocks.
-func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
-	s.grant()
+// waitForGrant waits at a position in the queue. The caller holds s.mu, which await unlocks.
+func (s *Slots) waitForGrant(w *slotWaiter, at *list.Element, gone <-chan struct{}) error {
+	s.grantFreeSlots()
 	s.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -113,23 +113,23 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	} else {
 		s.waiting.Remove(at)
 	}
-	s.grant() // this waiter may have blocked others at the head of the queue
-	return ErrGone
+	s.grantFreeSlots() // this waiter may have blocked others at the head of the queue
+	return ErrClientLeft
 }
 
-// Leave frees the slot and the room.
-func (s *Slots) Leave(t *SlotHolder) {
+// Release frees the slot and the room.
+func (s *Slots) Release(t *SlotHolder) {
 	s.mu.Lock()
 	s.removeHolder(t)
-	s.grant()
+	s.grantFreeSlots()
 	s.mu.Unlock()
 }
 
-// Grow adds tokens that a running request has generated. If the tokens of all requests exceed the
+// AddTokens adds tokens that a running request has generated. If the tokens of all requests exceed the
 // room, the youngest request is preempted. When its next token is due, it notices this and calls
 // Requeue. It must then read its prompt again, as in vLLM. A request that runs alone is never
 // preempted.
-func (s *Slots) Grow(t *SlotHolder, n int) {
+func (s *Slots) AddTokens(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
 		s.mu.Lock()
@@ -140,28 +140,28 @@ func (s *Slots) Grow(t *SlotHolder, n int) {
 	}
 }
 
-func (s *Slots) fits(t *SlotHolder) bool {
+func (s *Slots) hasRoomFor(t *SlotHolder) bool {
 	n := int(s.running.Load())
 	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+t.own+s.pins.CountUnheld(t.blocks)*BlockTokens <= s.kv)
 }
 
 func (s *Slots) addHolder(t *SlotHolder) {
-	s.used.Add(int64(t.own + s.pins.Hold(t.blocks)*BlockTokens))
+	s.used.Add(int64(t.own + s.pins.AddHolder(t.blocks)*BlockTokens))
 	s.peak = max(s.peak, int(s.running.Add(1)))
 	t.place = s.holders.PushBack(t)
 }
 
 func (s *Slots) removeHolder(t *SlotHolder) {
-	s.used.Add(-int64(t.own + s.pins.Drop(t.blocks)*BlockTokens))
+	s.used.Add(-int64(t.own + s.pins.RemoveHolder(t.blocks)*BlockTokens))
 	s.running.Add(-1)
 	s.holders.Remove(t.place)
 }
 
-// grant gives free slots to the requests at the head of the queue. No request overtakes another.
-func (s *Slots) grant() {
+// grantFreeSlots gives free slots to the requests at the head of the queue. No request overtakes another.
+func (s *Slots) grantFreeSlots() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
-		w := at.Value.(*waiter)
-		if !s.fits(w.holder) {
+		w := at.Value.(*slotWaiter)
+		if !s.hasRoomFor(w.holder) {
 			return
 		}
 		s.waiting.Remove(at)
@@ -178,7 +178,7 @@ func (s *Slots) Running() int { return int(s.running.Load()) }
 func (s *Slots) Resize(limit int) {
 	s.mu.Lock()
 	s.limit = limit
-	s.grant()
+	s.grantFreeSlots()
 	s.mu.Unlock()
 }
 
@@ -190,8 +190,8 @@ func (s *Slots) RequestCounts() (running, waiting, peak int) {
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// Capacity returns the number of cache tokens used by running requests, and the number of slots.
-func (s *Slots) Capacity() (used, limit int) {
+// UsedTokensAndSlots returns the number of cache tokens used by running requests, and the number of slots.
+func (s *Slots) UsedTokensAndSlots() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.used.Load()), s.limit

@@ -11,19 +11,19 @@ import (
 func TestSlotsAreOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, -1, 0)
-		running, err := s.Enter(nil, 1, nil, 0)
+		running, err := s.Acquire(nil, 1, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var served []int
 		enter := func(id, priority int) {
 			go func() {
-				holder, err := s.Enter(nil, 1, nil, priority)
+				holder, err := s.Acquire(nil, 1, nil, priority)
 				if err != nil {
 					t.Error(err)
 				}
 				served = append(served, id) // one request runs at a time
-				s.Leave(holder)
+				s.Release(holder)
 			}()
 			synctest.Wait()
 		}
@@ -35,7 +35,7 @@ func TestSlotsAreOrdered(t *testing.T) {
 				t.Error(err)
 			}
 			served = append(served, -1)
-			s.Leave(running)
+			s.Release(running)
 		}()
 		synctest.Wait()
 		if want := []int{-1, 4, 1, 3, 2, 0, 5}; !slices.Equal(served, want) {
@@ -53,7 +53,7 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 		enter := func(blocks []uint64) chan *SlotHolder {
 			got := make(chan *SlotHolder, 1)
 			go func() {
-				holder, err := s.Enter(nil, len(blocks)*BlockTokens, blocks, 0)
+				holder, err := s.Acquire(nil, len(blocks)*BlockTokens, blocks, 0)
 				if err != nil {
 					t.Error(err)
 				}
@@ -63,21 +63,21 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 			return got
 		}
 		a, b := enter(append(slices.Clone(shared), 7)), enter(append(slices.Clone(shared), 8))
-		if used, _ := s.Capacity(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
+		if used, _ := s.UsedTokensAndSlots(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
 			t.Fatalf("%d and %d run, %d tokens are held", len(a), len(b), used)
 		}
 		c := enter([]uint64{11, 12, 13}) // if blocks were not shared, there would be no room
 		if len(c) != 0 {
 			t.Fatal("a request runs for which there is no room")
 		}
-		s.Leave(<-a)
+		s.Release(<-a)
 		synctest.Wait()
-		if used, _ := s.Capacity(); len(c) != 1 || used != 10*BlockTokens {
+		if used, _ := s.UsedTokensAndSlots(); len(c) != 1 || used != 10*BlockTokens {
 			t.Fatalf("%d tokens are held", used)
 		}
-		s.Leave(<-b)
-		s.Leave(<-c)
-		if used, _ := s.Capacity(); used != 0 || len(s.pins.holders) != 0 {
+		s.Release(<-b)
+		s.Release(<-c)
+		if used, _ := s.UsedTokensAndSlots(); used != 0 || len(s.pins.holders) != 0 {
 			t.Errorf("%d tokens are held at the end", used)
 		}
 	})

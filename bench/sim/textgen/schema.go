@@ -9,10 +9,10 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// AppendInstance appends a small value that satisfies a JSON schema, to the extent that simulated
+// AppendSchemaSample appends a small value that satisfies a JSON schema, to the extent that simulated
 // tools need it. It supports types, enum, const, required and optional properties, items, limits,
 // anyOf and local $ref. It resolves $ref in root, the root of the schema.
-func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
+func AppendSchemaSample(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {
 			return append(dst, "{}"...)
@@ -33,11 +33,11 @@ func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int)
 		for step := range strings.SplitSeq(ref[2:], "/") {
 			to = to.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
 		}
-		return AppendInstance(dst, to, root, seed, depth+1)
+		return AppendSchemaSample(dst, to, root, seed, depth+1)
 	}
 	for _, name := range []string{"anyOf", "oneOf", "allOf"} {
 		if any := s.GetArray(name); len(any) > 0 {
-			return AppendInstance(dst, any[0], root, seed, depth+1)
+			return AppendSchemaSample(dst, any[0], root, seed, depth+1)
 		}
 	}
 	kind := string(s.GetStringBytes("type"))
@@ -49,11 +49,11 @@ func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int)
 	}
 	switch kind {
 	case "object":
-		return object(dst, s, root, seed, depth)
+		return appendObjectSample(dst, s, root, seed, depth)
 	case "array":
-		return array(dst, s, root, seed, depth)
+		return appendArraySample(dst, s, root, seed, depth)
 	case "integer", "number":
-		return number(dst, s, seed)
+		return appendNumberSample(dst, s, seed)
 	case "boolean":
 		return strconv.AppendBool(dst, seed&1 == 0)
 	case "null":
@@ -62,7 +62,7 @@ func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int)
 	return appendStringSample(dst, s, seed)
 }
 
-func array(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
+func appendArraySample(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	dst = append(dst, '[')
 	for i := range max(1, min(s.GetInt("minItems"), 100)) {
 		if i > 0 {
@@ -70,15 +70,15 @@ func array(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 		}
 		item := s.Get("items")
 		if item == nil {
-			dst = SampleString(dst, seed)
+			dst = AppendSampleString(dst, seed)
 			continue
 		}
-		dst = AppendInstance(dst, item, root, Mix(seed, uint64(i)), depth+1)
+		dst = AppendSchemaSample(dst, item, root, MixHash(seed, uint64(i)), depth+1)
 	}
 	return append(dst, ']')
 }
 
-func number(dst []byte, s *fastjson.Value, seed uint64) []byte {
+func appendNumberSample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 	n := float64(seed%9 + 1)
 	if lo := s.Get("minimum"); lo != nil {
 		n = max(n, lo.GetFloat64())
@@ -104,7 +104,7 @@ func appendStringSample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 		return append(dst, `"keeper@example.com"`...)
 	}
 	start := len(dst)
-	dst = SampleString(dst, seed)
+	dst = AppendSampleString(dst, seed)
 	for lo := s.GetInt("minLength"); len(dst)-start-2 < lo && lo < 1<<16; {
 		dst = append(dst[:len(dst)-1], `x"`...)
 	}
@@ -114,7 +114,7 @@ func appendStringSample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 	return dst
 }
 
-func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
+func appendObjectSample(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	dst = append(dst, '{')
 	first := true
 	member := func(name string, v *fastjson.Value) {
@@ -124,7 +124,7 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 		first = false
 		dst = wire.AppendString(dst, name)
 		dst = append(dst, ':')
-		dst = AppendInstance(dst, v, root, Mix(seed, uint64(len(dst))), depth+1)
+		dst = AppendSchemaSample(dst, v, root, MixHash(seed, uint64(len(dst))), depth+1)
 	}
 	required := map[string]bool{}
 	for _, r := range s.GetArray("required") {
@@ -149,8 +149,8 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 	return append(dst, '}')
 }
 
-// SampleString appends a plain ASCII word as a JSON string.
-func SampleString(dst []byte, seed uint64) []byte {
+// AppendSampleString appends a plain ASCII word as a JSON string.
+func AppendSampleString(dst []byte, seed uint64) []byte {
 	words := [...]string{"river", "gate", "Lima", "lamp", "harbour", "mill", "Oslo", "weir"}
 	return wire.AppendString(dst, words[seed%uint64(len(words))])
 }

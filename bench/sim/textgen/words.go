@@ -10,11 +10,11 @@ import (
 // Word is one token of text, together with its JSON form.
 type Word struct{ Text, Escaped string }
 
-// state is a state of the word chain. It determines which states may follow.
-type state uint8
+// chainState is a state of the word chain. It determines which states may follow.
+type chainState uint8
 
 const (
-	atStart state = iota
+	atStart chainState = iota
 	atAdjective
 	atNoun
 	atVerb
@@ -24,43 +24,43 @@ const (
 	stateCount
 )
 
-// chain maps each state to its words and to the states that may follow. More likely states are
+// wordChain maps each state to its words and to the states that may follow. More likely states are
 // listed more than once. A few words contain characters that careless code mishandles: umlauts,
 // three- and four-byte characters, quotes, a backslash.
-var chain = [stateCount]struct {
+var wordChain = [stateCount]struct {
 	words []Word
-	next  []state
+	next  []chainState
 }{
 	atStart: {
 		newWords("the", "each", "every", "no", "one", "that", "this", "our", "another"),
-		[]state{atAdjective, atAdjective, atNoun, atNoun, atNoun},
+		[]chainState{atAdjective, atAdjective, atNoun, atNoun, atNoun},
 	},
 	atAdjective: {
 		newWords("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient",
 			"späte"),
-		[]state{atNoun},
+		[]chainState{atNoun},
 	},
 	atNoun: {
 		newWords("turbine", "river", "gate", "engine", "valley", "keeper", "harbour", "lamp", "bridge", "channel", "mill", "café",
 			"signal", "weir", "boat", "\"lock\"", "東京", "current", "wheel", "log\\book"),
-		[]state{atVerb, atVerb, atVerb, atEnd},
+		[]chainState{atVerb, atVerb, atVerb, atEnd},
 	},
 	atVerb: {
 		newWords("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses",
 			"answers"),
-		[]state{atAdverb, atPlace, atPlace, atStart, atEnd},
+		[]chainState{atAdverb, atPlace, atPlace, atStart, atEnd},
 	},
 	atAdverb: {
 		newWords("slowly", "twice", "again", "early", "often", "without noise", "at night", "quickly"),
-		[]state{atPlace, atEnd, atEnd},
+		[]chainState{atPlace, atEnd, atEnd},
 	},
 	atPlace: {
 		newWords("before", "behind", "near", "under", "beside", "after", "towards", "around"),
-		[]state{atStart},
+		[]chainState{atStart},
 	},
 	atEnd: {
 		[]Word{{".", "."}, {".", "."}, {".", "."}, {",", ","}, {".\n\n", `.\n\n`}, {";", ";"}, {" 🚲.", " 🚲."}},
-		[]state{atStart},
+		[]chainState{atStart},
 	},
 }
 
@@ -78,7 +78,7 @@ func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))}
 // Generator returns one word after another. The words depend only on the seed.
 type Generator struct {
 	rng       uint64
-	at        state
+	at        chainState
 	nextStart wordStart
 }
 
@@ -87,10 +87,10 @@ type Generator struct {
 type wordStart uint8
 
 const (
-	atText wordStart = iota
-	atParagraph
-	atSentence
-	atNone
+	startsText wordStart = iota
+	startsParagraph
+	startsSentence
+	startsNothing
 )
 
 // New returns a generator for a seed.
@@ -98,39 +98,39 @@ func New(seed uint64) Generator { return Generator{rng: seed} }
 
 func (s *Generator) random(n int) int {
 	s.rng += 0x9e3779b97f4a7c15
-	return int(Mix(s.rng, 0xd1342543de82ef95) % uint64(n))
+	return int(MixHash(s.rng, 0xd1342543de82ef95) % uint64(n))
 }
 
 // Next returns the next word, including the space before it.
 func (s *Generator) Next() Word {
-	was, here := s.at, &chain[s.at]
+	was, here := s.at, &wordChain[s.at]
 	i := s.random(len(here.words))
 	w := here.words[i]
 	s.at = here.next[s.random(len(here.next))]
 	lead := s.nextStart
-	s.nextStart = atNone
+	s.nextStart = startsNothing
 	if was == atEnd {
 		switch {
 		case strings.HasSuffix(w.Text, "\n"):
-			s.nextStart = atParagraph
+			s.nextStart = startsParagraph
 		case strings.HasSuffix(w.Text, "."):
-			s.nextStart = atSentence
+			s.nextStart = startsSentence
 		}
 		return w
 	}
 	switch lead {
-	case atText, atParagraph:
-		return capitals[was][i][1]
-	case atSentence:
-		return capitals[was][i][0]
+	case startsText, startsParagraph:
+		return capitalizedWords[was][i][1]
+	case startsSentence:
+		return capitalizedWords[was][i][0]
 	}
 	return w
 }
 
-// capitals contains the capitalized words, with and without a space before them.
-var capitals = func() (all [stateCount][][2]Word) {
+// capitalizedWords contains the capitalized words, with and without a space before them.
+var capitalizedWords = func() (all [stateCount][][2]Word) {
 	for st := range all {
-		for _, w := range chain[st].words {
+		for _, w := range wordChain[st].words {
 			r := []rune(strings.TrimPrefix(w.Text, " "))
 			r[0] = unicode.ToUpper(r[0])
 			all[st] = append(all[st], [2]Word{NewWord(" " + string(r)), NewWord(string(r))})

@@ -74,14 +74,14 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 	} else {
 		line(data)
 	}
-	if f.OpenEnd && bytes.Equal(data, Done) {
+	if f.OpenEnd && bytes.Equal(data, DoneData) {
 		return dst
 	}
 	return append(dst, eol...)
 }
 
-// Done is the data of the event that ends a stream.
-var Done = []byte("[DONE]")
+// DoneData is the data of the event that ends a stream.
+var DoneData = []byte("[DONE]")
 
 // escapeNonASCII escapes every character outside ASCII as \u, with a surrogate pair if necessary.
 func escapeNonASCII(p []byte) []byte {

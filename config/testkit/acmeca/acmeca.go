@@ -44,9 +44,9 @@ type Options struct {
 	Binding []byte
 }
 
-// Mishaps are the failures to simulate. If a failure has a count, each simulated failure decrements
+// SimulatedFailures are the failures to simulate. If a failure has a count, each simulated failure decrements
 // the count.
-type Mishaps struct {
+type SimulatedFailures struct {
 	BadNonces   int           // number of requests whose nonce is rejected
 	RateLimited int           // number of orders to reject
 	RetryAfter  time.Duration // Retry-After of rejected orders
@@ -72,7 +72,7 @@ type CA struct {
 	challengeChecks sync.WaitGroup // running challenge checks
 
 	mu       sync.Mutex
-	mishaps  Mishaps
+	mishaps  SimulatedFailures
 	nonces   map[string]bool
 	accounts map[string]*jose.JSONWebKey // keyed by URL
 	orders   []*order
@@ -126,7 +126,7 @@ func Start(t testing.TB, o Options) *CA {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := ca.sign(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, key.Public(), 24*time.Hour)
+	der, err := ca.signCertificate(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, key.Public(), 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,29 +143,29 @@ func Start(t testing.TB, o Options) *CA {
 // Directory returns the URL of the authority's ACME directory.
 func (c *CA) Directory() string { return c.base + "/directory" }
 
-// Pool returns a certificate pool that trusts the authority.
-func (c *CA) Pool() *x509.CertPool {
+// TrustPool returns a certificate pool that trusts the authority.
+func (c *CA) TrustPool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(c.cert)
 	return pool
 }
 
-// SetMishaps changes the simulated failures.
-func (c *CA) SetMishaps(change func(*Mishaps)) {
+// SetSimulatedFailures changes the simulated failures.
+func (c *CA) SetSimulatedFailures(change func(*SimulatedFailures)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.mishaps)
 }
 
-// Count returns the numbers of accounts, orders and issued certificates.
-func (c *CA) Count() (accounts, orders, issued int) {
+// Counts returns the numbers of accounts, orders and issued certificates.
+func (c *CA) Counts() (accounts, orders, issued int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.accounts), len(c.orders), c.issued
 }
 
-// Requests counts the requests whose path starts with prefix.
-func (c *CA) Requests(prefix string) (n int) {
+// CountRequests counts the requests whose path starts with prefix.
+func (c *CA) CountRequests(prefix string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, path := range c.accepted {
@@ -186,7 +186,7 @@ func (c *CA) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func (c *CA) sign(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
+func (c *CA) signCertificate(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, err
@@ -197,18 +197,18 @@ func (c *CA) sign(template *x509.Certificate, public crypto.PublicKey, life time
 	return x509.CreateCertificate(rand.Reader, template, c.cert, public, c.key)
 }
 
-type problem struct {
+type acmeProblem struct {
 	status     int
 	kind, text string
 	retryAfter time.Duration
 }
 
-func (p *problem) Error() string { return p.kind + ": " + p.text }
+func (p *acmeProblem) Error() string { return p.kind + ": " + p.text }
 
-const errorType = "urn:ietf:params:acme:error:"
+const errorTypePrefix = "urn:ietf:params:acme:error:"
 
 func newProblem(status int, kind, text string) error {
-	return &problem{status: status, kind: kind, text: text}
+	return &acmeProblem{status: status, kind: kind, text: text}
 }
 
 type request struct {
@@ -231,7 +231,7 @@ func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	w.Header().Set("Replay-Nonce", c.nonce())
+	w.Header().Set("Replay-Nonce", c.newNonce())
 	status, body, err := 0, any(nil), error(nil)
 	switch {
 	case down:
@@ -250,23 +250,23 @@ func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, body, err = c.renewalInfo(w)
 	case r.Method == http.MethodPost:
 		var q *request
-		if q, err = c.verify(r); err == nil {
+		if q, err = c.verifyRequest(r); err == nil {
 			status, body, err = c.dispatch(w, r.URL.Path, q)
 		}
 	default:
 		err = newProblem(405, "malformed", "this is not asked like that")
 	}
 	if err != nil {
-		var p *problem
+		var p *acmeProblem
 		if !errors.As(err, &p) {
-			p = &problem{status: 500, kind: "serverInternal", text: err.Error()}
+			p = &acmeProblem{status: 500, kind: "serverInternal", text: err.Error()}
 		}
 		if p.retryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(p.status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": errorType + p.kind, "detail": p.text, "status": p.status})
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": errorTypePrefix + p.kind, "detail": p.text, "status": p.status})
 		return
 	}
 	if chain, ok := body.([]byte); ok {
@@ -279,7 +279,7 @@ func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func (c *CA) nonce() string {
+func (c *CA) newNonce() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := rand.Text()
@@ -298,8 +298,8 @@ func (c *CA) renewalInfo(w http.ResponseWriter) (int, any, error) {
 	return 200, map[string]any{"suggestedWindow": window}, nil
 }
 
-// verify checks the signature, nonce and URL of a request.
-func (c *CA) verify(r *http.Request) (*request, error) {
+// verifyRequest checks the signature, nonce and URL of a request.
+func (c *CA) verifyRequest(r *http.Request) (*request, error) {
 	var raw json.RawMessage
 	err := json.NewDecoder(r.Body).Decode(&raw)
 	if err != nil || r.Header.Get("Content-Type") != "application/jose+json" {
@@ -352,13 +352,13 @@ func (c *CA) dispatch(w http.ResponseWriter, path string, q *request) (int, any,
 	c.mu.Unlock()
 	switch kind {
 	case "order":
-		return c.showOrder(w, n, o)
+		return c.orderResponse(w, n, o)
 	case "authz":
-		return 200, c.authorization(n, o), nil
+		return 200, c.authorizationObject(n, o), nil
 	case "challenge":
-		return c.validate(n, o, challenge, q)
+		return c.validateChallenge(n, o, challenge, q)
 	case "finalize":
-		return c.finalize(w, n, o, q)
+		return c.finalizeOrder(w, n, o, q)
 	case "cert":
 		return 200, o.chain, nil
 	}
@@ -416,7 +416,7 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	c.mu.Lock()
 	if c.mishaps.RateLimited > 0 {
 		c.mishaps.RateLimited--
-		p := &problem{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
+		p := &acmeProblem{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
 		c.mu.Unlock()
 		return 0, nil, p
 	}
@@ -427,12 +427,12 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	n := len(c.orders)
 	c.orders = append(c.orders, o)
 	c.mu.Unlock()
-	_, shown, err := c.showOrder(w, n, o)
+	_, shown, err := c.orderResponse(w, n, o)
 	return 201, shown, err
 }
 
-// showOrder responds with the current state of an order.
-func (c *CA) showOrder(w http.ResponseWriter, n int, o *order) (int, any, error) {
+// orderResponse responds with the current state of an order.
+func (c *CA) orderResponse(w http.ResponseWriter, n int, o *order) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := strconv.Itoa(n)
@@ -452,7 +452,7 @@ func (c *CA) showOrder(w http.ResponseWriter, n int, o *order) (int, any, error)
 	return 200, out, nil
 }
 
-func (c *CA) authorization(n int, o *order) any {
+func (c *CA) authorizationObject(n int, o *order) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	status := map[string]string{"pending": "pending", "invalid": "invalid"}[o.status]
@@ -471,13 +471,13 @@ func challengeObject(base string, n int, o *order, kind, status string) any {
 	at := base + "/challenge/" + strconv.Itoa(n) + "/" + kind
 	out := map[string]any{"type": kind, "url": at, "token": o.token, "status": status}
 	if o.problem != "" {
-		out["error"] = map[string]any{"type": errorType + "unauthorized", "detail": o.problem}
+		out["error"] = map[string]any{"type": errorTypePrefix + "unauthorized", "detail": o.problem}
 	}
 	return out
 }
 
-// validate checks the response to a challenge.
-func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error) {
+// validateChallenge checks the response to a challenge.
+func (c *CA) validateChallenge(n int, o *order, kind string, q *request) (int, any, error) {
 	print, err := q.key.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return 0, nil, err
@@ -500,8 +500,8 @@ func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error
 	return 200, challengeObject(c.base, n, o, kind, "processing"), nil
 }
 
-// finalize issues the certificate of an order.
-func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, any, error) {
+// finalizeOrder issues the certificate of an order.
+func (c *CA) finalizeOrder(w http.ResponseWriter, n int, o *order, q *request) (int, any, error) {
 	var body struct{ CSR string }
 	_ = json.Unmarshal(q.body, &body)
 	der, err := base64.RawURLEncoding.DecodeString(body.CSR)
@@ -517,7 +517,7 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 		c.mu.Unlock()
 		return 0, nil, newProblem(403, "orderNotReady", "the order is "+o.status)
 	}
-	leaf, err := c.sign(&x509.Certificate{DNSNames: []string{o.domain}}, csr.PublicKey, c.opts.Life)
+	leaf, err := c.signCertificate(&x509.Certificate{DNSNames: []string{o.domain}}, csr.PublicKey, c.opts.Life)
 	if err != nil {
 		c.mu.Unlock()
 		return 0, nil, err
@@ -526,11 +526,11 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 	o.status, o.pending = "valid", c.mishaps.Pending
 	c.issued++
 	c.mu.Unlock()
-	return c.showOrder(w, n, o)
+	return c.orderResponse(w, n, o)
 }
 
 // String summarises the requests so far.
 func (c *CA) String() string {
-	accounts, orders, issued := c.Count()
+	accounts, orders, issued := c.Counts()
 	return fmt.Sprintf("%d accounts, %d orders, %d certificates", accounts, orders, issued)
 }

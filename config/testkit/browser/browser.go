@@ -15,18 +15,18 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// programs lists possible names of the browser's executable. PENSTOCK_CHROMIUM takes precedence.
-var programs = []string{
+// browserPrograms lists possible names of the browser's executable. PENSTOCK_CHROMIUM takes precedence.
+var browserPrograms = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",
 }
 
-// Find returns the path of a Chromium, or "".
-func Find() string {
+// FindChromium returns the path of a Chromium, or "".
+func FindChromium() string {
 	if path := os.Getenv("PENSTOCK_CHROMIUM"); path != "" {
 		return path
 	}
-	for _, n := range programs {
+	for _, n := range browserPrograms {
 		if path, err := exec.LookPath(n); err == nil {
 			return path
 		}
@@ -34,12 +34,12 @@ func Find() string {
 	return ""
 }
 
-// Open returns a browser tab for use with chromedp.Run. width and height are in pixels. If dark is
+// OpenTab returns a browser tab for use with chromedp.Run. width and height are in pixels. If dark is
 // true, the page is shown in a dark colour scheme. The browser has a separate profile. It stops
 // when the test ends, or after two minutes.
-func Open(t testing.TB, width, height int64, dark bool) context.Context {
+func OpenTab(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()
-	path := Find()
+	path := FindChromium()
 	if path == "" {
 		const text = "no Chromium on this machine (looked for PENSTOCK_CHROMIUM, chromium, google-chrome): pages are not opened"
 		if os.Getenv("CI") != "" {

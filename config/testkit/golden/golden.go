@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden and generated files anew")
 
-// Updating reports whether -update is set. Use it for files that CompareFile cannot compare.
-func Updating() bool { return *update }
+// IsUpdating reports whether -update is set. Use it for files that CompareFile cannot compare.
+func IsUpdating() bool { return *update }
 
 // CompareFile fails the test if the contents of the file differ from got. The file's folder must exist.
 func CompareFile(t *testing.T, name string, got []byte) {
@@ -40,9 +40,9 @@ func CompareFile(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Archives runs f in a subtest for each archive in a folder. f reads the input sections and sets
+// RunArchives runs f in a subtest for each archive in a folder. f reads the input sections and sets
 // the output sections. The resulting archive must equal the file.
-func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
+func RunArchives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range ReadArchives(t, folder) {
 		file, err := filepath.Abs(filepath.Join(folder, name+".txtar")) // f may change the working directory
@@ -66,15 +66,15 @@ func ReadArchives(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	}
 	return func(yield func(string, *Archive) bool) {
 		for _, file := range files {
-			if !yield(strings.TrimSuffix(filepath.Base(file), ".txtar"), Read(t, file)) {
+			if !yield(strings.TrimSuffix(filepath.Base(file), ".txtar"), ReadArchive(t, file)) {
 				return
 			}
 		}
 	}
 }
 
-// Read reads one archive.
-func Read(t testing.TB, file string) *Archive {
+// ReadArchive reads one archive.
+func ReadArchive(t testing.TB, file string) *Archive {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
@@ -88,16 +88,16 @@ type Archive struct{ txtar.Archive }
 
 // Section returns the text of a section, or nil.
 func (a *Archive) Section(name string) []byte {
-	if i := a.index(name); i >= 0 {
+	if i := a.sectionIndex(name); i >= 0 {
 		return a.Files[i].Data
 	}
 	return nil
 }
 
-// Set sets the text of a section and ends the text with a newline. If there is no such section, Set
+// SetSection sets the text of a section and ends the text with a newline. If there is no such section, Set
 // appends it. If text is nil, it removes the section.
-func (a *Archive) Set(name string, text []byte) {
-	i := a.index(name)
+func (a *Archive) SetSection(name string, text []byte) {
+	i := a.sectionIndex(name)
 	switch {
 	case text == nil && i >= 0:
 		a.Files = slices.Delete(a.Files, i, i+1)
@@ -119,6 +119,6 @@ func (a *Archive) HasCommentLine(word string) bool {
 	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
 }
 
-func (a *Archive) index(name string) int {
+func (a *Archive) sectionIndex(name string) int {
 	return slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Memory returns at least size bytes of whole pages, between two unreadable pages. It frees them
+// GuardedMemory returns at least size bytes of whole pages, between two unreadable pages. It frees them
 // when the test ends.
-func Memory(t testing.TB, size int) []byte {
+func GuardedMemory(t testing.TB, size int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()
 	size = (size + page - 1) / page * page

@@ -24,8 +24,8 @@ import (
 
 // Paths of the collections in the namespace llm.
 const (
-	Pods  = "/api/v1/namespaces/llm/pods"
-	Pools = "/apis/inference.networking.k8s.io/v1/namespaces/llm/inferencepools"
+	PodsPath  = "/api/v1/namespaces/llm/pods"
+	PoolsPath = "/apis/inference.networking.k8s.io/v1/namespaces/llm/inferencepools"
 )
 
 // Object is an object of the API.
@@ -62,7 +62,7 @@ type event struct {
 // if the object stops matching, and ADDED if it starts matching. If the watch does not see the
 // event, watchType returns "".
 func (e *event) watchType(q url.Values) string {
-	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
+	was, is := e.before != nil && matchesSelectors(e.before, q), !e.gone && matchesSelectors(e.object, q)
 	switch {
 	case e.bookmark && q.Get("allowWatchBookmarks") != "":
 		return "BOOKMARK"
@@ -83,13 +83,13 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
 		t: t, Account: t.TempDir(), changed: make(chan struct{}), version: 100,
-		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
+		objects: map[string]map[string]Object{PodsPath: {}, PoolsPath: {}},
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // aborted handshakes are expected
 	s.StartTLS()
-	s.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
-	s.write("namespace", "llm")
+	s.writeAccountFile("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	s.writeAccountFile("namespace", "llm")
 	s.RotateToken("first", true)
 	t.Cleanup(func() {
 		s.SetUnavailable(true)
@@ -98,7 +98,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-func (s *Server) write(name, text string) {
+func (s *Server) writeAccountFile(name, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.Account, name), []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
@@ -112,13 +112,13 @@ func (s *Server) RotateToken(token string, write bool) {
 	s.token = token
 	s.mu.Unlock()
 	if write {
-		s.write("token", token+"\n")
+		s.writeAccountFile("token", token+"\n")
 	}
 }
 
-// Pod returns a ready pod. marks contains labels such as app=vllm, and annotations such as
+// NewPod returns a ready pod. marks contains labels such as app=vllm, and annotations such as
 // penstock/weight=2.
-func Pod(name, uid, ip string, marks ...string) Object {
+func NewPod(name, uid, ip string, marks ...string) Object {
 	labels, annotations := Object{"app": "vllm"}, Object{}
 	for _, mark := range marks {
 		key, value, _ := strings.Cut(mark, "=")
@@ -139,18 +139,18 @@ func Pod(name, uid, ip string, marks ...string) Object {
 func UnreadyPod(pod Object) Object {
 	status := maps.Clone(pod["status"].(Object))
 	status["conditions"] = []Object{{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}}
-	return with(pod, "status", status)
+	return withMember(pod, "status", status)
 }
 
 // DeletingPod returns pod with a deletion timestamp.
 func DeletingPod(pod Object) Object {
 	metadata := maps.Clone(pod["metadata"].(Object))
 	metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = "2026-01-02T03:04:05Z", 30
-	return with(pod, "metadata", metadata)
+	return withMember(pod, "metadata", metadata)
 }
 
-// Pool returns an InferencePool.
-func Pool(name, label, value string, ports ...int) Object {
+// NewPool returns an InferencePool.
+func NewPool(name, label, value string, ports ...int) Object {
 	var targets []Object
 	for _, port := range ports {
 		targets = append(targets, Object{"number": port})
@@ -162,22 +162,22 @@ func Pool(name, label, value string, ports ...int) Object {
 	}
 }
 
-func with(o Object, key string, value any) Object {
+func withMember(o Object, key string, value any) Object {
 	o = maps.Clone(o)
 	o[key] = value
 	return o
 }
 
-// Put creates or replaces an object.
-func (s *Server) Put(collection string, o Object) {
+// PutObject creates or replaces an object.
+func (s *Server) PutObject(collection string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := o["metadata"].(Object)["name"].(string)
 	s.objects[collection][name] = s.appendEvent(event{collection: collection, before: s.objects[collection][name], object: o})
 }
 
-// Delete removes an object.
-func (s *Server) Delete(collection, name string) {
+// DeleteObject removes an object.
+func (s *Server) DeleteObject(collection, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objects[collection][name]
@@ -190,24 +190,24 @@ func (s *Server) appendEvent(e event) Object {
 	s.version++
 	metadata := maps.Clone(e.object["metadata"].(Object))
 	metadata["resourceVersion"] = strconv.Itoa(s.version)
-	e.version, e.object = s.version, with(e.object, "metadata", metadata)
+	e.version, e.object = s.version, withMember(e.object, "metadata", metadata)
 	s.events = append(s.events, e)
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return e.object
 }
 
-// Bookmark sends a bookmark to every watch.
-func (s *Server) Bookmark() {
+// SendBookmark sends a bookmark to every watch.
+func (s *Server) SendBookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, collection := range []string{Pods, Pools} {
+	for _, collection := range []string{PodsPath, PoolsPath} {
 		s.appendEvent(event{collection: collection, bookmark: true, object: Object{"metadata": Object{}}})
 	}
 }
 
-// Compact drops all events, so that a watch from an earlier version gets a 410.
-func (s *Server) Compact() {
+// DropEvents drops all events, so that a watch from an earlier version gets a 410.
+func (s *Server) DropEvents() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compacted, s.events = s.version, nil
@@ -234,8 +234,8 @@ func (s *Server) SetHandler(f func(http.ResponseWriter, *http.Request) bool) {
 	s.handler = f
 }
 
-// Requests returns the requested paths, with their queries, that contain text.
-func (s *Server) Requests(text string) (out []string) {
+// RequestedPaths returns the requested paths, with their queries, that contain text.
+func (s *Server) RequestedPaths(text string) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.requests {
@@ -257,44 +257,44 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case answer != nil && answer(w, r):
 	case r.Header.Get("Authorization") != "Bearer "+token:
-		refuse(w, 401, "Unauthorized")
+		respondStatus(w, 401, "Unauthorized")
 	case !known:
-		refuse(w, 404, "NotFound")
+		respondStatus(w, 404, "NotFound")
 	case q.Get("watch") != "":
-		s.watch(w, r, q)
+		s.serveWatch(w, r, q)
 	default:
-		s.list(w, r.URL.Path, q)
+		s.serveList(w, r.URL.Path, q)
 	}
 }
 
-func refuse(w http.ResponseWriter, code int, reason string) {
+func respondStatus(w http.ResponseWriter, code int, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(status(code, reason))
+	json.NewEncoder(w).Encode(statusObject(code, reason))
 }
 
-func status(code int, reason string) Object {
+func statusObject(code int, reason string) Object {
 	return Object{
 		"kind": "Status", "apiVersion": "v1", "metadata": Object{},
 		"status": "Failure", "reason": reason, "code": code,
 	}
 }
 
-// list responds with one page. The continue token in the page contains the next position and the
+// serveList responds with one page. The continue token in the page contains the next position and the
 // version of the list.
-func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
+func (s *Server) serveList(w http.ResponseWriter, path string, q url.Values) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from, version := 0, s.version
 	if token := q.Get("continue"); token != "" {
 		if n, _ := fmt.Sscanf(token, "%d-%d", &version, &from); n != 2 || version < s.compacted {
-			refuse(w, 410, "Expired")
+			respondStatus(w, 410, "Expired")
 			return
 		}
 	}
 	var items []Object
 	for _, name := range slices.Sorted(maps.Keys(s.objects[path])) {
-		if o := s.objects[path][name]; matches(o, q) {
+		if o := s.objects[path][name]; matchesSelectors(o, q) {
 			items = append(items, o)
 		}
 	}
@@ -302,7 +302,8 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	items = items[min(from, len(items)):]
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
 		metadata["continue"] = fmt.Sprintf("%d-%d", version, from+limit)
-		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // with a selector, the number is unknown
+		// With a selector, the number is unknown.
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" {
 			metadata["remainingItemCount"] = len(items) - limit
 		}
 		items = items[:limit]
@@ -312,7 +313,7 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	json.NewEncoder(w).Encode(list)
 }
 
-func matches(o Object, q url.Values) bool {
+func matchesSelectors(o Object, q url.Values) bool {
 	metadata := o["metadata"].(Object)
 	if name, ok := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); ok && metadata["name"] != name {
 		return false
@@ -326,8 +327,8 @@ func matches(o Object, q url.Values) bool {
 	return true
 }
 
-// watch sends the events that follow the requested version.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
+// serveWatch sends the events that follow the requested version.
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	version, _ := strconv.Atoi(q.Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
 	over := time.After(time.Duration(seconds) * time.Second)
@@ -352,7 +353,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 			panic(http.ErrAbortHandler)
 		}
 		if expired {
-			out.Encode(Object{"type": "ERROR", "object": status(410, "Expired")})
+			out.Encode(Object{"type": "ERROR", "object": statusObject(410, "Expired")})
 			return
 		}
 		for _, o := range send {

@@ -2,5 +2,5 @@
 
 package raced
 
-// On reports whether the race detector is enabled.
-const On = false
+// Enabled reports whether the race detector is enabled.
+const Enabled = false

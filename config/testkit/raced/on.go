@@ -2,5 +2,5 @@
 
 package raced
 
-// On reports whether the race detector is enabled.
-const On = true
+// Enabled reports whether the race detector is enabled.
+const Enabled = true

@@ -97,8 +97,8 @@ func (s *Server) stop() {
 	s.wg.Wait()
 }
 
-// Accepted returns the number of accepted connections.
-func (s *Server) Accepted() int {
+// AcceptedCount returns the number of accepted connections.
+func (s *Server) AcceptedCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acceptedCount
@@ -112,8 +112,8 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a request and its body. ok is false if there are no more requests.
-func (p *Peer) Request() (r *http.Request, body string, ok bool) {
+// ReadRequest reads a request and its body. ok is false if there are no more requests.
+func (p *Peer) ReadRequest() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {
 		return nil, "", false
@@ -131,10 +131,10 @@ func (p *Peer) ResetOnClose() { _ = p.TCP.SetLinger(0) }
 // ReadToEnd reads until the client closes the connection.
 func (p *Peer) ReadToEnd() { _, _ = io.Copy(io.Discard, p.Reader) }
 
-// Echo responds to every request with the request's body, until the client closes the connection.
-func Echo(p *Peer) {
+// EchoRequests responds to every request with the request's body, until the client closes the connection.
+func EchoRequests(p *Peer) {
 	for {
-		_, body, ok := p.Request()
+		_, body, ok := p.ReadRequest()
 		if !ok {
 			return
 		}
@@ -148,7 +148,7 @@ func SizedResponse(body string) string {
 	return head + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
-var certificates = sync.OnceValues(func() (*tls.Config, *tls.Config) {
+var testCertificates = sync.OnceValues(func() (*tls.Config, *tls.Config) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
 	client := s.Client().Transport.(*http.Transport).TLSClientConfig
@@ -158,13 +158,13 @@ var certificates = sync.OnceValues(func() (*tls.Config, *tls.Config) {
 
 func serverTLS(t *testing.T) *tls.Config {
 	t.Helper()
-	server, _ := certificates()
+	server, _ := testCertificates()
 	return server
 }
 
 // ClientTLS returns a client configuration that trusts servers from ServeTLS.
 func ClientTLS(t *testing.T) *tls.Config {
 	t.Helper()
-	_, client := certificates()
+	_, client := testCertificates()
 	return client
 }

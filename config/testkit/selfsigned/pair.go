@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// Pair returns a self-signed certificate for name and 127.0.0.1, and its key, both in PEM. The
+// NewPair returns a self-signed certificate for name and 127.0.0.1, and its key, both in PEM. The
 // certificate is valid between from and to. A client that adds it to its certificate pool trusts
 // it.
-func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
+func NewPair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +48,7 @@ func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 // WritePair writes a Pair to NAME.pem and NAME.key in dir, and returns their paths.
 func WritePair(t testing.TB, dir, name string, from, to time.Time) (certFile, keyFile string) {
 	t.Helper()
-	cert, key := Pair(t, name, from, to)
+	cert, key := NewPair(t, name, from, to)
 	certFile, keyFile = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
 	for file, text := range map[string]string{certFile: cert, keyFile: key} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// cell is a cell of the screen. A wide character is followed by an empty cell.
-type cell struct {
+// screenCell is a cell of the screen. A wide character is followed by an empty cell.
+type screenCell struct {
 	text  string
 	style string
 }
 
 type screen struct {
 	width, height int
-	cells         [][]cell
-	mainScreen    [][]cell // the main screen while a program uses the alternate screen
+	cells         [][]screenCell
+	mainScreen    [][]screenCell // the main screen while a program uses the alternate screen
 	row, column   int
 	style         string
 	alternate     bool
@@ -30,14 +30,14 @@ type screen struct {
 
 func newScreen(width, height int) *screen {
 	s := &screen{width: width, height: height}
-	s.cells = s.blank()
+	s.cells = s.blankCells()
 	return s
 }
 
-func (s *screen) blank() [][]cell {
-	rows := make([][]cell, s.height)
+func (s *screen) blankCells() [][]screenCell {
+	rows := make([][]screenCell, s.height)
 	for i := range rows {
-		rows[i] = make([]cell, s.width)
+		rows[i] = make([]screenCell, s.width)
 	}
 	return rows
 }
@@ -45,7 +45,7 @@ func (s *screen) blank() [][]cell {
 func (s *screen) resize(width, height int) {
 	old := s.cells
 	s.width, s.height = width, height
-	s.cells = s.blank()
+	s.cells = s.blankCells()
 	for i := range min(len(old), height) {
 		copy(s.cells[i], old[i])
 	}
@@ -57,11 +57,11 @@ func (s *screen) write(b []byte) {
 	for len(b) > 0 {
 		n := 0
 		if b[0] == 0x1b {
-			n = s.escape(b)
+			n = s.runEscapeSequence(b)
 		} else if utf8.FullRune(b) {
 			var r rune
 			r, n = utf8.DecodeRune(b)
-			s.put(r)
+			s.putRune(r)
 		}
 		if n == 0 {
 			break
@@ -71,8 +71,8 @@ func (s *screen) write(b []byte) {
 	s.partialInput = append([]byte(nil), b...)
 }
 
-// escape executes an escape sequence and returns its length, or 0 if the sequence is incomplete.
-func (s *screen) escape(b []byte) int {
+// runEscapeSequence executes an escape sequence and returns its length, or 0 if the sequence is incomplete.
+func (s *screen) runEscapeSequence(b []byte) int {
 	if len(b) < 3 {
 		return 0
 	}
@@ -98,7 +98,7 @@ func (s *screen) escape(b []byte) int {
 		}
 	case "?1049h":
 		s.mainScreen, s.alternate = s.cells, true
-		s.cells = s.blank()
+		s.cells = s.blankCells()
 	case "?1049l":
 		s.cells, s.alternate = s.mainScreen, false
 		s.resize(s.width, s.height)
@@ -117,14 +117,14 @@ func (s *screen) escape(b []byte) int {
 	return n
 }
 
-func (s *screen) put(r rune) {
+func (s *screen) putRune(r rune) {
 	switch {
 	case r == '\r':
 		s.column = 0
 	case r == '\n':
 		if s.row == s.height-1 {
 			s.wrapped = true
-			s.cells = append(s.cells[1:], make([]cell, s.width))
+			s.cells = append(s.cells[1:], make([]screenCell, s.width))
 			return
 		}
 		s.row++
@@ -144,13 +144,13 @@ func (s *screen) put(r rune) {
 			if s.noWrap {
 				s.column = s.width - n
 			} else {
-				s.put('\r')
-				s.put('\n')
+				s.putRune('\r')
+				s.putRune('\n')
 			}
 		}
-		s.cells[s.row][s.column] = cell{string(r), s.style}
+		s.cells[s.row][s.column] = screenCell{string(r), s.style}
 		for i := 1; i < n; i++ {
-			s.cells[s.row][s.column+i] = cell{"", "wide"}
+			s.cells[s.row][s.column+i] = screenCell{"", "wide"}
 		}
 		s.column += n
 	}

@@ -30,7 +30,7 @@ func Open(t testing.TB, width, height int) *Terminal {
 	}
 	term := &Terminal{t: t, master: master, screen: newScreen(width, height)}
 	var number int
-	term.control(master, func(fd int) (err error) {
+	term.controlFile(master, func(fd int) (err error) {
 		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func Open(t testing.TB, width, height int) *Terminal {
 	return term
 }
 
-func (t *Terminal) control(f *os.File, do func(fd int) error) {
+func (t *Terminal) controlFile(f *os.File, do func(fd int) error) {
 	t.t.Helper()
 	c, err := f.SyscallConn()
 	if err == nil {
@@ -85,7 +85,7 @@ func (t *Terminal) control(f *os.File, do func(fd int) error) {
 }
 
 func (t *Terminal) setSize(width, height int) {
-	t.control(t.master, func(fd int) error {
+	t.controlFile(t.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: uint16(height)})
 	})
 }
@@ -110,7 +110,7 @@ func (t *Terminal) TypeKeys(keys string) {
 // Modes returns the terminal modes that a program must restore: how keys are read, and whether
 // input is echoed.
 func (t *Terminal) Modes() (modes string) {
-	t.control(t.Program, func(fd int) error {
+	t.controlFile(t.Program, func(fd int) error {
 		m, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 		if err == nil {
 			modes = fmt.Sprintf("%x %x %x %x %v", m.Iflag, m.Oflag, m.Cflag, m.Lflag, m.Cc)

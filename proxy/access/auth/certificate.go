@@ -74,8 +74,8 @@ func (c *certificateKeys) findKey(p *cert.Peer, now time.Time) (*Key, error) {
 	switch {
 	case s.key == nil:
 		return nil, s.err
-	case !s.key.active || expired(s.expires, now) || expired(s.key.hashExpires[0], now):
-		return nil, errInvalid
+	case !s.key.active || isExpired(s.expires, now) || isExpired(s.key.hashExpires[0], now):
+		return nil, errInvalidKey
 	}
 	return s.key, nil
 }
@@ -86,7 +86,7 @@ func (c *certificateKeys) lookUp(p *cert.Peer, now time.Time) *certificateResult
 		switch k := c.keys[mark]; {
 		case k == nil || key != nil && k.ID == key.ID:
 		case key != nil:
-			return &certificateResult{err: ErrConflict}
+			return &certificateResult{err: ErrCredentialConflict}
 		default:
 			own := *k
 			own.peer, own.identity = p, mark
@@ -98,7 +98,7 @@ func (c *certificateKeys) lookUp(p *cert.Peer, now time.Time) *certificateResult
 	}
 	until, ok := c.authority.VerifyPeer(p, now)
 	if !ok {
-		return &certificateResult{err: errInvalid}
+		return &certificateResult{err: errInvalidKey}
 	}
 	return &certificateResult{key: key, expires: until}
 }
@@ -107,7 +107,7 @@ func (c *certificateKeys) lookUp(p *cert.Peer, now time.Time) *certificateResult
 // call may continue after the certificate has expired.
 func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
 	k := c.keys[found.identity]
-	if k == nil || k.ID != found.ID || !k.active || expired(k.hashExpires[0], now) {
+	if k == nil || k.ID != found.ID || !k.active || isExpired(k.hashExpires[0], now) {
 		return false
 	}
 	_, ok := c.authority.VerifyPeer(found.peer, found.peer.PresentedAt())

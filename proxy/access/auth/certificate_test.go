@@ -15,15 +15,15 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *Ring) {
+func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *KeyRing) {
 	t.Helper()
 	a := selfsigned.NewAuthority(t, "clients")
 	return a, ringTrusting(t, a.PEM, keys...)
 }
 
-func ringTrusting(t *testing.T, authorities string, keys ...config.Key) *Ring {
+func ringTrusting(t *testing.T, authorities string, keys ...config.Key) *KeyRing {
 	t.Helper()
-	r, err := NewRing(keys, &IssuerOptions{ClientCA: []byte(authorities)})
+	r, err := NewKeyRing(keys, &IssuerOptions{ClientCA: []byte(authorities)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func keyWithSAN(id, san string) config.Key {
 
 func peer(t *testing.T, a *selfsigned.Authority, set func(*x509.Certificate)) *cert.Peer {
 	t.Helper()
-	return cert.NewPeer([]*x509.Certificate{a.Client(t, set).Leaf})
+	return cert.NewPeer([]*x509.Certificate{a.NewClientCertificate(t, set).Leaf})
 }
 
 func hosts(names ...string) func(*x509.Certificate) {
@@ -70,18 +70,18 @@ func TestFindPeer(t *testing.T) {
 		{"named by no key", "", nil, peer(t, a, hosts("unknown.test"))},
 		{"a common name does not count", "", nil, peer(t, a, func(c *x509.Certificate) { c.Subject.CommonName = "agent.test" })},
 		{"a wildcard is taken literally", "", nil, peer(t, a, hosts("*.test"))},
-		{"names of two keys", "", ErrConflict, peer(t, a, func(c *x509.Certificate) {
+		{"names of two keys", "", ErrCredentialConflict, peer(t, a, func(c *x509.Certificate) {
 			c.DNSNames, c.EmailAddresses = []string{"agent.test"}, []string{"ops@house.test"}
 		})},
-		{"another authority", "", errInvalid, peer(t, stranger, hosts("agent.test"))},
-		{"of a server", "", errInvalid, peer(t, a, func(c *x509.Certificate) {
+		{"another authority", "", errInvalidKey, peer(t, stranger, hosts("agent.test"))},
+		{"of a server", "", errInvalidKey, peer(t, a, func(c *x509.Certificate) {
 			c.DNSNames, c.ExtKeyUsage = []string{"agent.test"}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		})},
-		{"past its end", "", errInvalid, peer(t, a, func(c *x509.Certificate) {
+		{"past its end", "", errInvalidKey, peer(t, a, func(c *x509.Certificate) {
 			c.DNSNames, c.NotAfter = []string{"agent.test"}, now.Add(-time.Minute)
 		})},
-		{"key switched off", "", errInvalid, peer(t, a, hosts("off.test"))},
-		{"expired key", "", errInvalid, peer(t, a, hosts("ended.test"))},
+		{"key switched off", "", errInvalidKey, peer(t, a, hosts("off.test"))},
+		{"expired key", "", errInvalidKey, peer(t, a, hosts("ended.test"))},
 	} {
 		for range 2 { // the second result is cached
 			k, err := r.FindCertificateKey(c.peer, now)
@@ -98,7 +98,7 @@ func TestFindPeer(t *testing.T) {
 	if k, err := r.FindCertificateKey(p, now); k == nil || err != nil {
 		t.Fatal(k, err)
 	}
-	if k, err := r.FindCertificateKey(p, now.Add(2*time.Hour)); k != nil || err != errInvalid {
+	if k, err := r.FindCertificateKey(p, now.Add(2*time.Hour)); k != nil || err != errInvalidKey {
 		t.Errorf("a connection outlives its certificate: %v %v", k, err)
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = r.FindCertificateKey(p, now) }); n != 0 {
@@ -159,11 +159,11 @@ func TestFindPeerByKind(t *testing.T) {
 // and that a renewal does not change it.
 func TestFindPeerByKeyPair(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
-	c := a.Client(t, hosts("agent.test"))
+	c := a.NewClientCertificate(t, hosts("agent.test"))
 	sum := sha256.Sum256(c.Leaf.RawSubjectPublicKeyInfo)
 	spki := "sha256:" + hex.EncodeToString(sum[:])
 	r := ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}}, keyWithSAN("name", "agent.test"))
-	if k, err := r.FindCertificateKey(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k != nil || err != ErrConflict {
+	if k, err := r.FindCertificateKey(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k != nil || err != ErrCredentialConflict {
 		t.Errorf("two keys by two marks: %v %v", k, err)
 	}
 	r = ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}})
@@ -191,7 +191,7 @@ func TestCertificatesEnd(t *testing.T) {
 	stranger := selfsigned.NewAuthority(t, "clients").PEM
 	for _, c := range []struct {
 		name  string
-		ring  *Ring
+		ring  *KeyRing
 		goes  bool // whether the running call may continue
 		known bool // whether the next call on the connection is admitted
 	}{
@@ -228,7 +228,7 @@ func TestNewRingCertificates(t *testing.T) {
 		"no tls.client_ca":          {"", []config.Key{keyWithSAN("a", "x.test")}},
 		"no certificate in PEM":     {"nothing", []config.Key{keyWithSAN("a", "x.test")}},
 	} {
-		if _, err := NewRing(o.keys, &IssuerOptions{ClientCA: []byte(o.ca)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewKeyRing(o.keys, &IssuerOptions{ClientCA: []byte(o.ca)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

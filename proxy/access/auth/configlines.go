@@ -11,16 +11,16 @@ import (
 	"penstock/config"
 )
 
-// LineError reports a value that would be invalid in the configuration.
-type LineError struct {
+// ConfigValueError reports a value that would be invalid in the configuration.
+type ConfigValueError struct {
 	Value   string // one of "name", "models", "operations", "expires" and "limits"
 	Message string
 }
 
-func (e *LineError) Error() string { return e.Value + ": " + e.Message }
+func (e *ConfigValueError) Error() string { return e.Value + ": " + e.Message }
 
 // KeyConfigYAML returns the YAML lines that add a key to a configuration. If expires is empty, the
-// key does not expire. The error is a *LineError.
+// key does not expire. The error is a *ConfigValueError.
 func KeyConfigYAML(
 	name, hash string, models, operations []string, expires string, limits map[string]string, known config.KnownProfiles,
 ) (string, error) {
@@ -44,15 +44,15 @@ func KeyConfigYAML(
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {
 		case strings.HasPrefix(member, "expires") && p.Warning: // the key has already expired
-			return "", &LineError{"expires", expires + " is past"}
+			return "", &ConfigValueError{"expires", expires + " is past"}
 		case p.Warning:
 		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
 			strings.HasPrefix(member, "operations"):
 			value, _, _ := strings.Cut(member, "[")
 			value, _, _ = strings.Cut(value, ".")
-			return "", &LineError{value, p.Message}
+			return "", &ConfigValueError{value, p.Message}
 		default:
-			return "", &LineError{"name", p.Message}
+			return "", &ConfigValueError{"name", p.Message}
 		}
 	}
 	return lines, nil

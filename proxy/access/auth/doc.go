@@ -34,7 +34,7 @@
 // credential belong to different keys, like a request with two credentials.
 //
 // A Credential borrows the bytes of the request, so it is valid only as long as the request headers
-// are. No method of Credential returns the key. Only LastKey stores a key, in
+// are. No method of Credential returns the key. Only LastKeyCache stores a key, in
 // memory: until the connection closes, it contains the last key presented on the connection and the
 // hash of that key. Clients send the same key with each request, so each connection needs to hash
 // the key only once. The check of large requests, which happens before the connection is known,

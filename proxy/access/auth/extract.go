@@ -9,35 +9,35 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Request contains the arguments of Extract. Its bytes are borrowed.
-type Request struct {
-	Authorization Header
-	APIKey        Header   // the x-api-key header
-	Query         []byte   // the query string as sent, without the question mark
-	Last          *LastKey // nil if keys are not cached
+// CredentialInput contains the arguments of Extract. Its bytes are borrowed.
+type CredentialInput struct {
+	Authorization CredentialHeader
+	APIKey        CredentialHeader // the x-api-key header
+	Query         []byte           // the query string as sent, without the question mark
+	Last          *LastKeyCache    // nil if keys are not cached
 }
 
-// Header is a request header.
-type Header struct {
+// CredentialHeader is a request header.
+type CredentialHeader struct {
 	firstValue []byte
 	count      int // number of occurrences of the header
 }
 
 // Add adds an occurrence of the header.
-func (h *Header) Add(value []byte) {
+func (h *CredentialHeader) Add(value []byte) {
 	if h.count++; h.count == 1 {
 		h.firstValue = value
 	}
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
-// outlive them. Only a LastKey may store the key.
+// outlive them. Only a LastKeyCache may store the key.
 type Credential struct {
 	key      []byte
 	value    []byte // header value; not set if cached is true
 	location keyLocation
-	cached   bool     // whether the key is the connection's cached key
-	lastKey  *LastKey // may be nil
+	cached   bool          // whether the key is the connection's cached key
+	lastKey  *LastKeyCache // may be nil
 }
 
 // String hides the key from every formatter.
@@ -49,15 +49,15 @@ func (c Credential) GoString() string { return "redacted" }
 // These errors are allocated only once, so that a flood of bad credentials does not allocate
 // memory. They are shared and read-only.
 var (
-	errInvalid     = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
-	errKeysNotRead = apierr.KeysUnavailable(time.Second)
-	errInQuery     = apierr.Unauthorized(apierr.CodeCredentialInQuery)
-	errBadEscape   = apierr.New(http.StatusBadRequest, apierr.CodeInvalidValue,
+	errInvalidKey        = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	errKeysNotRead       = apierr.KeysUnavailable(time.Second)
+	errCredentialInQuery = apierr.Unauthorized(apierr.CodeCredentialInQuery)
+	errBadEscape         = apierr.New(http.StatusBadRequest, apierr.CodeInvalidValue,
 		"The query string cannot be decoded: a percent sign is not followed by two hexadecimal digits.")
 )
 
-// ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
-var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
+// ErrCredentialConflict is the 401 for a request with two credentials. It is shared and read-only.
+var ErrCredentialConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
 // These are the errors for a request that has both headers, one of which is empty. A client sends
 // an empty header if the environment variable for its key is not set.
@@ -72,7 +72,7 @@ func emptyHeaderError(name, other string) *apierr.Error {
 		name, other)
 }
 
-// Extract returns the credential in a request. present is false if the request has no credential.
+// ExtractCredential returns the credential in a request. present is false if the request has no credential.
 // The key is in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are present,
 // they must contain the same key (see the contract, Authentication, 1 to 3). A key consists of
 // visible ASCII characters other than the comma, which separates list elements in HTTP.
@@ -86,7 +86,7 @@ func emptyHeaderError(name, other string) *apierr.Error {
 //   - a scheme other than Bearer;
 //   - an empty or malformed key;
 //   - a credential in the query string, even if a header contains a valid credential.
-func Extract(r *Request) (c Credential, present bool, err error) {
+func ExtractCredential(r *CredentialInput) (c Credential, present bool, err error) {
 	if len(r.Query) > 0 {
 		if err := CheckQuery(r.Query); err != nil {
 			return Credential{}, false, err
@@ -96,10 +96,10 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		return c, true, nil
 	}
 	if r.Authorization.count > 1 || r.APIKey.count > 1 {
-		return Credential{}, false, ErrConflict
+		return Credential{}, false, ErrCredentialConflict
 	}
 	if r.Authorization.count == 1 && r.APIKey.count == 1 {
-		switch noBearer, noKey := isEmptyBearer(r.Authorization.firstValue), len(trim(r.APIKey.firstValue)) == 0; {
+		switch noBearer, noKey := isEmptyBearer(r.Authorization.firstValue), len(trimBlanks(r.APIKey.firstValue)) == 0; {
 		case noBearer && !noKey:
 			return Credential{}, false, errEmptyAuthorization
 		case noKey && !noBearer:
@@ -111,25 +111,25 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		c, present = Credential{key: key, value: r.Authorization.firstValue, location: inAuthorization, lastKey: r.Last}, true
+		c, present = Credential{key: key, value: r.Authorization.firstValue, location: locationAuthorization, lastKey: r.Last}, true
 	}
 	if r.APIKey.count == 1 {
-		key, err := parseKey(trim(r.APIKey.firstValue))
+		key, err := parseKey(trimBlanks(r.APIKey.firstValue))
 		if err != nil {
 			return Credential{}, false, err
 		}
 		// Both values come from this request, so the comparison does not need to take constant
 		// time.
 		if present && !bytes.Equal(key, c.key) {
-			return Credential{}, false, ErrConflict
+			return Credential{}, false, ErrCredentialConflict
 		}
-		c, present = Credential{key: key, value: r.APIKey.firstValue, location: c.location | inAPIKey, lastKey: r.Last}, true
+		c, present = Credential{key: key, value: r.APIKey.firstValue, location: c.location | locationAPIKey, lastKey: r.Last}, true
 	}
 	return c, present, nil
 }
 
 func isEmptyBearer(value []byte) bool {
-	value = trim(value)
+	value = trimBlanks(value)
 	return len(value) == 0 || httptoken.EqualFold(value, "bearer")
 }
 
@@ -137,12 +137,12 @@ func isEmptyBearer(value []byte) bool {
 // followed by one or more spaces (RFC 9110, 11.4 and RFC 6750, 2.1).
 func parseBearer(value []byte) ([]byte, error) {
 	const scheme = "bearer"
-	value = trim(value)
+	value = trimBlanks(value)
 	if len(value) <= len(scheme) || value[len(scheme)] != ' ' || !httptoken.EqualFold(value[:len(scheme)], scheme) {
 		if bytes.IndexByte(value, ',') >= 0 {
-			return nil, ErrConflict
+			return nil, ErrCredentialConflict
 		}
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	return parseKey(bytes.TrimLeft(value[len(scheme):], " "))
 }
@@ -150,20 +150,20 @@ func parseBearer(value []byte) ([]byte, error) {
 // parseKey returns value if it consists of exactly one valid key.
 func parseKey(value []byte) ([]byte, error) {
 	if len(value) == 0 {
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	for _, b := range value {
 		if b-'!' > '~'-'!' || b == ',' {
 			if bytes.IndexByte(value, ',') >= 0 {
-				return nil, ErrConflict
+				return nil, ErrCredentialConflict
 			}
-			return nil, errInvalid
+			return nil, errInvalidKey
 		}
 	}
 	return value, nil
 }
 
-func trim(value []byte) []byte { return httptoken.TrimBlanks(value) }
+func trimBlanks(value []byte) []byte { return httptoken.TrimBlanks(value) }
 
 func lowerByte(b byte) byte {
 	if 'A' <= b && b <= 'Z' {

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-func headers(values ...string) (h Header) {
+func headers(values ...string) (h CredentialHeader) {
 	for _, v := range values {
 		h.Add([]byte(v))
 	}
@@ -90,7 +90,7 @@ func TestExtractHeaders(t *testing.T) {
 		{name: "beyond ASCII", apiKey: []string{"kä"}, err: invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, present, err := Extract(&Request{Authorization: headers(c.authorization...), APIKey: headers(c.apiKey...)})
+			got, present, err := ExtractCredential(&CredentialInput{Authorization: headers(c.authorization...), APIKey: headers(c.apiKey...)})
 			if errorCode(t, err) != c.err || string(got.key) != c.key || present != (c.key != "") {
 				t.Errorf("Extract = %q, %v, %v; want key %q, error %q", got.key, present, err, c.key, c.err)
 			}
@@ -161,8 +161,8 @@ func TestExtractQuery(t *testing.T) {
 		{"a=%zz&api_key=1", inQuery},
 		{"api_key%zz=%zz", badQuery},
 	} {
-		for _, authorization := range []Header{{}, headers("Bearer k1")} {
-			_, present, err := Extract(&Request{Authorization: authorization, Query: []byte(c.query)})
+		for _, authorization := range []CredentialHeader{{}, headers("Bearer k1")} {
+			_, present, err := ExtractCredential(&CredentialInput{Authorization: authorization, Query: []byte(c.query)})
 			if errorCode(t, err) != c.err {
 				t.Errorf("query %q: error %v, want %q", c.query, err, c.err)
 			}
@@ -174,12 +174,12 @@ func TestExtractQuery(t *testing.T) {
 }
 
 func TestExtractDoesNotAllocate(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
-	r := Request{Authorization: headers("Bearer k1"), APIKey: headers("k1"), Query: []byte("api-version=2024-06-01&x[y]=%20")}
+	r := CredentialInput{Authorization: headers("Bearer k1"), APIKey: headers("k1"), Query: []byte("api-version=2024-06-01&x[y]=%20")}
 	if n := testing.AllocsPerRun(100, func() {
-		if _, _, err := Extract(&r); err != nil {
+		if _, _, err := ExtractCredential(&r); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -202,7 +202,7 @@ func FuzzAuthorization(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		c, present, err := Extract(&Request{Authorization: headers(string(value))})
+		c, present, err := ExtractCredential(&CredentialInput{Authorization: headers(string(value))})
 		if present != (err == nil) {
 			t.Fatalf("present %v beside error %v", present, err)
 		}

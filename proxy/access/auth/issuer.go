@@ -28,31 +28,31 @@ type KeySet interface {
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
-type fixedKeys struct{ set *jwt.Set }
+type fixedKeySet struct{ set *jwt.Set }
 
-func (f fixedKeys) Keys() *jwt.Set { return f.set }
+func (f fixedKeySet) Keys() *jwt.Set { return f.set }
 
 // Renew implements KeySet. It returns true because the file is read again only by a reload.
-func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
+func (fixedKeySet) Renew(*jwt.Token, bool) bool { return true }
 
 const tokenCacheSize = 4096
 
-// issuers finds the keys for callers that present tokens. It caches verified tokens, keyed by hash,
+// tokenIssuers finds the keys for callers that present tokens. It caches verified tokens, keyed by hash,
 // so that each signature is verified only once.
-type issuers struct {
-	byIssuer       map[string]*issuer  // keyed by the iss claim
-	configuredIDs  map[string]struct{} // ids of configured keys, which must not be assigned to tokens
+type tokenIssuers struct {
+	byIssuer       map[string]*tokenIssuer // keyed by the iss claim
+	configuredIDs  map[string]struct{}     // ids of configured keys, which must not be assigned to tokens
 	verifiedTokens *lru.Cache[[sha256.Size]byte, *Key]
 }
 
-type issuer struct {
+type tokenIssuer struct {
 	config    *config.Issuer
 	keys      KeySet
-	templates []template
+	templates []claimTemplate
 }
 
-// template gives a configured key's rights to tokens in which a claim has a given value.
-type template struct {
+// claimTemplate gives a configured key's rights to tokens in which a claim has a given value.
+type claimTemplate struct {
 	claim, value string // value may end in a star; if claim is empty, the template matches every token
 	key          *Key
 	expires      time.Time
@@ -60,11 +60,11 @@ type template struct {
 
 // These are the errors for tokens with a valid signature. Their text contains no part of the token.
 var (
-	errExpired  = tokenError("The token has expired. Get a new one.")
-	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
-	errAudience = tokenError("The token is for another audience.")
-	errNoRole   = apierr.Forbidden(apierr.CodeModelNotAllowed, "The token is valid but gives no access here.")
-	errNoKeys   = apierr.IssuerUnavailable(time.Second)
+	errTokenExpired       = tokenError("The token has expired. Get a new one.")
+	errTokenNotYetValid   = tokenError("The token is not valid yet. Check the clock of its issuer.")
+	errTokenAudience      = tokenError("The token is for another audience.")
+	errTokenWithoutAccess = apierr.Forbidden(apierr.CodeModelNotAllowed, "The token is valid but gives no access here.")
+	errNoKeys             = apierr.IssuerUnavailable(time.Second)
 )
 
 func tokenError(text string) *apierr.Error {
@@ -90,7 +90,7 @@ func (o *IssuerOptions) hasTemplate(id string) bool {
 
 // newIssuers returns the issuers of a configuration, or nil if the configuration has none. keys
 // must contain the keys of all templates. The ids in taken are not assigned to tokens.
-func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
+func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) (*tokenIssuers, error) {
 	all := o.Config
 	if len(all) == 0 {
 		return nil, nil
@@ -99,18 +99,18 @@ func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) 
 	if err != nil {
 		return nil, err
 	}
-	s := &issuers{byIssuer: make(map[string]*issuer, len(all)), configuredIDs: taken, verifiedTokens: verified}
+	s := &tokenIssuers{byIssuer: make(map[string]*tokenIssuer, len(all)), configuredIDs: taken, verifiedTokens: verified}
 	for i := range all {
 		c := &all[i]
-		is := &issuer{config: c}
-		if url, ok := c.URL(); ok {
+		is := &tokenIssuer{config: c}
+		if url, ok := c.KeySetURL(); ok {
 			is.keys = o.Source(url)
 		} else {
 			set, err := jwt.ParseSet(c.Set)
 			if err != nil {
 				return nil, fmt.Errorf("the keys of issuer %s: %w", c.Name, err)
 			}
-			is.keys = fixedKeys{set}
+			is.keys = fixedKeySet{set}
 		}
 		for _, t := range c.Claims.Templates {
 			at := slices.IndexFunc(keys, func(k config.Key) bool { return k.ID == t.Key })
@@ -119,7 +119,7 @@ func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) 
 			}
 			key := newConfiguredKey(&keys[at])
 			key.Template = &keys[at]
-			is.templates = append(is.templates, template{t.Claim, t.Value, key, keys[at].Expires})
+			is.templates = append(is.templates, claimTemplate{t.Claim, t.Value, key, keys[at].Expires})
 		}
 		s.byIssuer[c.Issuer] = is
 	}
@@ -128,9 +128,9 @@ func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) 
 
 // findKey returns the Key for a token. sum is the token's hash. If the token is not cached, findKey
 // verifies its signature.
-func (s *issuers) findKey(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
+func (s *tokenIssuers) findKey(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.LooksLikeToken(credential) {
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	k, known := s.verifiedTokens.Get(sum)
 	if !known {
@@ -142,17 +142,17 @@ func (s *issuers) findKey(credential []byte, sum [sha256.Size]byte, now time.Tim
 	}
 	switch err := k.token.validity.CheckTime(now); {
 	case errors.Is(err, jwt.ErrExpired):
-		return nil, errExpired
+		return nil, errTokenExpired
 	case err != nil:
-		return nil, errNotYet
+		return nil, errTokenNotYetValid
 	case !s.mayContinue(k, now):
 		s.verifiedTokens.Remove(sum)
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	return k, nil
 }
 
-func (s *issuers) mayContinue(k *Key, now time.Time) bool {
+func (s *tokenIssuers) mayContinue(k *Key, now time.Time) bool {
 	of := k.token.issuer
 	is := s.byIssuer[of.Issuer]
 	if is == nil || is.config.Name != of.Name {
@@ -164,16 +164,16 @@ func (s *issuers) mayContinue(k *Key, now time.Time) bool {
 		return false
 	}
 	set := is.keys.Keys()
-	if set == nil || !set.Has(k.token.thumbprint) {
+	if set == nil || !set.HasThumbprint(k.token.thumbprint) {
 		return false
 	}
-	return slices.ContainsFunc(is.templates, func(t template) bool {
-		return t.same(k.token.role) && t.key.active && !expired(t.expires, now)
+	return slices.ContainsFunc(is.templates, func(t claimTemplate) bool {
+		return t.isSameAs(k.token.role) && t.key.active && !isExpired(t.expires, now)
 	})
 }
 
 // templateTiers returns the tiers of the token's template. s may be nil.
-func (s *issuers) templateTiers(k *Key) uint8 {
+func (s *tokenIssuers) templateTiers(k *Key) uint8 {
 	if s == nil || s.byIssuer[k.token.issuer.Issuer] == nil {
 		return 0
 	}
@@ -185,14 +185,14 @@ func (s *issuers) templateTiers(k *Key) uint8 {
 	return 0
 }
 
-func (s *issuers) verifyToken(credential []byte, now time.Time) (*Key, error) {
-	t, err := jwt.Parse(credential)
+func (s *tokenIssuers) verifyToken(credential []byte, now time.Time) (*Key, error) {
+	t, err := jwt.ParseToken(credential)
 	if err != nil {
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	is := s.byIssuer[t.Issuer]
 	if is == nil {
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	claims, print, err := is.verifySignature(t, now)
 	if err != nil {
@@ -201,34 +201,34 @@ func (s *issuers) verifyToken(credential []byte, now time.Time) (*Key, error) {
 	times, err := claims.CheckAudience(is.config.Audience)
 	switch {
 	case errors.Is(err, jwt.ErrAudience):
-		return nil, errAudience
+		return nil, errTokenAudience
 	case err != nil:
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	subject := claims.StringValue(is.config.Claims.Key)
 	if subject == "" {
-		return nil, errInvalid
+		return nil, errInvalidKey
 	}
 	for i := range is.templates {
-		if role := &is.templates[i]; role.matches(claims) {
+		if role := &is.templates[i]; role.matchesClaims(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
 			// The id belongs to a configured key or to a key in the store.
 			if _, taken := s.configuredIDs[k.ID]; taken {
-				return nil, errInvalid
+				return nil, errInvalidKey
 			}
 			k.CacheOwner = cmp.Or(cacheGroup(role.key.Template), "key "+k.ID)
-			k.token = &token{is.config, role, print, times}
+			k.token = &verifiedToken{is.config, role, print, times}
 			return &k, nil
 		}
 	}
-	return nil, errNoRole
+	return nil, errTokenWithoutAccess
 }
 
 // verifySignature verifies the signature of a token. If the issuer may have newer keys,
 // verifySignature waits for those keys. If the newer keys do not arrive in time, the error is a
 // 503, because clients retry a 503 but not a 401.
-func (is *issuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Thumbprint, error) {
+func (is *tokenIssuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Thumbprint, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Thumbprint, error) {
 		if set == nil {
 			return jwt.Claims{}, jwt.Thumbprint{}, jwt.ErrUnknownKey
@@ -240,8 +240,8 @@ func (is *issuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims, jwt.
 	if err == nil {
 		return claims, print, nil
 	}
-	if !t.Plausible(is.config.Audience, now) {
-		return claims, print, errInvalid
+	if !t.IsPlausible(is.config.Audience, now) {
+		return claims, print, errInvalidKey
 	}
 	final := is.keys.Renew(t, errors.Is(err, jwt.ErrSignature))
 	if newer := is.keys.Keys(); newer != set {
@@ -254,18 +254,18 @@ func (is *issuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims, jwt.
 	case set == nil || !final:
 		return claims, print, errNoKeys
 	}
-	return claims, print, errInvalid
+	return claims, print, errInvalidKey
 }
 
-// same reports whether two templates give the same key's rights to the same tokens. The templates
+// isSameAs reports whether two templates give the same key's rights to the same tokens. The templates
 // may belong to different configurations.
-func (t *template) same(o *template) bool {
+func (t *claimTemplate) isSameAs(o *claimTemplate) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
 
-func (t *template) matches(c jwt.Claims) bool {
+func (t *claimTemplate) matchesClaims(c jwt.Claims) bool {
 	prefix, open := strings.CutSuffix(t.value, "*")
-	return t.claim == "" || c.AnyValue(t.claim, func(text string) bool {
+	return t.claim == "" || c.HasMatchingValue(t.claim, func(text string) bool {
 		return text == t.value || open && strings.HasPrefix(text, prefix)
 	})
 }

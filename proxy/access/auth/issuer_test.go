@@ -77,7 +77,7 @@ func (p *provider) tokenUntil(end time.Time, more string) Credential {
 	return Credential{key: []byte(input + "." + encode(ed25519.Sign(p.private, []byte(input))))}
 }
 
-func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key)) *Ring {
+func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key)) *KeyRing {
 	t.Helper()
 	is := config.Issuer{
 		Issuer: "https://idp.test", Name: "corp", Audience: config.Audiences{"penstock"}, JWKS: "https://idp.test/jwks",
@@ -91,7 +91,7 @@ func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key))
 	if change != nil {
 		change(&is, keys)
 	}
-	r, err := NewRing(keys, &IssuerOptions{Config: []config.Issuer{is}, Source: func(string) KeySet { return p }})
+	r, err := NewKeyRing(keys, &IssuerOptions{Config: []config.Issuer{is}, Source: func(string) KeySet { return p }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,21 +109,21 @@ func TestTokens(t *testing.T) {
 		"a group by a pattern":   {p.token(`"sub":"alice","groups":["x","ml-infra"]`), "corp/alice", nil},
 		"a group by its name":    {p.token(`"sub":"bob","groups":"staff"`), "corp/bob", nil},
 		"a group as a member":    {p.token(`"sub":"bob","groups":{"staff":{"1":"house.test"}}`), "corp/bob", nil},
-		"a group that is false":  {p.token(`"sub":"bob","groups":{"staff":false}`), "", errNoRole},
-		"no group that fits":     {p.token(`"sub":"eve","groups":["ml"]`), "", errNoRole},
-		"no groups":              {p.token(`"sub":"eve"`), "", errNoRole},
-		"no subject":             {p.token(`"groups":"staff"`), "", errInvalid},
+		"a group that is false":  {p.token(`"sub":"bob","groups":{"staff":false}`), "", errTokenWithoutAccess},
+		"no group that fits":     {p.token(`"sub":"eve","groups":["ml"]`), "", errTokenWithoutAccess},
+		"no groups":              {p.token(`"sub":"eve"`), "", errTokenWithoutAccess},
+		"no subject":             {p.token(`"groups":"staff"`), "", errInvalidKey},
 		"a subject of blanks":    {p.token(`"sub":" ","groups":"staff"`), "corp/" + safeID(" "), nil},
 		"a subject with quotes":  {p.token(`"sub":"a\"} 1\n","groups":"staff"`), "corp/" + safeID("a\"} 1\n"), nil},
-		"expired":                {p.tokenUntil(now.Add(-time.Minute), `"sub":"alice","groups":"staff"`), "", errExpired},
+		"expired":                {p.tokenUntil(now.Add(-time.Minute), `"sub":"alice","groups":"staff"`), "", errTokenExpired},
 		"expired within leeway":  {p.tokenUntil(now.Add(-59*time.Second), `"sub":"alice","groups":"staff"`), "corp/alice", nil},
-		"from later on":          {p.token(fmt.Sprintf(`"sub":"a","groups":"staff","nbf":%d`, now.Add(2*time.Minute).Unix())), "", errNotYet},
-		"a stranger's signature": {stranger.token(`"sub":"alice","groups":"staff"`), "", errInvalid},
-		"a key with dots":        {Credential{key: []byte("one.two.three")}, "", errInvalid},
+		"from later on":          {p.token(fmt.Sprintf(`"sub":"a","groups":"staff","nbf":%d`, now.Add(2*time.Minute).Unix())), "", errTokenNotYetValid},
+		"a stranger's signature": {stranger.token(`"sub":"alice","groups":"staff"`), "", errInvalidKey},
+		"a key with dots":        {Credential{key: []byte("one.two.three")}, "", errInvalidKey},
 		"a key":                  {Credential{key: []byte("secret")}, "plain", nil},
 	} {
 		for range 2 { // the second result is cached
-			k, err := r.Find(c.token, now)
+			k, err := r.FindKey(c.token, now)
 			if err != c.err && (c.err != nil || err != nil) {
 				t.Errorf("%s: %v, want %v", name, err, c.err)
 			} else if err == nil && k.ID != c.id {
@@ -131,8 +131,8 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	}
-	ml, _ := r.Find(p.token(`"sub":"alice","groups":["ml-infra"]`), now)
-	plain, _ := r.Find(p.token(`"sub":"alice","groups":["staff"]`), now)
+	ml, _ := r.FindKey(p.token(`"sub":"alice","groups":["ml-infra"]`), now)
+	plain, _ := r.FindKey(p.token(`"sub":"alice","groups":["staff"]`), now)
 	if !ml.AllowsModel("llama-3") || ml.AllowsModel("small") || !plain.AllowsModel("small") || plain.AllowsModel("llama-3") {
 		t.Error("rights are not those of the templates")
 	}
@@ -151,15 +151,15 @@ func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
 	c := p.token(fmt.Sprintf(`"sub":"alice","groups":"staff","iat":%d`, now.Unix()))
-	k, err := r.Find(c, now)
+	k, err := r.FindKey(c, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at, want := range map[time.Time]error{
-		now.Add(time.Hour + 59*time.Second): nil, now.Add(time.Hour + 60*time.Second): errExpired,
-		now.Add(-60 * time.Second): nil, now.Add(-61 * time.Second): errNotYet,
+		now.Add(time.Hour + 59*time.Second): nil, now.Add(time.Hour + 60*time.Second): errTokenExpired,
+		now.Add(-60 * time.Second): nil, now.Add(-61 * time.Second): errTokenNotYetValid,
 	} {
-		if _, err := r.Find(c, at); err != want && (want != nil || err != nil) {
+		if _, err := r.FindKey(c, at); err != want && (want != nil || err != nil) {
 			t.Errorf("at %v: %v, want %v", at, err, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestTokenEnds(t *testing.T) {
 	} {
 		if next := p.ring(t, change); next.MayContinue(k, now) {
 			t.Errorf("%s: the token still holds", name)
-		} else if _, err := next.Find(c, now); err == nil && name != "name" {
+		} else if _, err := next.FindKey(c, now); err == nil && name != "name" {
 			t.Errorf("%s: the token is still taken", name)
 		}
 	}
@@ -193,11 +193,11 @@ func TestTokenEnds(t *testing.T) {
 	if r.MayContinue(k, now) {
 		t.Error("a token of a withdrawn key holds")
 	}
-	if _, err := r.Find(c, now); err == nil {
+	if _, err := r.FindKey(c, now); err == nil {
 		t.Error("a token of a withdrawn key is taken")
 	}
 	p.set, p.newer = nil, nil
-	if _, err := r.Find(c, now); err != error(errNoKeys) {
+	if _, err := r.FindKey(c, now); err != error(errNoKeys) {
 		t.Errorf("without any keys: %v", err)
 	}
 }
@@ -221,15 +221,15 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 	}{
 		"a new kid":                     {comes: true, asked: 1},
 		"a new key under its kid":       {known: true, comes: true, asked: 1},
-		"a kid that there is not":       {err: errInvalid, asked: 1},
-		"a bad signature":               {known: true, err: errInvalid, asked: 1},
+		"a kid that there is not":       {err: errInvalidKey, asked: 1},
+		"a bad signature":               {known: true, err: errInvalidKey, asked: 1},
 		"while the fetch runs":          {pending: true, err: errNoKeys, asked: 1},
 		"while the fetch runs, suspect": {known: true, pending: true, err: errNoKeys, asked: 1},
 		"the first fetch":               {none: true, comes: true, asked: 1},
 		"no fetch has brought keys":     {none: true, err: errNoKeys, asked: 1},
-		"for another audience, no keys": {none: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"aud":"other"`) }},
-		"expired":                       {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.tokenUntil(now.Add(-time.Hour), role) }},
-		"not valid yet":                 {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"nbf":` + far) }},
+		"for another audience, no keys": {none: true, err: errInvalidKey, token: func(p *provider) Credential { return p.token(role + `,"aud":"other"`) }},
+		"expired":                       {comes: true, err: errInvalidKey, token: func(p *provider) Credential { return p.tokenUntil(now.Add(-time.Hour), role) }},
+		"not valid yet":                 {comes: true, err: errInvalidKey, token: func(p *provider) Credential { return p.token(role + `,"nbf":` + far) }},
 	} {
 		p, before := newProvider(t), newProvider(t)
 		if c.comes {
@@ -247,7 +247,7 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 		if c.token == nil {
 			c.token = func(p *provider) Credential { return p.token(role) }
 		}
-		k, err := p.ring(t, nil).Find(c.token(p), now)
+		k, err := p.ring(t, nil).FindKey(c.token(p), now)
 		if err != c.err && (c.err != nil || err != nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		} else if err == nil && k.ID != "corp/alice" {
@@ -265,7 +265,7 @@ func TestTokenOfAConfiguredID(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
 	r.ids["corp/alice"] = struct{}{}
-	if _, err := r.Find(p.token(`"sub":"alice","groups":"staff"`), now); err == nil {
+	if _, err := r.FindKey(p.token(`"sub":"alice","groups":"staff"`), now); err == nil {
 		t.Error("it is taken")
 	}
 }
@@ -290,7 +290,7 @@ func TestSafeID(t *testing.T) {
 
 // TestTokenDoesNotAllocate checks that looking up a key or a cached token does not allocate.
 func TestTokenDoesNotAllocate(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	p := newProvider(t)
@@ -298,8 +298,8 @@ func TestTokenDoesNotAllocate(t *testing.T) {
 	for name, c := range map[string]Credential{
 		"token": p.token(`"sub":"alice","groups":"staff"`), "key": {key: []byte("secret")}, "unknown key": {key: []byte("unknown")},
 	} {
-		_, _ = r.Find(c, now)
-		if n := testing.AllocsPerRun(100, func() { _, _ = r.Find(c, now) }); n != 0 {
+		_, _ = r.FindKey(c, now)
+		if n := testing.AllocsPerRun(100, func() { _, _ = r.FindKey(c, now) }); n != 0 {
 			t.Errorf("Find(%s) allocates %v times, want 0", name, n)
 		}
 	}

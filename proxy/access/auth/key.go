@@ -39,7 +39,7 @@ type Key struct {
 	hashExpires []time.Time // expiry times of the key's hashes
 	sum         [sha256.Size]byte
 
-	token *token // nil for an API key
+	token *verifiedToken // nil for an API key
 
 	peer     *cert.Peer // client whose certificate identified the key, or nil
 	identity string
@@ -47,9 +47,9 @@ type Key struct {
 	withheld map[string]struct{} // models that the key may not use yet; see WithholdModels
 }
 
-type token struct {
+type verifiedToken struct {
 	issuer     *config.Issuer
-	role       *template
+	role       *claimTemplate
 	thumbprint jwt.Thumbprint // thumbprint of the public key that verified the token
 	validity   jwt.Validity
 }
@@ -111,9 +111,9 @@ func (k *Key) AllowsModel(model string) bool {
 	return false
 }
 
-// AllowsOp reports whether the key may use an operation, which is one of the Op constants of
+// AllowsOperation reports whether the key may use an operation, which is one of the Op constants of
 // package config. A nil key may not use any operation.
-func (k *Key) AllowsOp(op string) bool {
+func (k *Key) AllowsOperation(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
 
@@ -133,4 +133,4 @@ func (k *Key) BodyLimits() (l config.BodyLimits) {
 	return l
 }
 
-func expired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+func isExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }

@@ -16,7 +16,7 @@ import (
 const KeyPrefix = "pstk_"
 
 const (
-	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	keyAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	secretLen   = 43 // 43 characters from an alphabet of 62 have 256 bits
 	checksumLen = 6  // 6 characters from an alphabet of 62 have 35 bits, enough for a CRC-32
 	keyLen      = len(KeyPrefix) + secretLen + checksumLen
@@ -39,8 +39,8 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 		}
 		for _, b := range buf {
 			// Discarding the values 62 and 63 makes all characters equally likely.
-			if b &= 63; int(b) < len(alphabet) && len(key) < len(KeyPrefix)+secretLen {
-				key = append(key, alphabet[b])
+			if b &= 63; int(b) < len(keyAlphabet) && len(key) < len(KeyPrefix)+secretLen {
+				key = append(key, keyAlphabet[b])
 			}
 		}
 	}
@@ -58,9 +58,9 @@ func HashKey(plain string) string {
 // that a fast hash requires.
 const minSecretLen = 20
 
-// Guessable reports whether a key chosen by an operator is too short, or has too few different
+// IsGuessable reports whether a key chosen by an operator is too short, or has too few different
 // characters, to be stored as a fast hash.
-func Guessable(plain string) bool {
+func IsGuessable(plain string) bool {
 	different := map[rune]bool{}
 	for _, r := range plain {
 		different[r] = true
@@ -105,8 +105,8 @@ func appendChecksum(dst, body []byte) []byte {
 	sum := crc32.ChecksumIEEE(body)
 	var digits [checksumLen]byte
 	for i := checksumLen - 1; i >= 0; i-- {
-		digits[i] = alphabet[sum%uint32(len(alphabet))]
-		sum /= uint32(len(alphabet))
+		digits[i] = keyAlphabet[sum%uint32(len(keyAlphabet))]
+		sum /= uint32(len(keyAlphabet))
 	}
 	return append(dst, digits[:]...)
 }

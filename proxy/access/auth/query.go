@@ -25,9 +25,9 @@ func CheckQuery(query []byte) error {
 	for len(query) > 0 {
 		var pair []byte
 		pair, query = cutPair(query)
-		switch p := (pairScan{src: pair}); p.scan() {
+		switch p := (pairScan{src: pair}); p.scanPair() {
 		case pairCredential:
-			return errInQuery
+			return errCredentialInQuery
 		case pairBroken:
 			broken = errBadEscape
 		case pairHarmless:
@@ -69,7 +69,7 @@ type pairScan struct {
 	keyMatch keyMatcher  // searches the name or the value for a key in the format of NewKey
 }
 
-func (p *pairScan) scan() pairVerdict {
+func (p *pairScan) scanPair() pairVerdict {
 	inValue, broken := false, false
 	for p.pos < len(p.src) {
 		splits := p.src[p.pos] == '=' && !inValue // an escaped = is part of the name
@@ -82,16 +82,16 @@ func (p *pairScan) scan() pairVerdict {
 			}
 			inValue, p.keyMatch = true, keyMatcher{}
 		case inValue:
-			p.keyMatch.add(b)
+			p.keyMatch.addByte(b)
 		case b == '[' || b == ']':
 			if p.namePart.isCredential() {
 				return pairCredential
 			}
 			p.namePart = reducedName{}
 		default:
-			p.fullName.add(b)
-			p.namePart.add(b)
-			p.keyMatch.add(b)
+			p.fullName.addByte(b)
+			p.namePart.addByte(b)
+			p.keyMatch.addByte(b)
 		}
 	}
 	switch {
@@ -112,7 +112,7 @@ func (p *pairScan) decodeByte() (b byte, ok bool) {
 	if p.pos+2 > len(p.src) {
 		return b, false
 	}
-	hi, lo := unhex(p.src[p.pos]), unhex(p.src[p.pos+1])
+	hi, lo := hexDigitValue(p.src[p.pos]), hexDigitValue(p.src[p.pos+1])
 	if hi > 15 || lo > 15 {
 		return b, false
 	}
@@ -124,7 +124,7 @@ func (p *pairScan) hasCredentialName() bool {
 	return p.fullName.isCredential() || p.namePart.isCredential()
 }
 
-func unhex(b byte) byte {
+func hexDigitValue(b byte) byte {
 	switch {
 	case '0' <= b && b <= '9':
 		return b - '0'
@@ -143,7 +143,7 @@ type reducedName struct {
 	overflowed bool
 }
 
-func (r *reducedName) add(b byte) {
+func (r *reducedName) addByte(b byte) {
 	b = lowerByte(b)
 	if (b < 'a' || b > 'z') && (b < '0' || b > '9') {
 		return
@@ -171,7 +171,7 @@ type keyMatcher struct {
 	n   int
 }
 
-func (k *keyMatcher) add(b byte) {
+func (k *keyMatcher) addByte(b byte) {
 	if k.n < len(k.buf) {
 		k.buf[k.n] = b
 	}

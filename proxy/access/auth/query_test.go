@@ -31,7 +31,7 @@ func FuzzQuery(f *testing.F) {
 			found = found || isCredentialName(name) || HasValidChecksum(value) || HasValidChecksum(name)
 		}
 		switch {
-		case found && !errors.Is(err, errInQuery):
+		case found && !errors.Is(err, errCredentialInQuery):
 			t.Fatalf("%q: a credential passes: %v", query, err)
 		case broken && err == nil:
 			t.Fatalf("%q: an undecodable query passes", query)

@@ -12,13 +12,13 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Ring contains the keys of one configuration. It is immutable; a reload builds a new Ring. Its
+// KeyRing contains the keys of one configuration. It is immutable; a reload builds a new Ring. Its
 // methods may be called by multiple goroutines.
-type Ring struct {
+type KeyRing struct {
 	byHash map[[sha256.Size]byte]hashEntry
 	ids    map[string]struct{}
 
-	issuers       *issuers         // nil if there are no issuers
+	issuers       *tokenIssuers    // nil if there are no issuers
 	certificates  *certificateKeys // nil if no key names a certificate
 	unknownKeyErr error
 }
@@ -30,12 +30,12 @@ type hashEntry struct {
 	expires time.Time // zero if the hash never expires
 }
 
-// NewRing builds a Ring. The error names the key or the issuer, and states what must be corrected.
+// NewKeyRing builds a Ring. The error names the key or the issuer, and states what must be corrected.
 // It never contains a hash.
-func NewRing(keys []config.Key, from *IssuerOptions) (*Ring, error) {
-	r := &Ring{
+func NewKeyRing(keys []config.Key, from *IssuerOptions) (*KeyRing, error) {
+	r := &KeyRing{
 		byHash: make(map[[sha256.Size]byte]hashEntry, len(keys)),
-		ids:    make(map[string]struct{}, len(keys)), unknownKeyErr: errInvalid,
+		ids:    make(map[string]struct{}, len(keys)), unknownKeyErr: errInvalidKey,
 	}
 	if from.Unread {
 		r.unknownKeyErr = errKeysNotRead
@@ -57,7 +57,7 @@ func NewRing(keys []config.Key, from *IssuerOptions) (*Ring, error) {
 	return r, err
 }
 
-func (r *Ring) add(c *config.Key) error {
+func (r *KeyRing) add(c *config.Key) error {
 	if c.ID == "" {
 		return errors.New("a key has no id: give every key its own")
 	}
@@ -85,26 +85,26 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the Key for a credential, which may be a key or a token. Find compares expiry times
+// FindKey returns the Key for a credential, which may be a key or a token. Find compares expiry times
 // with the wall-clock time in now.
 //
 // Errors are shared and read-only. Unknown, expired and inactive keys, and tokens without a valid
 // signature, get the same 401. If some keys have not been read yet, an unknown key gets a 503. Find
 // allocates only for the first key on a connection, and for a token that is not cached.
-func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
+func (r *KeyRing) FindKey(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
 	case c.cached:
 		sum = c.lastKey.sum
 	case len(c.key) >= len(KeyPrefix) && string(c.key[:len(KeyPrefix)]) == KeyPrefix && !hasValidChecksum(c.key):
-		return nil, errInvalid
+		return nil, errInvalidKey
 	default:
 		sum = sha256.Sum256(c.key)
 	}
 	e := r.byHash[sum] // an unknown key is compared with zeros, so its lookup takes the same time
 	if !equalConstantTime(e.sum[:], sum[:]) || e.key == nil {
 		if r.issuers != nil {
-			if key, err := r.issuers.findKey(c.key, sum, now); !errors.Is(err, errInvalid) {
+			if key, err := r.issuers.findKey(c.key, sum, now); !errors.Is(err, errInvalidKey) {
 				return key, err
 			}
 		}
@@ -113,19 +113,19 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	if !c.cached {
 		c.lastKey.store(&c, sum)
 	}
-	if !e.key.active || expired(e.expires, now) {
-		return nil, errInvalid
+	if !e.key.active || isExpired(e.expires, now) {
+		return nil, errInvalidKey
 	}
 	return e.key, nil
 }
 
 // TakesCertificates reports whether at least one key names a certificate.
-func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
+func (r *KeyRing) TakesCertificates() bool { return r.certificates != nil }
 
 // FindCertificateKey returns the Key that names the client's certificate, or nil if no key names
-// it. The error is the same 401 as in Find, or ErrConflict if two keys name the certificate. p may
+// it. The error is the same 401 as in Find, or ErrCredentialConflict if two keys name the certificate. p may
 // be nil. FindCertificateKey allocates only for the first request on a connection under this ring.
-func (r *Ring) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
+func (r *KeyRing) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func (r *Ring) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
 //     expired.
 //   - If the key was found by a certificate, the key must be active, and the authority must still
 //     trust the certificate. The certificate itself may have expired.
-func (r *Ring) MayContinue(found *Key, now time.Time) bool {
+func (r *KeyRing) MayContinue(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.mayContinue(found, now)
 	}
@@ -154,7 +154,7 @@ func (r *Ring) MayContinue(found *Key, now time.Time) bool {
 		return false
 	}
 	for _, t := range k.hashExpires {
-		if !expired(t, now) {
+		if !isExpired(t, now) {
 			return true
 		}
 	}
@@ -162,7 +162,7 @@ func (r *Ring) MayContinue(found *Key, now time.Time) bool {
 }
 
 // KeyTiers returns the tiers that a key lists in this ring. The key may come from another ring.
-func (r *Ring) KeyTiers(found *Key) uint8 {
+func (r *KeyRing) KeyTiers(found *Key) uint8 {
 	if found.token != nil {
 		return r.issuers.templateTiers(found)
 	}

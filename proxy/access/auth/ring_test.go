@@ -21,9 +21,9 @@ func hashes(plain ...string) config.KeyHashes {
 	return out
 }
 
-func mustRing(t testing.TB, keys ...config.Key) *Ring {
+func mustRing(t testing.TB, keys ...config.Key) *KeyRing {
 	t.Helper()
-	r, err := NewRing(keys, new(IssuerOptions))
+	r, err := NewKeyRing(keys, new(IssuerOptions))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,14 +38,14 @@ func TestFindUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	off := false
-	r, err := NewRing([]config.Key{{ID: "known", Hash: hashes("known")}, {ID: "off", Hash: hashes("off"), Active: &off}}, &IssuerOptions{Unread: true})
+	r, err := NewKeyRing([]config.Key{{ID: "known", Hash: hashes("known")}, {ID: "off", Hash: hashes("off"), Active: &off}}, &IssuerOptions{Unread: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for plain, want := range map[string]error{
-		"known": nil, "off": errInvalid, "unknown": errKeysNotRead, own: errKeysNotRead, own + "x": errInvalid,
+		"known": nil, "off": errInvalidKey, "unknown": errKeysNotRead, own: errKeysNotRead, own + "x": errInvalidKey,
 	} {
-		if _, err := r.Find(Credential{key: []byte(plain)}, now); !errors.Is(err, want) {
+		if _, err := r.FindKey(Credential{key: []byte(plain)}, now); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
@@ -95,9 +95,9 @@ func TestFind(t *testing.T) {
 		if at.IsZero() {
 			at = now
 		}
-		k, err := r.Find(Credential{key: []byte(c.plain)}, at)
+		k, err := r.FindKey(Credential{key: []byte(c.plain)}, at)
 		if c.id == "" {
-			if k != nil || err != error(errInvalid) {
+			if k != nil || err != error(errInvalidKey) {
 				t.Errorf("Find(%q) = %v, %v; want the one error", c.plain, k, err)
 			}
 			continue
@@ -108,14 +108,14 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestHolds(t *testing.T) {
+func TestRingContains(t *testing.T) {
 	off := false
 	before := mustRing(t,
 		config.Key{ID: "a", Hash: hashes("1", "2", "leaked")}, config.Key{ID: "b", Hash: hashes("3")}, config.Key{ID: "c", Hash: hashes("4")},
 		config.Key{ID: "d", Hash: hashes("5")}, config.Key{ID: "e", Hash: hashes("6")},
 	)
 	found := func(plain string) *Key {
-		k, err := before.Find(Credential{key: []byte(plain)}, now)
+		k, err := before.FindKey(Credential{key: []byte(plain)}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestNewRingRefuses(t *testing.T) {
 		"no hexadecimal digit": {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:" + strings.Repeat("zz", 32)}}}},
 		"is not \"sha256:\"":   {{ID: "a", Hash: config.KeyHashes{{Hash: "sha1:" + strings.Repeat("00", 32)}}}},
 	} {
-		if _, err := NewRing(keys, new(IssuerOptions)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewKeyRing(keys, new(IssuerOptions)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -164,7 +164,7 @@ func TestScopes(t *testing.T) {
 		config.Key{ID: "none", Hash: hashes("none"), Models: []string{}, Operations: []string{}},
 	)
 	find := func(plain string) *Key {
-		k, err := r.Find(Credential{key: []byte(plain)}, now)
+		k, err := r.FindKey(Credential{key: []byte(plain)}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,13 +204,13 @@ func TestScopes(t *testing.T) {
 		{find("none"), config.OpChat, false},
 		{nil, config.OpChat, false},
 	} {
-		if got := c.key.AllowsOp(c.op); got != c.want {
+		if got := c.key.AllowsOperation(c.op); got != c.want {
 			t.Errorf("%+v allows operation %q: %v", c.key, c.op, got)
 		}
 	}
 }
 
-func ringOf(b testing.TB, n int) (*Ring, Credential, Credential) {
+func ringOf(b testing.TB, n int) (*KeyRing, Credential, Credential) {
 	keys := make([]config.Key, n)
 	for i := range keys {
 		keys[i] = config.Key{ID: fmt.Sprint("key-", i), Hash: hashes(fmt.Sprint("secret-", i))}
@@ -224,13 +224,13 @@ func ringOf(b testing.TB, n int) (*Ring, Credential, Credential) {
 }
 
 func TestFindDoesNotAllocate(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	r, known, unknown := ringOf(t, 100)
 	if n := testing.AllocsPerRun(100, func() {
-		_, _ = r.Find(known, now)
-		_, _ = r.Find(unknown, now)
+		_, _ = r.FindKey(known, now)
+		_, _ = r.FindKey(unknown, now)
 	}); n != 0 {
 		t.Errorf("Find allocates %v times", n)
 	}
@@ -241,26 +241,26 @@ func BenchmarkFind(b *testing.B) {
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = r.Find(known, now)
+			_, _ = r.FindKey(known, now)
 		}
 	})
 	b.Run("unknown", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = r.Find(unknown, now)
+			_, _ = r.FindKey(unknown, now)
 		}
 	})
 }
 
 func BenchmarkExtract(b *testing.B) {
-	for name, r := range map[string]*Request{
+	for name, r := range map[string]*CredentialInput{
 		"bearer": {Authorization: headers("Bearer " + strings.Repeat("k", keyLen))},
 		"query":  {Authorization: headers("Bearer k"), Query: []byte("api-version=2024-06-01&limit=20")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _, _ = Extract(r)
+				_, _, _ = ExtractCredential(r)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func BenchmarkNewRing(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := NewRing(keys, new(IssuerOptions)); err != nil {
+		if _, err := NewKeyRing(keys, new(IssuerOptions)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Sender describes the connection over which a request arrived. The zero Sender is valid.
-type Sender struct {
-	Peer *cert.Peer // nil if the client has not presented a certificate
-	Last *LastKey   // nil if keys are not cached
+// ClientConnection describes the connection over which a request arrived. The zero Sender is valid.
+type ClientConnection struct {
+	Peer *cert.Peer    // nil if the client has not presented a certificate
+	Last *LastKeyCache // nil if keys are not cached
 }
 
 const maxCachedHeader = 128
 
-// LastKey caches the last key presented on a connection, and the hash of the key. Clients send the
-// same key with each request, and hashing a key costs more than looking it up. LastKey does not
-// cache the result of the lookup, because a reload may change it. The zero LastKey is ready for
-// use. A LastKey is not safe for concurrent use.
-type LastKey struct {
+// LastKeyCache caches the last key presented on a connection, and the hash of the key. Clients send the
+// same key with each request, and hashing a key costs more than looking it up. LastKeyCache does not
+// cache the result of the lookup, because a reload may change it. The zero LastKeyCache is ready for
+// use. A LastKeyCache is not safe for concurrent use.
+type LastKeyCache struct {
 	value    []byte
 	key      []byte // subslice of value
 	sum      [sha256.Size]byte
@@ -30,27 +30,27 @@ type LastKey struct {
 type keyLocation uint8
 
 const (
-	inNone keyLocation = iota
-	inAuthorization
-	inAPIKey
-	inBoth
+	locationNone keyLocation = iota
+	locationAuthorization
+	locationAPIKey
+	locationBoth
 )
 
 // String hides the key from every formatter.
-func (l *LastKey) String() string { return "redacted" }
+func (l *LastKeyCache) String() string { return "redacted" }
 
 // GoString hides the key from %#v.
-func (l *LastKey) GoString() string { return "redacted" }
+func (l *LastKeyCache) GoString() string { return "redacted" }
 
 // matchRequest returns the credential in a request if it is the cached key. The comparison takes
 // constant time, because a proxy may send requests from different clients over one connection. l
 // may be nil.
-func (l *LastKey) matchRequest(r *Request) (c Credential, ok bool) {
-	if l == nil || l.location == inNone {
+func (l *LastKeyCache) matchRequest(r *CredentialInput) (c Credential, ok bool) {
+	if l == nil || l.location == locationNone {
 		return c, false
 	}
 	header, other := &r.Authorization, &r.APIKey
-	if l.location == inAPIKey {
+	if l.location == locationAPIKey {
 		header, other = other, header
 	}
 	if header.count != 1 || other.count > 0 || !equalConstantTime(l.value, header.firstValue) {
@@ -79,8 +79,8 @@ func equalConstantTime(a, b []byte) bool {
 	return differ == 0
 }
 
-func (l *LastKey) store(c *Credential, sum [sha256.Size]byte) {
-	if l == nil || c.location == inBoth || len(c.value) > maxCachedHeader {
+func (l *LastKeyCache) store(c *Credential, sum [sha256.Size]byte) {
+	if l == nil || c.location == locationBoth || len(c.value) > maxCachedHeader {
 		return
 	}
 	clear(l.value[:cap(l.value)])

@@ -14,26 +14,26 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-func (r *Ring) findWithHeader(last *LastKey, name, value string, at time.Time) (*Key, error) {
-	q := &Request{Last: last}
+func (r *KeyRing) findWithHeader(last *LastKeyCache, name, value string, at time.Time) (*Key, error) {
+	q := &CredentialInput{Last: last}
 	if name == "x-api-key" {
 		q.APIKey = headers(value)
 	} else {
 		q.Authorization = headers(value)
 	}
-	c, _, err := Extract(q)
+	c, _, err := ExtractCredential(q)
 	if err != nil {
 		return nil, err
 	}
-	return r.Find(c, at)
+	return r.FindKey(c, at)
 }
 
 // TestLastKeyIsHashedOnce replaces the cached hash with the hash of a different key. The next
 // lookup must find that key, which proves that the first key was not hashed again.
 func TestLastKeyIsHashedOnce(t *testing.T) {
 	r := mustRing(t, config.Key{ID: "a", Hash: hashes("first-key")}, config.Key{ID: "b", Hash: hashes("other-key")})
-	var last, other LastKey
-	find := func(l *LastKey, name, value string) string {
+	var last, other LastKeyCache
+	find := func(l *LastKeyCache, name, value string) string {
 		k, err := r.findWithHeader(l, name, value, now)
 		if err != nil {
 			return err.Error()
@@ -56,29 +56,29 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 	if id := find(&last, "x-api-key", "first-key"); id != "b" {
 		t.Errorf("the key in x-api-key was hashed again: found %s", id)
 	}
-	q := &Request{APIKey: headers("first-key"), Last: &last}
+	q := &CredentialInput{APIKey: headers("first-key"), Last: &last}
 	if n := testing.AllocsPerRun(100, func() {
-		c, _, _ := Extract(q)
-		_, _ = r.Find(c, now)
-	}); n != 0 && !raced.On {
+		c, _, _ := ExtractCredential(q)
+		_, _ = r.FindKey(c, now)
+	}); n != 0 && !raced.Enabled {
 		t.Errorf("%v allocations to find the last key", n)
 	}
 }
 
-// TestLastKeyKeepsLittle checks what LastKey does not cache: keys that no ring found, long keys,
+// TestLastKeyCachesOnlyFoundKeys checks what LastKeyCache does not cache: keys that no ring found, long keys,
 // keys in both headers, and parts of an earlier key.
-func TestLastKeyKeepsLittle(t *testing.T) {
+func TestLastKeyCachesOnlyFoundKeys(t *testing.T) {
 	long := strings.Repeat("k", maxCachedHeader+1)
 	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})
-	var last LastKey
+	var last LastKeyCache
 	for _, plain := range []string{long, "unknown", ""} {
 		_, _ = r.findWithHeader(&last, "x-api-key", plain, now)
 	}
-	c, _, err := Extract(&Request{Authorization: headers("Bearer key"), APIKey: headers("key"), Last: &last})
-	if _, lost := r.Find(c, now); err != nil || lost != nil {
+	c, _, err := ExtractCredential(&CredentialInput{Authorization: headers("Bearer key"), APIKey: headers("key"), Last: &last})
+	if _, lost := r.FindKey(c, now); err != nil || lost != nil {
 		t.Error(err, lost)
 	}
-	if !reflect.DeepEqual(last, LastKey{}) {
+	if !reflect.DeepEqual(last, LastKeyCache{}) {
 		t.Error("a key was remembered that is long, unknown or in both headers")
 	}
 	for _, plain := range []string{"a-longer-key", "key"} {
@@ -103,7 +103,7 @@ func TestLastKeyProperty(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := []string{own, own[:len(own)-1] + "~", "key-one", "key-two", "key", "key-ones", strings.Repeat("k", maxCachedHeader+1)}
-	ring := func(t *rapid.T) *Ring {
+	ring := func(t *rapid.T) *KeyRing {
 		var keys []config.Key
 		for i, p := range plain {
 			if !rapid.Bool().Draw(t, "configured") {
@@ -119,7 +119,7 @@ func TestLastKeyProperty(t *testing.T) {
 			}
 			keys = append(keys, k)
 		}
-		r, err := NewRing(keys, &IssuerOptions{Unread: rapid.Bool().Draw(t, "unread")})
+		r, err := NewKeyRing(keys, &IssuerOptions{Unread: rapid.Bool().Draw(t, "unread")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestLastKeyProperty(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		r, at := ring(t), now
-		var last LastKey
+		var last LastKeyCache
 		show := func(t *rapid.T) {
 			shown := rapid.SampledFrom(plain).Draw(t, "key")
 			if rapid.IntRange(0, 4).Draw(t, "new") == 0 {

@@ -7,7 +7,7 @@ import "iter"
 // if they take effect before the models in that file. A model or tier in the file may differ from
 // the running model or tier with the same name. If the file removes rights or keys, the removal
 // takes effect immediately. WithholdModels must be called before r is shared.
-func (r *Ring) WithholdModels(models []string, before *Ring) {
+func (r *KeyRing) WithholdModels(models []string, before *KeyRing) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.allKeys() {
 		old[k.ID] = k
@@ -29,7 +29,7 @@ func (r *Ring) WithholdModels(models []string, before *Ring) {
 	}
 }
 
-func (r *Ring) allKeys() iter.Seq[*Key] {
+func (r *KeyRing) allKeys() iter.Seq[*Key] {
 	return func(yield func(*Key) bool) {
 		for _, e := range r.byHash {
 			if !yield(e.key) {

@@ -9,9 +9,9 @@ import (
 // TestWithhold checks that keys that take effect before the models in the same file lose rights,
 // but gain no rights to models that the file changes.
 func TestWithhold(t *testing.T) {
-	ring := func(guest, team []string) *Ring {
+	ring := func(guest, team []string) *KeyRing {
 		t.Helper()
-		r, err := NewRing([]config.Key{
+		r, err := NewKeyRing([]config.Key{
 			{ID: "guest", Hash: []config.KeyHash{{Hash: HashKey("guest-key-of-the-test")}}, Models: guest},
 			{ID: "team", Hash: []config.KeyHash{{Hash: HashKey("team-key-of-the-test")}}, Models: team},
 		}, new(IssuerOptions))
@@ -44,9 +44,9 @@ func TestWithhold(t *testing.T) {
 // TestWithholdTiers checks that a key gets no tier that it did not list before, because the new
 // file may number the tiers differently.
 func TestWithholdTiers(t *testing.T) {
-	ring := func(tiers ...int) *Ring {
+	ring := func(tiers ...int) *KeyRing {
 		t.Helper()
-		r, err := NewRing([]config.Key{{ID: "team", Hash: []config.KeyHash{{Hash: HashKey("team-key-of-the-test")}}, Tiers: tiers}}, new(IssuerOptions))
+		r, err := NewKeyRing([]config.Key{{ID: "team", Hash: []config.KeyHash{{Hash: HashKey("team-key-of-the-test")}}, Tiers: tiers}}, new(IssuerOptions))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,9 +53,9 @@ func New(c *config.EndUsers) *Hasher {
 	}}}
 }
 
-// Header returns the name of the header that identifies the end user. If none is configured, it
+// HeaderName returns the name of the header that identifies the end user. If none is configured, it
 // returns "".
-func (n *Hasher) Header() string { return n.header }
+func (n *Hasher) HeaderName() string { return n.header }
 
 // HashRequest returns the hash of the end user named in a request, or zero if the request names no
 // end user. Only the header or a JSON body can name the end user.

@@ -27,8 +27,8 @@ func namer(header string) *Hasher {
 	return New(&config.EndUsers{Secret: secret, Header: header})
 }
 
-// TestOf checks which header or member names the end user, and that invalid values are ignored.
-func TestOf(t *testing.T) {
+// TestHashRequest checks which header or member names the end user, and that invalid values are ignored.
+func TestHashRequest(t *testing.T) {
 	long := strings.Repeat("x", MaxID)
 	for _, c := range []struct{ name, header, body, want string }{
 		{"chat", "", `{"model":"m","user":"alice"}`, "alice"},
@@ -99,7 +99,7 @@ func TestSecretsDiffer(t *testing.T) {
 
 // TestAllocs checks that HashRequest does not allocate once the pool contains a reader.
 func TestAllocs(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	n, h, body := namer("X-User-Id"), new(fasthttp.RequestHeader), []byte(`{"model":"m","messages":[],"user":"alice\n"}`)
@@ -108,9 +108,9 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzOf checks that no body or header causes a failure, and that only ids of valid length yield a
+// FuzzHashRequest checks that no body or header causes a failure, and that only ids of valid length yield a
 // hash.
-func FuzzOf(f *testing.F) {
+func FuzzHashRequest(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))
 	n := namer("X-User-Id")

@@ -6,10 +6,10 @@ import (
 	"penstock/config"
 )
 
-// Account counts the usage of one key, or one group, across all edges of a fleet. The limits apply
+// KeyAccount counts the usage of one key, or one group, across all edges of a fleet. The limits apply
 // to the fleet and may change with each call. Its methods may be called by multiple goroutines.
 // TakeRequest and Reserve may block.
-type Account interface {
+type KeyAccount interface {
 	// TakeRequest charges one request against the key's requests per minute.
 	TakeRequest(l config.KeyLimits, now time.Time) Decision
 	// RefundRequest reverts the last successful TakeRequest.
@@ -23,5 +23,5 @@ type Account interface {
 	// returns a refusal once the key has exceeded its limit of tokens per minute.
 	Charge(used int64, now time.Time) Decision
 	// Levels returns how many requests and tokens remain, as far as this edge knows.
-	Levels(l config.KeyLimits, now time.Time) (requests, tokens Level)
+	Levels(l config.KeyLimits, now time.Time) (requests, tokens LimitLevel)
 }

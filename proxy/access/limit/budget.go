@@ -20,40 +20,40 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// Budget counts the usage of a key per day and per month, in UTC. It also counts the expected usage
+// UsageBudget counts the usage of a key per day and per month, in UTC. It also counts the expected usage
 // of running calls. The limits may change with each call. Its methods may be called by multiple
 // goroutines.
-type Budget interface {
+type UsageBudget interface {
 	// ReserveUsage reserves the expected usage of a call. The caller must pass held to Settle.
 	ReserveUsage(l *config.KeyLimits, expected Cost, now time.Time) (held BudgetReservation, d Decision)
 	// Settle charges the usage of a call instead of the reserved amount.
 	Settle(held BudgetReservation, used Cost, now time.Time)
 	// Used returns the known usage in a period, excluding the reservations of running calls.
 	Used(period int, now time.Time) Cost
-	// Open reports whether running calls may continue regardless of the usage in a period.
-	Open(period int, now time.Time) bool
+	// AllowsOverrun reports whether running calls may continue regardless of the usage in a period.
+	AllowsOverrun(period int, now time.Time) bool
 }
 
 // BudgetReservation is the amount that a call has reserved from a budget.
 type BudgetReservation struct {
-	In [Periods]Cost
+	In [PeriodCount]Cost
 	// At contains the number of each period. 0 means that nothing is reserved from a budget of this
 	// kind.
-	At [Periods]int64
+	At [PeriodCount]int64
 }
 
 // These are the kinds of periods that a budget may have.
 const (
-	Day = iota
-	Month
-	Periods
+	PeriodDay = iota
+	PeriodMonth
+	PeriodCount
 )
 
 // PeriodNumber returns the number of the period that contains now, and when the next period starts.
 func PeriodNumber(period int, now time.Time) (number int64, renews time.Time) {
 	now = now.UTC()
 	y, m, d := now.Date()
-	if period == Month {
+	if period == PeriodMonth {
 		return int64(y)*12 + int64(m), time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC)
 	}
 	renews = time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
@@ -62,23 +62,23 @@ func PeriodNumber(period int, now time.Time) (number int64, renews time.Time) {
 
 // PeriodBudget returns the budgets for a kind of period; zero means no budget.
 func PeriodBudget(l *config.KeyLimits, period int) Cost {
-	if period == Month {
+	if period == PeriodMonth {
 		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
 	}
 	return Cost{int64(l.TokensPerDay), l.SpendPerDay}
 }
 
 // UsageFunc returns how much a key has used in the current day and the current month.
-type UsageFunc func(id string, now time.Time) [Periods]Cost
+type UsageFunc func(id string, now time.Time) [PeriodCount]Cost
 
 type localBudget struct {
 	mu            sync.Mutex
 	reserved      Cost
-	used          [Periods]Cost
-	periodNumbers [Periods]int64
+	used          [PeriodCount]Cost
+	periodNumbers [PeriodCount]int64
 }
 
-func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
+func newLocalBudget(used [PeriodCount]Cost, now time.Time) *localBudget {
 	b := &localBudget{used: used}
 	for p := range b.periodNumbers {
 		b.periodNumbers[p], _ = PeriodNumber(p, now)
@@ -102,7 +102,7 @@ func (b *localBudget) ReserveUsage(l *config.KeyLimits, expected Cost, now time.
 	b.rollOver(now)
 	for p := range b.used {
 		budget := PeriodBudget(l, p)
-		if budget.Tokens > 0 && exceedsTokens(b.used[p].Tokens, b.reserved.Tokens, expected.Tokens, budget.Tokens) {
+		if budget.Tokens > 0 && exceedsTokenBudget(b.used[p].Tokens, b.reserved.Tokens, expected.Tokens, budget.Tokens) {
 			return held, RefusalDecision(p, false, b.refusal(p, budget, expected), now)
 		}
 		if !budget.Spend.Zero() && exceedsSpend(b.used[p].Spend, b.reserved.Spend, expected.Spend, budget.Spend) {
@@ -110,7 +110,7 @@ func (b *localBudget) ReserveUsage(l *config.KeyLimits, expected Cost, now time.
 		}
 	}
 	b.reserved = b.reserved.Plus(expected)
-	return BudgetReservation{In: [Periods]Cost{Day: expected}}, allowed
+	return BudgetReservation{In: [PeriodCount]Cost{PeriodDay: expected}}, decisionAllowed
 }
 
 func (b *localBudget) refusal(p int, budget, expected Cost) BudgetRefusal {
@@ -120,13 +120,13 @@ func (b *localBudget) refusal(p int, budget, expected Cost) BudgetRefusal {
 // fitsWhenIdle reports whether the call would be admitted if all running calls ended without using
 // anything.
 func (b *localBudget) fitsWhenIdle(p int, budget, expected Cost) bool {
-	return (budget.Tokens == 0 || !exceedsTokens(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
+	return (budget.Tokens == 0 || !exceedsTokenBudget(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
 		(budget.Spend.Zero() || !exceedsSpend(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// exceedsTokens reports whether a call exceeds a budget. If nothing is used or reserved, even a
+// exceedsTokenBudget reports whether a call exceeds a budget. If nothing is used or reserved, even a
 // call that needs more than the entire budget does not exceed it.
-func exceedsTokens(used, held, expected, budget int64) bool {
+func exceedsTokenBudget(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
 
@@ -141,7 +141,7 @@ func (b *localBudget) Settle(held BudgetReservation, used Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rollOver(now)
-	b.reserved = b.reserved.minus(held.In[Day])
+	b.reserved = b.reserved.minus(held.In[PeriodDay])
 	for p := range b.used {
 		b.used[p] = b.used[p].Plus(used)
 	}
@@ -154,9 +154,9 @@ func (b *localBudget) Used(period int, now time.Time) Cost {
 	return b.used[period]
 }
 
-func (b *localBudget) Open(int, time.Time) bool { return false }
+func (b *localBudget) AllowsOverrun(int, time.Time) bool { return false }
 
-func (b *localBudget) add(used [Periods]Cost, now time.Time) {
+func (b *localBudget) addUsage(used [PeriodCount]Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rollOver(now)
@@ -187,11 +187,11 @@ func RefusalDecision(period int, spend bool, r BudgetRefusal, now time.Time) Dec
 		d.RetryAfter = max(r.Wait, concurrencyRetry)
 	}
 	text := func(c Cost) string { return strconv.FormatInt(c.Tokens, 10) }
-	d.LimitName = [Periods]string{TokensPerDay, TokensPerMonth}[period]
+	d.LimitName = [PeriodCount]string{TokensPerDay, TokensPerMonth}[period]
 	left := r.Used.Tokens < r.Budget.Tokens
 	if spend {
 		text = func(c Cost) string { return c.Spend.String() }
-		d.LimitName, d.Limit = [Periods]string{SpendPerDay, SpendPerMonth}[period], 0
+		d.LimitName, d.Limit = [PeriodCount]string{SpendPerDay, SpendPerMonth}[period], 0
 		left = r.Used.Spend.Less(r.Budget.Spend)
 	}
 	q := &Quota{Limit: text(r.Budget), Used: text(r.Used), Held: r.Freed, Renews: renews}

@@ -14,8 +14,8 @@ import (
 
 var beforeMonthEnd = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
 
-func boundKey(limits config.KeyLimits, used UsageFunc, now time.Time) *Key {
-	keys := NewKeys(1, now)
+func boundKey(limits config.KeyLimits, used UsageFunc, now time.Time) *KeyLimiter {
+	keys := NewKeyUsages(1, now)
 	keys.SetInitialUsage(used)
 	return keys.Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"]
 }
@@ -33,8 +33,8 @@ func parseAmount(t testing.TB, s string) money.Amount {
 // it renews.
 func TestBudgets(t *testing.T) {
 	now := time.Now()
-	_, tomorrow := PeriodNumber(Day, now)
-	_, next := PeriodNumber(Month, now)
+	_, tomorrow := PeriodNumber(PeriodDay, now)
+	_, next := PeriodNumber(PeriodMonth, now)
 	call := Cost{Tokens: 60, Spend: parseAmount(t, "0.6")}
 	for _, c := range []struct {
 		limits                   config.KeyLimits
@@ -81,7 +81,7 @@ func TestBudgetLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble's clock starts on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
 		k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: parseAmount(t, "1"), SpendPerMonth: parseAmount(t, "2.5")}, nil, now)
-		if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).Budgets(now); none != nil {
+		if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).BudgetLevels(now); none != nil {
 			t.Errorf("without a budget: %+v", none)
 		}
 		var first, second Reservation
@@ -95,9 +95,9 @@ func TestBudgetLevels(t *testing.T) {
 	})
 }
 
-func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
+func wantLevels(t *testing.T, k *KeyLimiter, at time.Time, shares ...float64) {
 	t.Helper()
-	levels := k.Budgets(at)
+	levels := k.BudgetLevels(at)
 	for i, name := range []string{TokensPerDay, SpendPerDay, SpendPerMonth} {
 		if len(levels) != 3 || levels[i].Name != name || levels[i].UsedFraction() != shares[i] {
 			t.Fatalf("%+v, want %s used by %v", levels, name, shares[i])
@@ -111,14 +111,14 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 // TestPeriods checks that days and months are in UTC, even if the argument has a different time
 // zone.
 func TestPeriods(t *testing.T) {
-	day, renews := PeriodNumber(Day, beforeMonthEnd)
+	day, renews := PeriodNumber(PeriodDay, beforeMonthEnd)
 	// In this time zone, it is already December.
-	month, renewsMonth := PeriodNumber(Month, beforeMonthEnd.In(time.FixedZone("", 5*3600)))
+	month, renewsMonth := PeriodNumber(PeriodMonth, beforeMonthEnd.In(time.FixedZone("", 5*3600)))
 	if want := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC); renews != want || renewsMonth != want {
 		t.Errorf("the day and month renew at %s and %s, want %s", renews, renewsMonth, want)
 	}
-	nextDay, _ := PeriodNumber(Day, renews)
-	nextMonth, _ := PeriodNumber(Month, renews)
+	nextDay, _ := PeriodNumber(PeriodDay, renews)
+	nextMonth, _ := PeriodNumber(PeriodMonth, renews)
 	if nextDay != day+1 || nextMonth != month+1 {
 		t.Errorf("%d after %d, %d after %d", nextDay, day, nextMonth, month)
 	}
@@ -129,12 +129,12 @@ func TestPeriods(t *testing.T) {
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}
-	keys := NewKeys(1, now)
-	keys.SetInitialUsage(func(id string, _ time.Time) [Periods]Cost { return [Periods]Cost{used, used} })
-	bind := func(limits config.KeyLimits) *Key {
+	keys := NewKeyUsages(1, now)
+	keys.SetInitialUsage(func(id string, _ time.Time) [PeriodCount]Cost { return [PeriodCount]Cost{used, used} })
+	bind := func(limits config.KeyLimits) *KeyLimiter {
 		return keys.Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"]
 	}
-	admits := func(k *Key, tokens int64) bool {
+	admits := func(k *KeyLimiter, tokens int64) bool {
 		var r Reservation
 		ok := k.Reserve(&r, Cost{Tokens: tokens}, now).OK
 		r.Cancel()
@@ -152,9 +152,9 @@ func TestBudgetBegins(t *testing.T) {
 	if k = bind(config.KeyLimits{TokensPerDay: 100}); admits(k, 6) || !admits(k, 5) {
 		t.Error("the budget that came back does not begin with what was used meanwhile")
 	}
-	elsewhere := func(id string, _ time.Time) (u [Periods]Cost) {
+	elsewhere := func(id string, _ time.Time) (u [PeriodCount]Cost) {
 		if id == "a" {
-			u[Day].Tokens = 4
+			u[PeriodDay].Tokens = 4
 		}
 		return u
 	}
@@ -172,8 +172,8 @@ func TestBudgetIsExact(t *testing.T) {
 			TokensPerDay: rapid.SampledFrom([]int{0, 100, 1000}).Draw(t, "day"), TokensPerMonth: rapid.SampledFrom([]int{0, 150, 3000}).Draw(t, "month"),
 			SpendPerDay: money.Amount{Micros: rapid.SampledFrom([]int64{0, 500}).Draw(t, "money")},
 		}
-		b := newLocalBudget([Periods]Cost{}, now)
-		var used [Periods]Cost
+		b := newLocalBudget([PeriodCount]Cost{}, now)
+		var used [PeriodCount]Cost
 		var running []Cost
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
 			switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
@@ -181,16 +181,16 @@ func TestBudgetIsExact(t *testing.T) {
 				before := now
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				if now.YearDay() != before.YearDay() {
-					used[Day] = Cost{}
+					used[PeriodDay] = Cost{}
 				}
 				if now.Month() != before.Month() {
-					used[Month] = Cost{}
+					used[PeriodMonth] = Cost{}
 				}
 			case what < 5 && len(running) > 0:
 				held := running[0]
 				running = running[1:]
 				cost := Cost{rapid.Int64Range(0, 2*held.Tokens+1).Draw(t, "used"), held.Spend}
-				b.Settle(BudgetReservation{In: [Periods]Cost{Day: held}}, cost, now)
+				b.Settle(BudgetReservation{In: [PeriodCount]Cost{PeriodDay: held}}, cost, now)
 				for p := range used {
 					used[p] = used[p].Plus(cost)
 				}
@@ -212,7 +212,7 @@ func TestBudgetIsExact(t *testing.T) {
 					t.Fatalf("%+v at %+v, held %+v: %+v", expected, used, held, d)
 				}
 				if d.OK {
-					running = append(running, got.In[Day])
+					running = append(running, got.In[PeriodDay])
 				} else if d.Quota == nil || d.RetryAfter <= 0 || !strings.HasPrefix(d.LimitName, "tokens") && !strings.HasPrefix(d.LimitName, "spend") {
 					t.Fatalf("refusal = %+v, want a quota, a wait and a limit on tokens or spend", d)
 				}

@@ -42,7 +42,7 @@ type Quota struct {
 	Renews time.Time
 }
 
-var allowed = Decision{OK: true}
+var decisionAllowed = Decision{OK: true}
 
 // concurrencyRetry is the Retry-After for a call that must wait until another call ends, which may
 // be at any time.

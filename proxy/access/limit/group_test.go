@@ -10,34 +10,34 @@ import (
 )
 
 // groupKeys returns two keys in the same group, and one key that belongs to no group.
-func groupKeys(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
+func groupKeys(k *KeyUsages, own config.KeyLimits, group config.GroupLimits) (a, b, alone *KeyLimiter) {
 	bound := k.Bind([]config.Key{
 		{ID: "a", Group: "g", Limits: own}, {ID: "b", Group: "g", Limits: own}, {ID: "alone", Limits: own},
 	}, []config.Group{{ID: "g", Limits: group}})
 	return bound["a"], bound["b"], bound["alone"]
 }
 
-// TestGroupTakes checks that the keys in a group share the group's requests per minute. If the
+// TestGroupTakeRequest checks that the keys in a group share the group's requests per minute. If the
 // group rejects a request, the key must not be charged for it.
-func TestGroupTakes(t *testing.T) {
+func TestGroupTakeRequest(t *testing.T) {
 	now := time.Now()
-	a, b, alone := groupKeys(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
+	a, b, alone := groupKeys(NewKeyUsages(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
 	byKey := Decision{LimitName: RequestsPerMinute, RetryAfter: 20 * time.Second, Limit: 3}
 	byGroup := Decision{LimitName: RequestsPerMinute, RetryAfter: 15 * time.Second, Limit: 4, Group: "g"}
 	for i, step := range []struct {
-		of   *Key
+		of   *KeyLimiter
 		want Decision
 	}{
-		{a, allowed},
-		{a, allowed},
-		{a, allowed},
+		{a, decisionAllowed},
+		{a, decisionAllowed},
+		{a, decisionAllowed},
 		{a, byKey},
 		{a, byKey},
-		{b, allowed},
+		{b, decisionAllowed},
 		{b, byGroup},
 		{b, byGroup},
 		{b, byGroup},
-		{alone, allowed},
+		{alone, decisionAllowed},
 	} {
 		if got := step.of.TakeRequest(now); got != step.want {
 			t.Errorf("step %d: %+v, want %+v", i, got, step.want)
@@ -59,7 +59,7 @@ func TestGroupTakes(t *testing.T) {
 // key and the group.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
-	keys := NewKeys(8, now)
+	keys := NewKeyUsages(8, now)
 	for name, c := range map[string]struct {
 		own   config.KeyLimits
 		group config.GroupLimits
@@ -97,13 +97,13 @@ func TestGroupReserves(t *testing.T) {
 // keys have used.
 func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	now := time.Now()
-	keys := NewKeys(8, now)
-	keys.SetInitialUsage(func(id string, _ time.Time) (used [Periods]Cost) {
-		used[Day] = Cost{Tokens: map[string]int64{"a": 3, "b": 5, "alone": 90}[id]}
+	keys := NewKeyUsages(8, now)
+	keys.SetInitialUsage(func(id string, _ time.Time) (used [PeriodCount]Cost) {
+		used[PeriodDay] = Cost{Tokens: map[string]int64{"a": 3, "b": 5, "alone": 90}[id]}
 		return used
 	})
 	a, _, alone := groupKeys(keys, config.KeyLimits{}, config.GroupLimits{TokensPerDay: 10})
-	if got := a.group.Budgets(now)[0].Used.Tokens; got != 8 {
+	if got := a.group.BudgetLevels(now)[0].Used.Tokens; got != 8 {
 		t.Errorf("the group has used %d, want 8", got)
 	}
 	var r Reservation
@@ -119,7 +119,7 @@ func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 // they have, even after reloads.
 func TestGroupOfTokens(t *testing.T) {
 	now := time.Now()
-	keys := NewKeys(8, now)
+	keys := NewKeyUsages(8, now)
 	from := config.Key{ID: "template", Group: "g"}
 	bind := func() BoundKeys {
 		return keys.Bind([]config.Key{from}, []config.Group{{ID: "g", Limits: config.GroupLimits{RequestsPerMinute: 2}}})
@@ -156,11 +156,11 @@ func (o oneRequestAccount) TakeRequest(config.KeyLimits, time.Time) Decision {
 func (o oneRequestAccount) RefundRequest() { o.of[o.id]-- }
 
 func (o oneRequestAccount) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) {
-	return 0, allowed
+	return 0, decisionAllowed
 }
-func (o oneRequestAccount) Settle(int64, int64)                             {}
-func (o oneRequestAccount) Charge(int64, time.Time) Decision                { return allowed }
-func (o oneRequestAccount) Levels(config.KeyLimits, time.Time) (r, t Level) { return r, t }
+func (o oneRequestAccount) Settle(int64, int64)                                  {}
+func (o oneRequestAccount) Charge(int64, time.Time) Decision                     { return decisionAllowed }
+func (o oneRequestAccount) Levels(config.KeyLimits, time.Time) (r, t LimitLevel) { return r, t }
 
 // TestCharge checks that a charge to a running call counts immediately, and is not refunded when
 // the call ends. The charge must be rejected once a limit of the key or the group is exceeded. The
@@ -181,7 +181,7 @@ func TestCharge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
-			keys := NewKeys(8, now)
+			keys := NewKeyUsages(8, now)
 			a, b, _ := groupKeys(keys, c.key, c.group)
 			var call, other, next Reservation
 			cost := func(n int64) Cost { return Cost{Tokens: n, Spend: money.Amount{Micros: n}} }
@@ -206,14 +206,14 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-type openBudget struct{ Budget }
+type openBudget struct{ UsageBudget }
 
-func (openBudget) Open(int, time.Time) bool { return true }
+func (openBudget) AllowsOverrun(int, time.Time) bool { return true }
 
 // TestChargeOpen checks that a budget that is open ends no running call.
 func TestChargeOpen(t *testing.T) {
 	now := time.Now()
-	a, _, _ := groupKeys(NewKeys(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})
+	a, _, _ := groupKeys(NewKeyUsages(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})
 	a.budget = openBudget{a.budget}
 	var call Reservation
 	if !a.Reserve(&call, Cost{}, now).OK {
@@ -228,8 +228,8 @@ func TestChargeOpen(t *testing.T) {
 // key can have. If the group rejects a request, the request must be refunded to the key.
 func TestGroupOfAFleet(t *testing.T) {
 	now, counted := time.Now(), accounts{}
-	keys := NewKeys(8, now)
-	keys.SetAccounts(func(id string) Account { return oneRequestAccount{counted, id} })
+	keys := NewKeyUsages(8, now)
+	keys.SetAccounts(func(id string) KeyAccount { return oneRequestAccount{counted, id} })
 	a, b, _ := groupKeys(keys, config.KeyLimits{}, config.GroupLimits{RequestsPerMinute: 1})
 	if d := a.TakeRequest(now); !d.OK {
 		t.Errorf("Take of a = %+v, want OK", d)

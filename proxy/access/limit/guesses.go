@@ -7,24 +7,24 @@ import (
 )
 
 // GuessLimiter limits how many times an address may guess a secret. An address has guessBurst
-// tries, and gets another try every guessEvery. While an address has no tries left, the caller must
+// tries, and gets another try every guessInterval. While an address has no tries left, the caller must
 // not check the secrets that the address sends. The secrets are too long to be guessed anyway. The
 // purpose of the limit is to make guesses cheap for the edge and visible to operators. The zero
 // value is ready for use, and may be used by multiple goroutines.
 type GuessLimiter struct {
 	mu        sync.Mutex
-	triesLeft map[netip.Addr]tryBalance
+	triesLeft map[netip.Addr]guessBalance
 }
 
-// tryBalance is the number of tries that an address had left at a given time.
-type tryBalance struct {
+// guessBalance is the number of tries that an address had left at a given time.
+type guessBalance struct {
 	left      float64
 	updatedAt time.Time
 }
 
 const (
-	guessBurst = 20
-	guessEvery = 3 * time.Second
+	guessBurst    = 20
+	guessInterval = 3 * time.Second
 	// maxGuessers is the maximum number of addresses in the table. When the table is full, a new
 	// address replaces all addresses that have regained all their tries. If no address has regained
 	// all its tries, the new address replaces an arbitrary one.
@@ -50,7 +50,7 @@ func (g *GuessLimiter) WaitTime(a netip.Addr, now time.Time) time.Duration {
 	defer g.mu.Unlock()
 	t, known := g.triesLeft[guesserAddr(a)]
 	if left := t.leftAt(now); known && left < 1 {
-		return time.Duration((1 - left) * float64(guessEvery))
+		return time.Duration((1 - left) * float64(guessInterval))
 	}
 	return 0
 }
@@ -68,15 +68,15 @@ func (g *GuessLimiter) RecordWrong(a netip.Addr, now time.Time) (last bool) {
 		g.evict(now)
 	}
 	if g.triesLeft == nil {
-		g.triesLeft = map[netip.Addr]tryBalance{}
+		g.triesLeft = map[netip.Addr]guessBalance{}
 	}
 	left = max(0, left-1)
-	g.triesLeft[a] = tryBalance{left, now}
+	g.triesLeft[a] = guessBalance{left, now}
 	return left < 1
 }
 
-func (t tryBalance) leftAt(now time.Time) float64 {
-	return min(guessBurst, t.left+float64(now.Sub(t.updatedAt))/float64(guessEvery))
+func (t guessBalance) leftAt(now time.Time) float64 {
+	return min(guessBurst, t.left+float64(now.Sub(t.updatedAt))/float64(guessInterval))
 }
 
 func (g *GuessLimiter) evict(now time.Time) {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestGuesses checks that an address has guessBurst guesses and gets another guess every
-// guessEvery, no matter when it makes its guesses. Other addresses must not be affected.
+// guessInterval, no matter when it makes its guesses. Other addresses must not be affected.
 func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g GuessLimiter
@@ -20,7 +20,7 @@ func TestGuesses(t *testing.T) {
 		for _, gap := range rapid.SliceOfN(rapid.IntRange(0, 4000), 1, 200).Draw(t, "gaps") {
 			now = now.Add(time.Duration(gap) * time.Millisecond)
 			if wait := g.WaitTime(guesser, now); wait > 0 {
-				if wait > guessEvery {
+				if wait > guessInterval {
 					t.Fatalf("it waits %v", wait)
 				}
 				if g.WaitTime(guesser, now.Add(wait+time.Microsecond)) != 0 {
@@ -30,7 +30,7 @@ func TestGuesses(t *testing.T) {
 			}
 			tried++
 			g.RecordWrong(guesser, now)
-			if most := guessBurst + int(now.Sub(start)/guessEvery) + 1; tried > most {
+			if most := guessBurst + int(now.Sub(start)/guessInterval) + 1; tried > most {
 				t.Fatalf("%d tries in %v", tried, now.Sub(start))
 			}
 		}

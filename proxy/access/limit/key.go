@@ -8,9 +8,9 @@ import (
 	"penstock/config"
 )
 
-// keyState is the usage of a key. It belongs to the key's id, and survives reloads.
-type keyState struct {
-	requests        gcra
+// keyUsage is the usage of a key. It belongs to the key's id, and survives reloads.
+type keyUsage struct {
+	requests        gcraLimiter
 	tokens          tokenAccount
 	running         atomic.Int64
 	readingBytes    atomic.Int64 // bytes in request bodies that are being read
@@ -18,16 +18,16 @@ type keyState struct {
 	waitingMessages atomic.Int64 // number of WebSocket messages waiting to become calls
 
 	conversationBytes atomic.Int64 // in bytes of memory
-	account           Account      // nil if this edge counts locally
-	budget            Budget       // nil if the key has no budget
+	account           KeyAccount   // nil if this edge counts locally
+	budget            UsageBudget  // nil if the key has no budget
 
 	memberIDs atomic.Pointer[[]string] // ids of the group's keys; nil for a key
 }
 
 // aggregateUsage returns a UsageFunc for this key or group. The usage of a group is the sum of its
 // keys' usage.
-func (s *keyState) aggregateUsage(of UsageFunc) UsageFunc {
-	return func(id string, now time.Time) (sum [Periods]Cost) {
+func (s *keyUsage) aggregateUsage(of UsageFunc) UsageFunc {
+	return func(id string, now time.Time) (sum [PeriodCount]Cost) {
 		ids := s.memberIDs.Load()
 		if ids == nil {
 			return of(id, now)
@@ -41,58 +41,58 @@ func (s *keyState) aggregateUsage(of UsageFunc) UsageFunc {
 	}
 }
 
-// Key combines a key's state with its limits in one configuration. Its methods may be called by
+// KeyLimiter combines a key's state with its limits in one configuration. Its methods may be called by
 // multiple goroutines.
-type Key struct {
-	state  *keyState
+type KeyLimiter struct {
+	state  *keyUsage
 	epoch  time.Time
 	limits config.KeyLimits
 	texts  limitTexts
-	budget Budget // nil if the key has no budget
+	budget UsageBudget // nil if the key has no budget
 
-	group     *Key // nil if the key is in no group
+	group     *KeyLimiter // nil if the key is in no group
 	groupName string
 }
 
 // limitTexts contains the limits per minute in decimal. Every response states them.
 type limitTexts struct{ requests, tokens string }
 
-func textsOf(l *config.KeyLimits) limitTexts {
+func newLimitTexts(l *config.KeyLimits) limitTexts {
 	return limitTexts{strconv.Itoa(l.RequestsPerMinute), strconv.Itoa(l.TokensPerMinute)}
 }
 
-// sinceEpoch converts now to the clock of keyState. In production, both times have a monotonic
+// sinceEpoch converts now to the clock of keyUsage. In production, both times have a monotonic
 // clock reading, so a step of the wall clock has no effect.
-func (k *Key) sinceEpoch(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
+func (k *KeyLimiter) sinceEpoch(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
 // IncompleteBodyCounter returns the counter of bytes in the key's request bodies that are being
 // read.
-func (k *Key) IncompleteBodyCounter() *atomic.Int64 { return &k.state.readingBytes }
+func (k *KeyLimiter) IncompleteBodyCounter() *atomic.Int64 { return &k.state.readingBytes }
 
 // ReplyByteCounter returns the counter of bytes in engine responses to the key's calls.
-func (k *Key) ReplyByteCounter() *atomic.Int64 { return &k.state.replyBytes }
+func (k *KeyLimiter) ReplyByteCounter() *atomic.Int64 { return &k.state.replyBytes }
 
 // ConversationByteCounter returns the counter of bytes in the key's WebSocket conversations.
-func (k *Key) ConversationByteCounter() *atomic.Int64 { return &k.state.conversationBytes }
+func (k *KeyLimiter) ConversationByteCounter() *atomic.Int64 { return &k.state.conversationBytes }
 
 // StartWaiting counts a WebSocket message that waits to become a call, or rejects it. A key may
 // have as many waiting messages as it may have concurrent calls. More messages would only use
 // memory until they are rejected. StopWaiting must be called after the wait.
-func (k *Key) StartWaiting() Decision {
+func (k *KeyLimiter) StartWaiting() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waitingMessages.Add(1); limit != 0 && n > limit {
 		k.state.waitingMessages.Add(-1)
 		return Decision{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: limit}
 	}
-	return allowed
+	return decisionAllowed
 }
 
 // StopWaiting ends a wait that StartWaiting allowed.
-func (k *Key) StopWaiting() { k.state.waitingMessages.Add(-1) }
+func (k *KeyLimiter) StopWaiting() { k.state.waitingMessages.Add(-1) }
 
 // TakeRequest charges one request against the requests per minute of the key and its group. If
 // either rejects the request, neither is charged.
-func (k *Key) TakeRequest(now time.Time) Decision {
+func (k *KeyLimiter) TakeRequest(now time.Time) Decision {
 	d := k.takeRequest(now)
 	if !d.OK || k.group == nil {
 		return d
@@ -105,21 +105,21 @@ func (k *Key) TakeRequest(now time.Time) Decision {
 	} else {
 		k.state.requests.refund(int64(k.limits.RequestsPerMinute))
 	}
-	return k.withGroup(d)
+	return k.setDecisionGroup(d)
 }
 
-func (k *Key) withGroup(d Decision) Decision {
+func (k *KeyLimiter) setDecisionGroup(d Decision) Decision {
 	d.Group = k.groupName
 	return d
 }
 
-func (k *Key) takeRequest(now time.Time) Decision {
+func (k *KeyLimiter) takeRequest(now time.Time) Decision {
 	if a := k.state.account; a != nil {
 		return a.TakeRequest(k.limits, now)
 	}
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
-		return allowed
+		return decisionAllowed
 	}
 	return waitDecision(RequestsPerMinute, k.state.requests.admit(k.sinceEpoch(now), limit), limit)
 }
@@ -132,7 +132,7 @@ func (k *Key) takeRequest(now time.Time) Decision {
 // from the start.
 //
 // r must be idle, which means that it is new or settled. Reserve does not allocate.
-func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
+func (k *KeyLimiter) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
 	}
@@ -140,7 +140,7 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if d.OK && k.group != nil {
 		if d = k.group.reserve(&r.groupPart, expected, now); !d.OK {
 			r.keyPart.settle(Cost{}, now)
-			d = k.withGroup(d)
+			d = k.setDecisionGroup(d)
 		}
 	}
 	if d.OK {
@@ -149,7 +149,7 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	return d
 }
 
-func (k *Key) reserve(h *reservedPart, expected Cost, now time.Time) Decision {
+func (k *KeyLimiter) reserve(h *reservedPart, expected Cost, now time.Time) Decision {
 	if k.budget == nil {
 		return k.reservePerMinute(h, expected.Tokens, now)
 	}
@@ -165,7 +165,7 @@ func (k *Key) reserve(h *reservedPart, expected Cost, now time.Time) Decision {
 	return d
 }
 
-func (k *Key) reservePerMinute(h *reservedPart, estimate int64, now time.Time) Decision {
+func (k *KeyLimiter) reservePerMinute(h *reservedPart, estimate int64, now time.Time) Decision {
 	if a := k.state.account; a != nil {
 		held, d := a.Reserve(k.limits, estimate, now)
 		if d.OK {
@@ -177,9 +177,9 @@ func (k *Key) reservePerMinute(h *reservedPart, estimate int64, now time.Time) D
 		return d
 	}
 	limit, held := int64(k.limits.TokensPerMinute), int64(0)
-	d := allowed
+	d := decisionAllowed
 	if limit != 0 {
-		held = min(costNanos(estimate, limit), window)
+		held = min(costNanos(estimate, limit), ratePeriod)
 		if d = waitDecision(TokensPerMinute, k.state.tokens.reserve(k.sinceEpoch(now), held), limit); !d.OK {
 			k.state.running.Add(-1)
 			return d
@@ -189,11 +189,11 @@ func (k *Key) reservePerMinute(h *reservedPart, estimate int64, now time.Time) D
 	return d
 }
 
-func (k *Key) acquireConcurrency() Decision {
+func (k *KeyLimiter) acquireConcurrency() Decision {
 	limit := int64(k.limits.Concurrency)
 	if limit == 0 {
 		k.state.running.Add(1)
-		return allowed
+		return decisionAllowed
 	}
 	for {
 		n := k.state.running.Load()
@@ -201,7 +201,7 @@ func (k *Key) acquireConcurrency() Decision {
 			return Decision{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: limit}
 		}
 		if k.state.running.CompareAndSwap(n, n+1) {
-			return allowed
+			return decisionAllowed
 		}
 	}
 }
@@ -210,5 +210,5 @@ func waitDecision(what string, wait, limit int64) Decision {
 	if wait > 0 {
 		return Decision{LimitName: what, RetryAfter: time.Duration(wait), Limit: limit}
 	}
-	return allowed
+	return decisionAllowed
 }

@@ -12,9 +12,9 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-func boundTestKey(limits config.KeyLimits) (*Key, time.Time) {
+func boundTestKey(limits config.KeyLimits) (*KeyLimiter, time.Time) {
 	now := time.Now()
-	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"], now
+	return NewKeyUsages(8, now).Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"], now
 }
 
 func TestTake(t *testing.T) {
@@ -212,7 +212,7 @@ func TestTokensNeverExceedRate(t *testing.T) {
 			for j := i; j < len(uses); j++ {
 				sum += uses[j].n
 				span := int64(uses[j].at.Sub(uses[i].at)) + int64(j-i+1)
-				if most := int64(limit) + span*int64(limit)/window + 1; sum > most {
+				if most := int64(limit) + span*int64(limit)/ratePeriod + 1; sum > most {
 					t.Fatalf("%d used in %v, at most %d allowed", sum, time.Duration(span), most)
 				}
 			}
@@ -264,7 +264,7 @@ func TestReserveTwicePanics(t *testing.T) {
 // TestShareOfAFleet checks that an edge in a fleet allows only its share.
 func TestShareOfAFleet(t *testing.T) {
 	now := time.Now()
-	keys := NewKeys(2, now)
+	keys := NewKeyUsages(2, now)
 	specs := []config.Key{{ID: "a", Edges: 4, Limits: config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}}}
 	key, taken := keys.Bind(specs, nil)["a"], 0
 	for key.TakeRequest(now).OK {
@@ -285,7 +285,7 @@ func TestShareOfAFleet(t *testing.T) {
 
 func TestStateSurvivesReload(t *testing.T) {
 	now := time.Now()
-	keys := NewKeys(2, now)
+	keys := NewKeyUsages(2, now)
 	a := []config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 2, Concurrency: 2}}}
 	var r Reservation
 	first := keys.Bind(a, nil)["a"]
@@ -293,7 +293,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	first.TakeRequest(now)
 	first.Reserve(&r, Cost{Tokens: 0}, now)
 
-	check := func(name string, k *Key) {
+	check := func(name string, k *KeyLimiter) {
 		t.Helper()
 		if d := k.TakeRequest(now); d.OK {
 			t.Errorf("%s: a fresh minute", name)
@@ -330,11 +330,11 @@ func TestStateSurvivesReload(t *testing.T) {
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	now := time.Now()
-	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}}, nil)
+	bound := NewKeyUsages(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}}, nil)
 	var r Reservation
 	if n := testing.AllocsPerRun(100, func() {
 		k := bound["a"]
@@ -348,7 +348,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 
 func BenchmarkKey(b *testing.B) {
 	now := time.Now()
-	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}}, nil)
+	bound := NewKeyUsages(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}}, nil)
 	b.Run("take", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -369,7 +369,7 @@ func BenchmarkKey(b *testing.B) {
 // change the template.
 func TestOfToken(t *testing.T) {
 	now := time.Now()
-	keys := NewKeys(4, now)
+	keys := NewKeyUsages(4, now)
 	from := config.Key{ID: "template", Limits: config.KeyLimits{RequestsPerMinute: 60, Concurrency: 1}}
 	alice, bob := keys.TokenKey("corp/alice", &from, nil), keys.TokenKey("corp/bob", &from, nil)
 	if alice == bob || alice != keys.TokenKey("corp/alice", &from, nil) {

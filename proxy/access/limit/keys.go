@@ -10,33 +10,33 @@ import (
 	"penstock/config"
 )
 
-// Keys stores the usage of every key, keyed by id, until the process exits. Its methods may be
+// KeyUsages stores the usage of every key, keyed by id, until the process exits. Its methods may be
 // called by multiple goroutines.
-type Keys struct {
+type KeyUsages struct {
 	epoch        time.Time
-	newAccount   func(id string) Account // nil if this edge counts locally
-	initialUsage UsageFunc               // nil if budgets start at zero
-	newBudget    BudgetFunc              // nil if this edge counts locally
+	newAccount   func(id string) KeyAccount // nil if this edge counts locally
+	initialUsage UsageFunc                  // nil if budgets start at zero
+	newBudget    BudgetFunc                 // nil if this edge counts locally
 
 	mu            sync.Mutex
-	liveStates    map[string]*keyState
-	retiredStates *lru.Cache[string, *keyState]
-	tokenKeys     *lru.Cache[string, *Key] // keys of callers that present tokens
+	liveStates    map[string]*keyUsage
+	retiredStates *lru.Cache[string, *keyUsage]
+	tokenKeys     *lru.Cache[string, *KeyLimiter] // keys of callers that present tokens
 }
 
-// NewKeys returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
+// NewKeyUsages returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
 // time. retired is the maximum number of removed keys whose usage is kept, so that a key that is
 // removed and added again does not start with an unused minute.
-func NewKeys(retired int, now time.Time) *Keys {
-	cache, err := lru.New[string, *keyState](retired)
+func NewKeyUsages(retired int, now time.Time) *KeyUsages {
+	cache, err := lru.New[string, *keyUsage](retired)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: limit.NewKeys(%d): %v", retired, err))
 	}
-	tokens, err := lru.New[string, *Key](maxTokenCallers)
+	tokens, err := lru.New[string, *KeyLimiter](maxTokenCallers)
 	if err != nil {
 		panic("BUG: limit.NewKeys: " + err.Error())
 	}
-	return &Keys{epoch: now, liveStates: make(map[string]*keyState), retiredStates: cache, tokenKeys: tokens}
+	return &KeyUsages{epoch: now, liveStates: make(map[string]*keyUsage), retiredStates: cache, tokenKeys: tokens}
 }
 
 // maxTokenCallers is the maximum number of callers with tokens whose usage is stored.
@@ -46,8 +46,8 @@ const maxTokenCallers = 8192
 // the configured key whose rights the token has. bound contains from, unless a reload has removed
 // that key. The limits of from apply to each caller separately, while the limits of its group apply
 // to all callers together. The caller's usage survives reloads.
-func (k *Keys) TokenKey(id string, from *config.Key, bound BoundKeys) *Key {
-	var group *Key
+func (k *KeyUsages) TokenKey(id string, from *config.Key, bound BoundKeys) *KeyLimiter {
+	var group *KeyLimiter
 	if of := bound[from.ID]; of != nil {
 		group = of.group
 	}
@@ -64,14 +64,14 @@ func (k *Keys) TokenKey(id string, from *config.Key, bound BoundKeys) *Key {
 	if ok && known.limits == limits && known.group == group {
 		return known
 	}
-	s := new(keyState)
+	s := new(keyUsage)
 	if ok {
 		s = known.state
 	} else if k.newAccount != nil {
 		s.account = k.newAccount(id)
 	}
-	next := &Key{
-		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.keyBudget(id, s, &limits),
+	next := &KeyLimiter{
+		state: s, epoch: k.epoch, limits: limits, texts: newLimitTexts(&limits), budget: k.keyBudget(id, s, &limits),
 		group: group, groupName: from.Group,
 	}
 	k.tokenKeys.Add(id, next)
@@ -79,32 +79,32 @@ func (k *Keys) TokenKey(id string, from *config.Key, bound BoundKeys) *Key {
 }
 
 // SetAccounts makes the fleet's accounts count the usage of keys. It must be called before Bind.
-func (k *Keys) SetAccounts(account func(id string) Account) { k.newAccount = account }
+func (k *KeyUsages) SetAccounts(account func(id string) KeyAccount) { k.newAccount = account }
 
 // SetInitialUsage makes new budgets start from the usage that used returns. It must be called
 // before Bind.
-func (k *Keys) SetInitialUsage(used UsageFunc) { k.initialUsage = used }
+func (k *KeyUsages) SetInitialUsage(used UsageFunc) { k.initialUsage = used }
 
 // BudgetFunc returns the fleet-wide budget of a key or group. by converts a UsageFunc for keys into
 // a UsageFunc for this key or group.
-type BudgetFunc func(id string, by func(UsageFunc) UsageFunc) Budget
+type BudgetFunc func(id string, by func(UsageFunc) UsageFunc) UsageBudget
 
 // SetSharedBudgets makes fleet-wide budgets count the usage of keys. It must be called before Bind.
-func (k *Keys) SetSharedBudgets(budget BudgetFunc) { k.newBudget = budget }
+func (k *KeyUsages) SetSharedBudgets(budget BudgetFunc) { k.newBudget = budget }
 
 // BoundKeys contains the Keys of one configuration, keyed by id. It does not change after Bind.
-type BoundKeys map[string]*Key
+type BoundKeys map[string]*KeyLimiter
 
 // Bind combines the keys in a configuration with their existing state. Calls under an earlier
 // BoundKeys use the limits of that BoundKeys, but share the state. If the fleet has no accounts,
 // each key gets its share of the fleet's limits. The result may be discarded if the configuration
 // is not used.
-func (k *Keys) Bind(keys []config.Key, groups []config.Group) BoundKeys {
+func (k *KeyUsages) Bind(keys []config.Key, groups []config.Group) BoundKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	bound := make(BoundKeys, len(keys))
-	live := make(map[string]*keyState, len(keys))
-	ofGroup := make(map[string]*Key, len(groups))
+	live := make(map[string]*keyUsage, len(keys))
+	ofGroup := make(map[string]*KeyLimiter, len(groups))
 	members := make(map[string][]string, len(groups))
 	for i := range keys {
 		if of := keys[i].Group; of != "" {
@@ -135,20 +135,20 @@ func (k *Keys) Bind(keys []config.Key, groups []config.Group) BoundKeys {
 	return bound
 }
 
-func (k *Keys) bindKey(of *config.Key, s *keyState) *Key {
+func (k *KeyUsages) bindKey(of *config.Key, s *keyUsage) *KeyLimiter {
 	limits := of.EdgeLimits()
 	if k.newAccount != nil {
 		limits = of.Limits
 	}
-	return &Key{
-		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.keyBudget(of.ID, s, &limits),
+	return &KeyLimiter{
+		state: s, epoch: k.epoch, limits: limits, texts: newLimitTexts(&limits), budget: k.keyBudget(of.ID, s, &limits),
 	}
 }
 
 // keyBudget returns the budget of a key, or nil if the key has none. A new budget starts from the
 // usage so far, so nothing has to be counted while a key has no budget.
-func (k *Keys) keyBudget(id string, s *keyState, l *config.KeyLimits) Budget {
-	if !l.Budgeted() {
+func (k *KeyUsages) keyBudget(id string, s *keyUsage, l *config.KeyLimits) UsageBudget {
+	if !l.HasBudget() {
 		s.budget = nil
 		return nil
 	}
@@ -156,7 +156,7 @@ func (k *Keys) keyBudget(id string, s *keyState, l *config.KeyLimits) Budget {
 		s.budget = k.newBudget(id, s.aggregateUsage)
 	}
 	if s.budget == nil {
-		now, used := time.Now(), [Periods]Cost{}
+		now, used := time.Now(), [PeriodCount]Cost{}
 		if k.initialUsage != nil {
 			used = s.aggregateUsage(k.initialUsage)(id, now)
 		}
@@ -167,13 +167,13 @@ func (k *Keys) keyBudget(id string, s *keyState, l *config.KeyLimits) Budget {
 
 // AddUsage adds usage that was counted outside these budgets to the local budgets. It may also be
 // called after Bind.
-func (k *Keys) AddUsage(used UsageFunc) {
+func (k *KeyUsages) AddUsage(used UsageFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	add := func(id string, s *keyState) {
+	add := func(id string, s *keyUsage) {
 		if b, ok := s.budget.(*localBudget); ok {
-			b.add(s.aggregateUsage(used)(id, now), now)
+			b.addUsage(s.aggregateUsage(used)(id, now), now)
 		}
 	}
 	for id, s := range k.liveStates {
@@ -191,7 +191,7 @@ func (k *Keys) AddUsage(used UsageFunc) {
 	}
 }
 
-func (k *Keys) findState(id string) *keyState {
+func (k *KeyUsages) findState(id string) *keyUsage {
 	if s := k.liveStates[id]; s != nil {
 		return s
 	}
@@ -199,7 +199,7 @@ func (k *Keys) findState(id string) *keyState {
 		k.retiredStates.Remove(id)
 		return s
 	}
-	s := new(keyState)
+	s := new(keyUsage)
 	if k.newAccount != nil {
 		s.account = k.newAccount(id)
 	}

@@ -7,8 +7,8 @@ import (
 	"penstock/config/money"
 )
 
-// Level is the state of one per-minute limit.
-type Level struct {
+// LimitLevel is the state of one per-minute limit.
+type LimitLevel struct {
 	Limit     int64
 	Text      string // Limit in decimal, or empty
 	Remaining int64
@@ -16,17 +16,17 @@ type Level struct {
 }
 
 // HasRateLimit reports whether the key or its group has a per-minute limit.
-func (k *Key) HasRateLimit() bool {
+func (k *KeyLimiter) HasRateLimit() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.HasRateLimit()
 }
 
 // Group returns the key's group as a Key, and the name of the group. If the key belongs to no
 // group, of is nil.
-func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
+func (k *KeyLimiter) Group() (of *KeyLimiter, name string) { return k.group, k.groupName }
 
 // RequestsLeft returns the level of requests per minute for the key or its group, whichever has
 // fewer requests remaining. ok is false if neither the key nor the group has this limit.
-func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
+func (k *KeyLimiter) RequestsLeft(now time.Time) (LimitLevel, bool) {
 	l, ok := k.RequestLevel(now)
 	if k.group == nil {
 		return l, ok
@@ -37,7 +37,7 @@ func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 
 // TokensLeft is RequestsLeft for tokens. It returns the level as if the call with the reservation r
 // had ended and used the given number of tokens. r may be nil.
-func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
+func (k *KeyLimiter) TokensLeft(r *Reservation, used int64, now time.Time) (LimitLevel, bool) {
 	if r == nil {
 		r = new(Reservation)
 	}
@@ -49,7 +49,7 @@ func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool
 	return lowerLevel(l, ok, g, limited)
 }
 
-func lowerLevel(own Level, ok bool, group Level, limited bool) (Level, bool) {
+func lowerLevel(own LimitLevel, ok bool, group LimitLevel, limited bool) (LimitLevel, bool) {
 	if limited && (!ok || group.Remaining < own.Remaining) {
 		return group, true
 	}
@@ -57,39 +57,39 @@ func lowerLevel(own Level, ok bool, group Level, limited bool) (Level, bool) {
 }
 
 // ConcurrencyLimit returns how many concurrent calls the key may have; 0 means no limit.
-func (k *Key) ConcurrencyLimit() int { return k.limits.Concurrency }
+func (k *KeyLimiter) ConcurrencyLimit() int { return k.limits.Concurrency }
 
 // RequestLevel returns the level of requests per minute, or false if the key has no such limit.
-func (k *Key) RequestLevel(now time.Time) (Level, bool) {
+func (k *KeyLimiter) RequestLevel(now time.Time) (LimitLevel, bool) {
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
-		return Level{}, false
+		return LimitLevel{}, false
 	}
 	if a := k.state.account; a != nil {
 		l, _ := a.Levels(k.limits, now)
 		return l, true
 	}
 	used := max(k.state.requests.tat.Load()-k.sinceEpoch(now), 0)
-	l := Level{Limit: limit, Text: k.texts.requests, Remaining: limit, Reset: time.Duration(used)}
+	l := LimitLevel{Limit: limit, Text: k.texts.requests, Remaining: limit, Reset: time.Duration(used)}
 	if one := costNanos(1, limit); one > 0 { // costNanos rounds down, so all requests have the same cost
-		l.Remaining = min(max(window-used, 0)/one, limit)
+		l.Remaining = min(max(ratePeriod-used, 0)/one, limit)
 	}
 	return l, true
 }
 
 // TokenLevel returns the level of tokens per minute, or false if the key has no such limit.
 // Reserved tokens count as used.
-func (k *Key) TokenLevel(now time.Time) (Level, bool) {
+func (k *KeyLimiter) TokenLevel(now time.Time) (LimitLevel, bool) {
 	return k.tokenLevelAfter(&reservedPart{}, 0, now)
 }
 
 // tokenLevelAfter returns the level of tokens per minute as if the call with the reservation h had
 // ended and used the given number of tokens. If the key has an Account, tokenLevelAfter returns the
 // current level.
-func (k *Key) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (Level, bool) {
+func (k *KeyLimiter) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (LimitLevel, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
-		return Level{}, false
+		return LimitLevel{}, false
 	}
 	if a := k.state.account; a != nil {
 		_, l := a.Levels(k.limits, now)
@@ -99,15 +99,15 @@ func (k *Key) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (Level
 	if h.key == k {
 		due += costNanos(used, limit) - h.heldNanos
 	}
-	remaining := affordableUnits(max(window-due, 0), limit)
-	return Level{Limit: limit, Text: k.texts.tokens, Remaining: remaining, Reset: time.Duration(due)}, true
+	remaining := affordableUnits(max(ratePeriod-due, 0), limit)
+	return LimitLevel{Limit: limit, Text: k.texts.tokens, Remaining: remaining, Reset: time.Duration(due)}, true
 }
 
 // affordableUnits returns how many units cost no more than c, which is at most window.
 func affordableUnits(c, limit int64) int64 {
 	// costNanos rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
-	n, rest := bits.Div64(hi, lo, uint64(window))
+	n, rest := bits.Div64(hi, lo, uint64(ratePeriod))
 	if rest == 0 {
 		n--
 	}
@@ -132,12 +132,12 @@ func (l *BudgetLevel) UsedFraction() float64 {
 
 func currencyUnits(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
 
-// Budgets returns the states of the key's budgets. Daily budgets come first.
-func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
+// BudgetLevels returns the states of the key's budgets. Daily budgets come first.
+func (k *KeyLimiter) BudgetLevels(now time.Time) (out []BudgetLevel) {
 	if k.budget == nil {
 		return nil
 	}
-	for period := range Periods {
+	for period := range PeriodCount {
 		of := PeriodBudget(&k.limits, period)
 		if of.Tokens == 0 && of.Spend.Zero() {
 			continue
@@ -145,11 +145,11 @@ func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
 		_, renews := PeriodNumber(period, now)
 		l := BudgetLevel{Limit: of, Used: k.budget.Used(period, now), Renews: renews}
 		if of.Tokens > 0 {
-			l.Name = [Periods]string{TokensPerDay, TokensPerMonth}[period]
+			l.Name = [PeriodCount]string{TokensPerDay, TokensPerMonth}[period]
 			out = append(out, l)
 		}
 		if !of.Spend.Zero() {
-			l.Name, l.Spend = [Periods]string{SpendPerDay, SpendPerMonth}[period], true
+			l.Name, l.Spend = [PeriodCount]string{SpendPerDay, SpendPerMonth}[period], true
 			out = append(out, l)
 		}
 	}

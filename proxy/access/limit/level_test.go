@@ -14,8 +14,8 @@ import (
 func TestLevels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epoch := time.Unix(1_700_000_000, 0)
-		k := func(requests, tokens int) *Key {
-			return NewKeys(1, epoch).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: requests, TokensPerMinute: tokens}}}, nil)["a"]
+		k := func(requests, tokens int) *KeyLimiter {
+			return NewKeyUsages(1, epoch).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: requests, TokensPerMinute: tokens}}}, nil)["a"]
 		}(rapid.IntRange(1, 400).Draw(t, "requests"), rapid.IntRange(1, 3_000_000).Draw(t, "tokens"))
 		now := epoch
 		for range rapid.IntRange(0, 30).Draw(t, "calls") {
@@ -63,7 +63,7 @@ func TestLevels(t *testing.T) {
 			t.Fatalf("%+v after the reset of %+v", after, requests)
 		}
 	})
-	k := NewKeys(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}}, nil)["a"]
+	k := NewKeyUsages(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}}, nil)["a"]
 	if _, ok := k.RequestLevel(time.Unix(9, 0)); ok {
 		t.Error("a level is reported for a limit that does not exist")
 	}
@@ -77,7 +77,7 @@ func TestLevels(t *testing.T) {
 func TestTokensLeftAfterCall(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	groups := []config.Group{{ID: "g", Limits: config.GroupLimits{TokensPerMinute: 500}}}
-	keys := NewKeys(2, now).Bind([]config.Key{
+	keys := NewKeyUsages(2, now).Bind([]config.Key{
 		{ID: "own", Limits: config.KeyLimits{TokensPerMinute: 1000}},
 		{ID: "of group", Group: "g", Limits: config.KeyLimits{TokensPerMinute: 1000}},
 	}, groups)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Memory limits how many bytes request bodies or engine responses may use. Its methods may be
+// MemoryBudget limits how many bytes request bodies or engine responses may use. Its methods may be
 // called by multiple goroutines.
 //
 // A released buffer may occupy memory until the next garbage collection, and the collector lets
@@ -15,7 +15,7 @@ import (
 // ReleaseGarbage, and count as used until the next collection. If Reserve needs their memory, it
 // runs a collection. If the garbage amounts to at least 1/16 of the limit, Reserve collects
 // immediately; otherwise, at most once a second.
-type Memory struct {
+type MemoryBudget struct {
 	limit          atomic.Int64
 	used           atomic.Int64 // includes garbage
 	garbage        atomic.Int64
@@ -24,33 +24,33 @@ type Memory struct {
 	collect        func()
 }
 
-// NewMemory returns a Memory with the given limit in bytes.
-func NewMemory(limit int64) *Memory {
-	m := &Memory{collect: runtime.GC}
+// NewMemoryBudget returns a Memory with the given limit in bytes.
+func NewMemoryBudget(limit int64) *MemoryBudget {
+	m := &MemoryBudget{collect: runtime.GC}
 	m.SetLimit(limit)
 	return m
 }
 
 // SetLimit changes the limit. Bytes that are already reserved stay reserved, even if they exceed
 // the new limit.
-func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
+func (m *MemoryBudget) SetLimit(limit int64) { m.limit.Store(limit) }
 
 // Reserve reserves n bytes. If that would exceed the limit, it returns false. The caller must
 // return the bytes with Release or ReleaseGarbage.
-func (m *Memory) Reserve(n int64) bool {
-	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
+func (m *MemoryBudget) Reserve(n int64) bool {
+	return m.tryReserve(n) || m.garbage.Load() > 0 && m.collectGarbageFor(n) && m.tryReserve(n)
 }
 
 const (
 	// largeGarbageDivisor is the fraction of the limit (1/16) above which garbage is collected
 	// immediately.
 	largeGarbageDivisor = 16
-	// collectEvery is the minimum time between collections if there is less garbage than this
+	// collectInterval is the minimum time between collections if there is less garbage than this
 	// fraction. It prevents a nearly full budget from causing a collection for every buffer.
-	collectEvery = time.Second
+	collectInterval = time.Second
 )
 
-func (m *Memory) tryTake(n int64) bool {
+func (m *MemoryBudget) tryReserve(n int64) bool {
 	for {
 		used := m.used.Load()
 		if n > m.limit.Load()-used {
@@ -62,9 +62,9 @@ func (m *Memory) tryTake(n int64) bool {
 	}
 }
 
-// reclaim collects garbage if that can make room for n bytes. Only one goroutine collects at a
+// collectGarbageFor collects garbage if that can make room for n bytes. Only one goroutine collects at a
 // time.
-func (m *Memory) reclaim(n int64) bool {
+func (m *MemoryBudget) collectGarbageFor(n int64) bool {
 	m.collectMu.Lock()
 	defer m.collectMu.Unlock()
 	room := m.limit.Load() - m.used.Load()
@@ -72,7 +72,7 @@ func (m *Memory) reclaim(n int64) bool {
 		return true
 	}
 	garbage := m.garbage.Load()
-	if n > room+garbage || garbage < m.limit.Load()/largeGarbageDivisor && time.Since(m.lastCollection) < collectEvery {
+	if n > room+garbage || garbage < m.limit.Load()/largeGarbageDivisor && time.Since(m.lastCollection) < collectInterval {
 		return false
 	}
 	garbage = m.garbage.Swap(0) // buffers discarded from now on may survive this collection
@@ -83,22 +83,22 @@ func (m *Memory) reclaim(n int64) bool {
 }
 
 // Release returns n bytes.
-func (m *Memory) Release(n int64) { m.release(n) }
+func (m *MemoryBudget) Release(n int64) { m.release(n) }
 
 // ReleaseGarbage returns n bytes whose buffers are garbage until the next collection.
-func (m *Memory) ReleaseGarbage(n int64) { m.garbage.Add(n) }
+func (m *MemoryBudget) ReleaseGarbage(n int64) { m.garbage.Add(n) }
 
-func (m *Memory) release(n int64) {
+func (m *MemoryBudget) release(n int64) {
 	if m.used.Add(-n) < 0 {
 		panic("BUG: more memory released than was reserved")
 	}
 }
 
-// Used returns how many bytes are reserved, excluding garbage.
-func (m *Memory) Used() int64 {
+// UsedBytes returns how many bytes are reserved, excluding garbage.
+func (m *MemoryBudget) UsedBytes() int64 {
 	garbage := m.garbage.Load() // read first, because a collection subtracts garbage from both
 	return max(m.used.Load()-garbage, 0)
 }
 
 // Limit returns the limit in bytes.
-func (m *Memory) Limit() int64 { return m.limit.Load() }
+func (m *MemoryBudget) Limit() int64 { return m.limit.Load() }

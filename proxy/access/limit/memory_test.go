@@ -9,13 +9,13 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	m := NewMemory(100)
+	m := NewMemoryBudget(100)
 	if !m.Reserve(60) || m.Reserve(41) || !m.Reserve(40) || m.Reserve(1) || !m.Reserve(0) || m.Reserve(math.MaxInt64) {
-		t.Errorf("used %d of %d", m.Used(), m.Limit())
+		t.Errorf("used %d of %d", m.UsedBytes(), m.Limit())
 	}
 	m.Release(100)
-	if m.Used() != 0 || m.Limit() != 100 {
-		t.Errorf("used %d of %d", m.Used(), m.Limit())
+	if m.UsedBytes() != 0 || m.Limit() != 100 {
+		t.Errorf("used %d of %d", m.UsedBytes(), m.Limit())
 	}
 	defer func() {
 		if recover() == nil {
@@ -26,14 +26,14 @@ func TestMemory(t *testing.T) {
 }
 
 func TestMemoryIsExactUnderConcurrency(t *testing.T) {
-	m := NewMemory(1000)
+	m := NewMemoryBudget(1000)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for range 5000 {
 				n := int64(100 + 37*i)
 				if m.Reserve(n) {
-					if u := m.Used(); u > 1000 || u < n {
+					if u := m.UsedBytes(); u > 1000 || u < n {
 						t.Errorf("Used() = %d, want between %d and 1000", u, n)
 					}
 					m.Release(n)
@@ -42,8 +42,8 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if m.Used() != 0 {
-		t.Errorf("%d used at rest", m.Used())
+	if m.UsedBytes() != 0 {
+		t.Errorf("%d used at rest", m.UsedBytes())
 	}
 }
 
@@ -52,38 +52,38 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 // a second.
 func TestMemoryGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewMemory(1600)
+		m := NewMemoryBudget(1600)
 		collected := 0
 		m.collect = func() { collected++ }
 		if !m.Reserve(1500) {
 			t.Fatal("no room in an empty budget")
 		}
 		m.ReleaseGarbage(50)
-		if m.Used() != 1450 || m.Reserve(151) || collected != 0 {
-			t.Errorf("used %d, %d collections that could not help", m.Used(), collected)
+		if m.UsedBytes() != 1450 || m.Reserve(151) || collected != 0 {
+			t.Errorf("used %d, %d collections that could not help", m.UsedBytes(), collected)
 		}
 		if !m.Reserve(100) || collected != 0 {
 			t.Errorf("%d collections although there was room", collected)
 		}
-		if !m.Reserve(50) || collected != 1 || m.Used() != 1600 {
-			t.Errorf("used %d after %d collections of little garbage", m.Used(), collected)
+		if !m.Reserve(50) || collected != 1 || m.UsedBytes() != 1600 {
+			t.Errorf("used %d after %d collections of little garbage", m.UsedBytes(), collected)
 		}
 		m.ReleaseGarbage(99)
 		if m.Reserve(99) || collected != 1 {
 			t.Errorf("%d collections of little garbage within a second", collected)
 		}
-		time.Sleep(collectEvery)
+		time.Sleep(collectInterval)
 		if !m.Reserve(99) || collected != 2 {
 			t.Errorf("%d collections of little garbage after a second", collected)
 		}
 		m.ReleaseGarbage(100)
-		if !m.Reserve(100) || collected != 3 || m.Used() != 1600 {
-			t.Errorf("used %d after %d collections", m.Used(), collected)
+		if !m.Reserve(100) || collected != 3 || m.UsedBytes() != 1600 {
+			t.Errorf("used %d after %d collections", m.UsedBytes(), collected)
 		}
 		m.Release(600)
 		m.ReleaseGarbage(1000)
-		if m.Used() != 0 || !m.Reserve(1600) || collected != 4 {
-			t.Errorf("used %d after %d collections", m.Used(), collected)
+		if m.UsedBytes() != 0 || !m.Reserve(1600) || collected != 4 {
+			t.Errorf("used %d after %d collections", m.UsedBytes(), collected)
 		}
 		m.ReleaseGarbage(1601)
 		defer func() {
@@ -96,7 +96,7 @@ func TestMemoryGarbage(t *testing.T) {
 }
 
 func TestMemoryGarbageUnderConcurrency(t *testing.T) {
-	m := NewMemory(1000)
+	m := NewMemoryBudget(1000)
 	m.collect = func() {}
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -118,7 +118,7 @@ func TestMemoryGarbageUnderConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if m.Used() != 0 || !m.Reserve(1000) {
-		t.Errorf("%d used at rest", m.Used())
+	if m.UsedBytes() != 0 || !m.Reserve(1000) {
+		t.Errorf("%d used at rest", m.UsedBytes())
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// window is the period of all rates. It is also the maximum burst, because an idle key may use the
+// ratePeriod is the period of all rates. It is also the maximum burst, because an idle key may use the
 // limit for a whole minute immediately.
-const window = int64(time.Minute)
+const ratePeriod = int64(time.Minute)
 
 // maxCost is the maximum cost of one charge, even if an engine reports more usage.
 const maxCost = int64(24 * time.Hour)
@@ -20,7 +20,7 @@ func costNanos(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(n), uint64(window))
+	hi, lo := bits.Mul64(uint64(n), uint64(ratePeriod))
 	if hi >= uint64(limit) {
 		return maxCost // the quotient would need more than 64 bits
 	}
@@ -28,20 +28,20 @@ func costNanos(n, limit int64) int64 {
 	return int64(min(q, uint64(maxCost)))
 }
 
-// gcra implements the generic cell rate algorithm. tat is the theoretical arrival time, when the
+// gcraLimiter implements the generic cell rate algorithm. tat is the theoretical arrival time, when the
 // effect of all admitted units ends. It is in nanoseconds since an epoch.
-type gcra struct{ tat atomic.Int64 }
+type gcraLimiter struct{ tat atomic.Int64 }
 
 // admit consumes one unit under a per-minute limit and returns 0. If no unit is available, it
 // returns the exact time until one is available.
-func (m *gcra) admit(now, limit int64) (wait int64) {
+func (m *gcraLimiter) admit(now, limit int64) (wait int64) {
 	c := costNanos(1, limit)
 	for {
 		old := m.tat.Load()
 		next := max(old, now) + c
 		debt := next - now
-		if debt > window {
-			return debt - window
+		if debt > ratePeriod {
+			return debt - ratePeriod
 		}
 		if m.tat.CompareAndSwap(old, next) {
 			return 0
@@ -49,4 +49,4 @@ func (m *gcra) admit(now, limit int64) (wait int64) {
 	}
 }
 
-func (m *gcra) refund(limit int64) { m.tat.Add(-costNanos(1, limit)) }
+func (m *gcraLimiter) refund(limit int64) { m.tat.Add(-costNanos(1, limit)) }

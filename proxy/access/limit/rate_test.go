@@ -14,16 +14,16 @@ import (
 func TestCost(t *testing.T) {
 	for _, c := range []struct{ n, limit, want int64 }{
 		{1, 60, int64(time.Second)},
-		{60, 60, window},
-		{200_000, 200_000, window},
-		{7, 7, window},
+		{60, 60, ratePeriod},
+		{200_000, 200_000, ratePeriod},
+		{7, 7, ratePeriod},
 		{1, 7, 8571428571},
 		{0, 60, 0},
 		{-5, 60, 0},
 		{math.MinInt64, 60, 0},
 		{5, 0, 0},
 		{1, math.MaxInt64, 0},
-		{math.MaxInt64, math.MaxInt64, window},
+		{math.MaxInt64, math.MaxInt64, ratePeriod},
 		{math.MaxInt64, 1, maxCost},
 		{1 << 40, 1000, maxCost},
 	} {
@@ -36,7 +36,7 @@ func TestCost(t *testing.T) {
 func TestCostAgainstBig(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, limit := rapid.Int64Min(0).Draw(t, "n"), rapid.Int64Min(1).Draw(t, "limit")
-		want := new(big.Int).Mul(big.NewInt(n), big.NewInt(window))
+		want := new(big.Int).Mul(big.NewInt(n), big.NewInt(ratePeriod))
 		want.Div(want, big.NewInt(limit))
 		if want.Cmp(big.NewInt(maxCost)) > 0 {
 			want.SetInt64(maxCost)
@@ -54,12 +54,12 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")
 		gaps := rapid.SliceOfN(rapid.Int64Range(0, 4*int64(time.Second)), 1, 300).Draw(t, "gaps")
-		var m gcra
+		var m gcraLimiter
 		var taken []int64
 		now := rapid.Int64Range(0, int64(time.Hour)).Draw(t, "start")
-		m.tat.Store(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "paid") - 2*window)
-		if m.tat.Load()-now > window {
-			m.tat.Store(now + window)
+		m.tat.Store(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "paid") - 2*ratePeriod)
+		if m.tat.Load()-now > ratePeriod {
+			m.tat.Store(now + ratePeriod)
 		}
 		for _, gap := range gaps {
 			now += gap
@@ -83,7 +83,7 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 			for j := i; j < len(taken); j++ {
 				// Rounding reduces the cost of each request by up to a nanosecond.
 				span := taken[j] - taken[i] + int64(j-i+1)
-				if n, most := int64(j-i+1), limit+span*limit/window; n > most {
+				if n, most := int64(j-i+1), limit+span*limit/ratePeriod; n > most {
 					t.Fatalf("%d taken in %v, at most %d allowed", n, time.Duration(span), most)
 				}
 			}
@@ -93,16 +93,16 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 
 func TestMeterBurstIsOneMinute(t *testing.T) {
 	for _, limit := range []int64{1, 2, 7, 60, 599, 100_000} {
-		var m gcra
+		var m gcraLimiter
 		for i := range limit {
 			if wait := m.admit(5, limit); wait != 0 {
 				t.Fatalf("limit %d, take %d: wait %d", limit, i, wait)
 			}
 		}
-		if wait := m.admit(5, limit); wait == 0 || wait > window/limit {
+		if wait := m.admit(5, limit); wait == 0 || wait > ratePeriod/limit {
 			t.Errorf("limit %d: wait %d after the burst", limit, wait)
 		}
-		if wait := m.admit(5+window, limit); wait != 0 {
+		if wait := m.admit(5+ratePeriod, limit); wait != 0 {
 			t.Errorf("limit %d: wait %d after a minute", limit, wait)
 		}
 	}
@@ -110,7 +110,7 @@ func TestMeterBurstIsOneMinute(t *testing.T) {
 
 func TestMeterIsExactUnderConcurrency(t *testing.T) {
 	const limit = 1000
-	var m gcra
+	var m gcraLimiter
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {

@@ -20,7 +20,7 @@ type Reservation struct {
 }
 
 type reservedPart struct {
-	key        *Key // nil if nothing is reserved
+	key        *KeyLimiter // nil if nothing is reserved
 	heldNanos  int64
 	budgetHeld BudgetReservation
 }
@@ -50,14 +50,14 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 // must not run concurrently with Settle.
 func (r *Reservation) Charge(used Cost, now time.Time) Decision {
 	if r.state.Load() != reservationHeld {
-		return allowed
+		return decisionAllowed
 	}
 	d := r.keyPart.charge(used, now)
 	if r.groupPart.key == nil {
 		return d
 	}
 	if of := r.groupPart.charge(used, now); d.OK && !of.OK {
-		return r.keyPart.key.withGroup(of)
+		return r.keyPart.key.setDecisionGroup(of)
 	}
 	return d
 }
@@ -76,9 +76,9 @@ func (h *reservedPart) charge(used Cost, now time.Time) Decision {
 	return d
 }
 
-func checkBudgets(b Budget, l *config.KeyLimits, now time.Time) Decision {
-	for p := range Periods {
-		if b.Open(p, now) {
+func checkBudgets(b UsageBudget, l *config.KeyLimits, now time.Time) Decision {
+	for p := range PeriodCount {
+		if b.AllowsOverrun(p, now) {
 			continue
 		}
 		budget, used := PeriodBudget(l, p), b.Used(p, now)
@@ -87,16 +87,16 @@ func checkBudgets(b Budget, l *config.KeyLimits, now time.Time) Decision {
 			return RefusalDecision(p, spent, BudgetRefusal{Budget: budget, Used: used}, now)
 		}
 	}
-	return allowed
+	return decisionAllowed
 }
 
-func (k *Key) charge(used int64, now time.Time) Decision {
+func (k *KeyLimiter) charge(used int64, now time.Time) Decision {
 	limit := int64(k.limits.TokensPerMinute)
 	if a := k.state.account; a != nil {
 		return a.Charge(used, now)
 	}
 	if limit == 0 {
-		return allowed
+		return decisionAllowed
 	}
 	at := k.sinceEpoch(now)
 	k.state.tokens.charge(at, 0, costNanos(used, limit))
@@ -117,7 +117,7 @@ func (h *reservedPart) settle(used Cost, now time.Time) {
 	}
 }
 
-func (k *Key) settle(held, used int64, now time.Time) {
+func (k *KeyLimiter) settle(held, used int64, now time.Time) {
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
 		k.state.tokens.charge(k.sinceEpoch(now), held, costNanos(used, limit))
 	}

@@ -27,12 +27,12 @@ type RetryBudget struct {
 	retries secondCounts
 }
 
-// NewRetries returns an unused budget. Its clock starts at now, and later calls must not pass an
+// NewRetryBudget returns an unused budget. Its clock starts at now, and later calls must not pass an
 // earlier time.
-func NewRetries(now time.Time) *RetryBudget { return &RetryBudget{epoch: now} }
+func NewRetryBudget(now time.Time) *RetryBudget { return &RetryBudget{epoch: now} }
 
 // CountCall counts a call. It does not lock a mutex.
-func (r *RetryBudget) CountCall(now time.Time) { r.calls.add(r.second(now)) }
+func (r *RetryBudget) CountCall(now time.Time) { r.calls.add(r.currentSecond(now)) }
 
 // TakeRetry takes one retry from the budget. It returns false if the budget is exhausted. In the
 // last ten seconds, retries are limited to the given share of the calls or to minRetries, whichever
@@ -40,7 +40,7 @@ func (r *RetryBudget) CountCall(now time.Time) { r.calls.add(r.second(now)) }
 func (r *RetryBudget) TakeRetry(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	second := r.second(now)
+	second := r.currentSecond(now)
 	if r.retries.sum(second) >= max(minRetries, share.Of(r.calls.sum(second))) {
 		return false
 	}
@@ -52,13 +52,13 @@ func (r *RetryBudget) TakeRetry(now time.Time, share config.Percent) bool {
 func (r *RetryBudget) Usage(now time.Time, share config.Percent) (used, allowed int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	second := r.second(now)
+	second := r.currentSecond(now)
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second returns the number of the current second. The numbers start at retryWindowSeconds, so that
+// currentSecond returns the number of the current second. The numbers start at retryWindowSeconds, so that
 // a zero cell counts as expired.
-func (r *RetryBudget) second(now time.Time) uint32 {
+func (r *RetryBudget) currentSecond(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retryWindowSeconds
 }
 

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRetries(t *testing.T) {
+func TestRetryBudget(t *testing.T) {
 	start := time.Now()
-	r := NewRetries(start)
+	r := NewRetryBudget(start)
 	allowed := func(now time.Time) (n int) {
 		for r.TakeRetry(now, 20) && n < 1000 {
 			n++
@@ -40,11 +40,11 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetriesLateCaller checks that a caller that read the clock earlier than other callers cannot
+// TestRetryBudgetLateCaller checks that a caller that read the clock earlier than other callers cannot
 // exceed the budget.
-func TestRetriesLateCaller(t *testing.T) {
+func TestRetryBudgetLateCaller(t *testing.T) {
 	start := time.Now()
-	r := NewRetries(start)
+	r := NewRetryBudget(start)
 	for s := range 25 {
 		r.TakeRetry(start.Add(time.Duration(s)*time.Second), 20)
 	}
@@ -58,12 +58,12 @@ func TestRetriesLateCaller(t *testing.T) {
 	}
 }
 
-// TestRetriesNeverExceedBudget checks that in any ten whole seconds, the retries do not exceed the
+// TestRetryBudgetIsNeverExceeded checks that in any ten whole seconds, the retries do not exceed the
 // share of the calls, or the minimum if that is larger.
-func TestRetriesNeverExceedBudget(t *testing.T) {
+func TestRetryBudgetIsNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Now()
-		r := NewRetries(start)
+		r := NewRetryBudget(start)
 		var calls, retries [60]int64
 		for second := range calls {
 			now := start.Add(time.Duration(second) * time.Second)
@@ -87,9 +87,9 @@ func TestRetriesNeverExceedBudget(t *testing.T) {
 	})
 }
 
-func TestRetriesAreExactUnderConcurrency(t *testing.T) {
+func TestRetryBudgetIsExactUnderConcurrency(t *testing.T) {
 	now := time.Now()
-	r := NewRetries(now)
+	r := NewRetryBudget(now)
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -115,9 +115,9 @@ func TestRetriesAreExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-func BenchmarkRetriesCall(b *testing.B) {
+func BenchmarkRetryBudgetCountCall(b *testing.B) {
 	now := time.Now()
-	r := NewRetries(now)
+	r := NewRetryBudget(now)
 	b.ReportAllocs()
 	for b.Loop() {
 		r.CountCall(now)

@@ -16,8 +16,8 @@ func (t *tokenAccount) reserve(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	used := max(t.tat-now, 0) + t.reserved
-	if used+c > window {
-		return used + c - window
+	if used+c > ratePeriod {
+		return used + c - ratePeriod
 	}
 	t.reserved += c
 	return 0
@@ -34,7 +34,7 @@ func (t *tokenAccount) used(now int64) int64 {
 func (t *tokenAccount) excessWait(now int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tat - now - window
+	return t.tat - now - ratePeriod
 }
 
 func (t *tokenAccount) charge(now, held, c int64) {

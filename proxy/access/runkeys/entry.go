@@ -13,17 +13,17 @@ import (
 	"penstock/config"
 )
 
-// MaxBody is the maximum size of an operator's request in bytes.
-const MaxBody = 16 << 10
+// MaxRequestBytes is the maximum size of an operator's request in bytes.
+const MaxRequestBytes = 16 << 10
 
-// MistakeError describes a mistake in an operator's request. The description never contains a hash
+// RequestMistakeError describes a mistake in an operator's request. The description never contains a hash
 // or a key.
-type MistakeError struct {
+type RequestMistakeError struct {
 	Field   string // empty if the mistake concerns the entire request body
 	Message string
 }
 
-func (m *MistakeError) Error() string {
+func (m *RequestMistakeError) Error() string {
 	if m.Field == "" {
 		return m.Message
 	}
@@ -34,38 +34,38 @@ func (m *MistakeError) Error() string {
 var placeholderHash = config.HashPrefix + strings.Repeat("0", 64)
 
 // NewEntry returns the entry for a new key. body contains the members sent by the operator. The
-// error is a *MistakeError.
+// error is a *RequestMistakeError.
 func NewEntry(body []byte, hash string) (entry string, err error) {
 	members, err := parseMembers(body)
 	if err != nil {
 		return "", err
 	}
 	if _, named := members["id"]; !named {
-		return "", &MistakeError{"id", "a key needs an id, which is its name in logs, metrics and pages"}
+		return "", &RequestMistakeError{"id", "a key needs an id, which is its name in logs, metrics and pages"}
 	}
-	if err := validate(body, ""); err != nil {
+	if err := validateEntry(body, ""); err != nil {
 		return "", err
 	}
 	dropNulls(members)
 	members["hash"], _ = json.Marshal(hash) // marshaling a string never fails
-	return encode(members)
+	return encodeEntry(members)
 }
 
 // ChangeEntry returns a changed entry. Each member of patch replaces the member with the same name
 // in the entry. null removes the member. Members of limits are replaced individually (RFC 7396). If
-// the patch is invalid, the error is a *MistakeError.
+// the patch is invalid, the error is a *RequestMistakeError.
 func ChangeEntry(entry string, patch []byte) (string, error) {
 	change, err := parseMembers(patch)
 	if err != nil {
 		return "", err
 	}
 	if _, named := change["id"]; named {
-		return "", &MistakeError{"id", "a key keeps its id: make another key, and revoke this one"}
+		return "", &RequestMistakeError{"id", "a key keeps its id: make another key, and revoke this one"}
 	}
-	if err := validate(patch, "changed"); err != nil {
+	if err := validateEntry(patch, "changed"); err != nil {
 		return "", err
 	}
-	members, err := decode(entry)
+	members, err := decodeEntry(entry)
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func ChangeEntry(entry string, patch []byte) (string, error) {
 		}
 		var some map[string]json.RawMessage
 		if err := json.Unmarshal(next, &some); err != nil {
-			return "", &MistakeError{"limits", "limits are an object, such as {\"requests_per_minute\": 600}"}
+			return "", &RequestMistakeError{"limits", "limits are an object, such as {\"requests_per_minute\": 600}"}
 		}
 		maps.Copy(limits, some)
 		dropNulls(limits)
@@ -86,7 +86,7 @@ func ChangeEntry(entry string, patch []byte) (string, error) {
 	}
 	maps.Copy(members, change)
 	dropNulls(members)
-	return encode(members)
+	return encodeEntry(members)
 }
 
 // RotateEntry returns the entry with an additional hash. The previous hashes expire at the time
@@ -96,7 +96,7 @@ func RotateEntry(entry, hash string, until, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	members, err := decode(entry)
+	members, err := decodeEntry(entry)
 	if err != nil {
 		return "", err
 	}
@@ -116,28 +116,28 @@ func RotateEntry(entry, hash string, until, now time.Time) (string, error) {
 		}
 	}
 	members["hash"], _ = json.Marshal(all) // never fails for strings and valid times
-	return encode(members)
+	return encodeEntry(members)
 }
 
 func parseMembers(body []byte) (map[string]json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		return nil, &MistakeError{"", "the body is a JSON object, such as {\"id\": \"team-a\", \"limits\": {\"requests_per_minute\": 600}}"}
+		return nil, &RequestMistakeError{"", "the body is a JSON object, such as {\"id\": \"team-a\", \"limits\": {\"requests_per_minute\": 600}}"}
 	}
 	for _, own := range []string{"hash", "certificate"} {
 		if _, given := members[own]; given {
-			return nil, &MistakeError{own, "a key that is made here is known by the secret that the edge makes for it: leave it out"}
+			return nil, &RequestMistakeError{own, "a key that is made here is known by the secret that the edge makes for it: leave it out"}
 		}
 	}
 	return members, nil
 }
 
-// validate applies the rules for a keys_file, and rejects duplicate members. If body has no id,
+// validateEntry applies the rules for a keys_file, and rejects duplicate members. If body has no id,
 // validate uses the given id.
-func validate(body []byte, id string) error {
+func validateEntry(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
-		return &MistakeError{"", err.Error()}
+		return &RequestMistakeError{"", err.Error()}
 	}
 	own := fmt.Sprintf(`{"hash":%q`, placeholderHash)
 	if id != "" {
@@ -151,7 +151,7 @@ func validate(body []byte, id string) error {
 	_, err := config.ReadKey(own)
 	var bad *config.KeyError
 	if errors.As(err, &bad) {
-		return &MistakeError{bad.Field, bad.Message}
+		return &RequestMistakeError{bad.Field, bad.Message}
 	}
 	return err
 }
@@ -161,13 +161,13 @@ func dropNulls(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }
 
-func decode(entry string) (members map[string]json.RawMessage, err error) {
+func decodeEntry(entry string) (members map[string]json.RawMessage, err error) {
 	err = json.Unmarshal([]byte(entry), &members)
 	return members, err
 }
 
-// encode returns an entry as one line that starts with the id and the hash.
-func encode(members map[string]json.RawMessage) (string, error) {
+// encodeEntry returns an entry as one line that starts with the id and the hash.
+func encodeEntry(members map[string]json.RawMessage) (string, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
 	var out bytes.Buffer
 	for i, name := range append([]string{"id", "hash"}, names...) {

@@ -54,7 +54,7 @@ func TestNew(t *testing.T) {
 		{`{"id":"a","x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, "", ""},
 	} {
 		entry, err := NewEntry([]byte(row.body), hashA)
-		var bad *MistakeError
+		var bad *RequestMistakeError
 		switch {
 		case row.field == "-" && err != nil:
 			t.Errorf("entry of %s: %v, want no error", row.body, err)
@@ -89,7 +89,7 @@ func TestChange(t *testing.T) {
 		{`no`, "", ""},
 	} {
 		got, err := ChangeEntry(entry, []byte(row.patch))
-		var bad *MistakeError
+		var bad *RequestMistakeError
 		switch {
 		case row.want != "" && (err != nil || got != head+strings.Repeat("a", 64)+`"`+row.want):
 			t.Errorf("patch %s = %s, %v; want it to end in %s", row.patch, got, err, row.want)

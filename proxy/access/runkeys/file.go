@@ -29,27 +29,27 @@ type FileOptions struct {
 	Log *zap.Logger
 }
 
-// File implements Store with a file that only edges write.
-type File struct {
+// KeyFile implements Store with a file that only edges write.
+type KeyFile struct {
 	opts FileOptions
 
 	mu      sync.Mutex
 	lock    *os.File // the locked file; nil if this edge is not the writer
-	entries []entry
+	entries []keyEntry
 	loaded  bool
 	content []byte
 	readErr error
 }
 
-type entry struct {
+type keyEntry struct {
 	id, text string
 	key      config.Key
 }
 
 // OpenFile reads the file and passes its keys to FileOptions.Use. It succeeds even if the file does
 // not exist. The error states what an operator must do.
-func OpenFile(o FileOptions) (*File, error) {
-	f := &File{opts: o}
+func OpenFile(o FileOptions) (*KeyFile, error) {
+	f := &KeyFile{opts: o}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.acquireLock(); errors.Is(err, ErrReadOnly) {
@@ -68,10 +68,10 @@ func OpenFile(o FileOptions) (*File, error) {
 	return f, nil
 }
 
-// Check returns an error if OpenFile could not read the file. It is not an error if the file does
+// CheckFile returns an error if OpenFile could not read the file. It is not an error if the file does
 // not exist.
-func Check(path string) error {
-	f := &File{opts: FileOptions{Path: path, Use: func([]config.Key) {}}}
+func CheckFile(path string) error {
+	f := &KeyFile{opts: FileOptions{Path: path, Use: func([]config.Key) {}}}
 	return f.readEntries()
 }
 
@@ -79,30 +79,30 @@ func Check(path string) error {
 const watchInterval = 500 * time.Millisecond
 
 // Run adopts changes to the file until ctx is done.
-func (f *File) Run(ctx context.Context) {
+func (f *KeyFile) Run(ctx context.Context) {
 	w := &filewatch.Watcher{
 		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.reload, Interval: watchInterval,
 	}
-	w.Prime()
+	w.RecordHashes()
 	f.reload() // the file may have changed since OpenFile returned
 	w.Run(ctx)
 }
 
 // Close unlocks the file, so that another edge can become the writer.
-func (f *File) Close() {
+func (f *KeyFile) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unlock()
 }
 
-func (f *File) unlock() {
+func (f *KeyFile) unlock() {
 	if f.lock != nil {
 		_ = f.lock.Close()
 		f.lock = nil
 	}
 }
 
-func (f *File) reload() {
+func (f *KeyFile) reload() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.readErr
@@ -115,28 +115,28 @@ func (f *File) reload() {
 	}
 }
 
-func (f *File) readEntries() error {
+func (f *KeyFile) readEntries() error {
 	text := []byte(fileContent(nil))
 	if gone := f.isMissing(); gone && len(f.entries) > 0 {
 		return fmt.Errorf("%s is gone: the next change of a key writes it again", f.opts.Path)
 	} else if !gone {
 		var err error
-		if text, err = strictyaml.ReadRegular(f.opts.Path, strictyaml.MaxFile); err != nil {
+		if text, err = strictyaml.ReadRegular(f.opts.Path, strictyaml.MaxFileBytes); err != nil {
 			return err
 		}
 	}
 	if f.loaded && bytes.Equal(text, f.content) {
 		return nil
 	}
-	lines, err := parse(f.opts.Path, text, f.entries)
+	lines, err := parseFile(f.opts.Path, text, f.entries)
 	if err != nil {
 		return err
 	}
-	f.adopt(lines, text)
+	f.adoptLines(lines, text)
 	return nil
 }
 
-func (f *File) adopt(lines []entry, text []byte) {
+func (f *KeyFile) adoptLines(lines []keyEntry, text []byte) {
 	f.entries, f.content, f.loaded = lines, text, true
 	keys := make([]config.Key, len(lines))
 	for i := range lines {
@@ -146,7 +146,7 @@ func (f *File) adopt(lines []entry, text []byte) {
 }
 
 // Entries implements Store.
-func (f *File) Entries(context.Context) (map[string]string, error) {
+func (f *KeyFile) Entries(context.Context) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := make(map[string]string, len(f.entries))
@@ -157,10 +157,10 @@ func (f *File) Entries(context.Context) (map[string]string, error) {
 }
 
 // EffectNotice implements Store.
-func (f *File) EffectNotice() string { return "It is in force." }
+func (f *KeyFile) EffectNotice() string { return "It is in force." }
 
 // Update implements Store. If it returns nil, the change is on disk and has taken effect.
-func (f *File) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
+func (f *KeyFile) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.acquireLock(); err != nil {
@@ -170,7 +170,7 @@ func (f *File) Update(_ context.Context, id string, change func(entry string) (s
 		return fmt.Errorf("%w: fix the file, or remove it to restore the keys that were read last: %w", ErrReadOnly, err)
 	}
 	lines := slices.Clone(f.entries)
-	at := slices.IndexFunc(lines, func(e entry) bool { return e.id == id })
+	at := slices.IndexFunc(lines, func(e keyEntry) bool { return e.id == id })
 	old := ""
 	if at >= 0 {
 		old = lines[at].text
@@ -191,28 +191,28 @@ func (f *File) Update(_ context.Context, id string, change func(entry string) (s
 			return errors.New("the entry is of another key")
 		}
 		if at < 0 {
-			lines, at = append(lines, entry{}), len(lines)
+			lines, at = append(lines, keyEntry{}), len(lines)
 		}
-		lines[at] = entry{id, text, key}
+		lines[at] = keyEntry{id, text, key}
 	}
 	out := []byte(fileContent(lines))
-	if len(out) > strictyaml.MaxFile {
-		return fmt.Errorf("%s would be larger than %d MiB: revoke keys first", f.opts.Path, strictyaml.MaxFile>>20)
+	if len(out) > strictyaml.MaxFileBytes {
+		return fmt.Errorf("%s would be larger than %d MiB: revoke keys first", f.opts.Path, strictyaml.MaxFileBytes>>20)
 	}
 	if err := f.replaceFile(out); err != nil {
 		return fmt.Errorf("%s cannot be written: %w", f.opts.Path, err)
 	}
 	f.readErr = nil
-	f.adopt(lines, out)
+	f.adoptLines(lines, out)
 	return nil
 }
 
-func (f *File) isMissing() bool {
+func (f *KeyFile) isMissing() bool {
 	_, err := os.Lstat(f.opts.Path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (f *File) replaceFile(text []byte) error {
+func (f *KeyFile) replaceFile(text []byte) error {
 	name, folder := f.opts.Path+".new", filepath.Dir(f.opts.Path)
 	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -235,7 +235,7 @@ func (f *File) replaceFile(text []byte) error {
 
 // acquireLock makes this edge the writer. If another edge is the writer, acquireLock returns
 // ErrReadOnly. It also checks that the folder is writable.
-func (f *File) acquireLock() error {
+func (f *KeyFile) acquireLock() error {
 	if f.lock != nil {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (f *File) acquireLock() error {
 	if err != nil {
 		return f.explainPermission(err)
 	}
-	if err := process.Lock(lock); err != nil {
+	if err := process.LockFile(lock); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, process.ErrLocked) {
 			return fmt.Errorf("%w: another edge writes %s: ask that one", ErrReadOnly, f.opts.Path)
@@ -264,7 +264,7 @@ func (f *File) acquireLock() error {
 	return nil
 }
 
-func (f *File) explainPermission(err error) error {
+func (f *KeyFile) explainPermission(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))
 	}
@@ -273,7 +273,7 @@ func (f *File) explainPermission(err error) error {
 
 // fileContent returns the content of the file for the given entries. The content is also a valid
 // keys_file.
-func fileContent(lines []entry) string {
+func fileContent(lines []keyEntry) string {
 	const head = "# Keys that were made while edges run, one in a line. Edges alone write this file (admin.keys.file):\n" +
 		"# make and change keys by `penstock key` or at /-/keys.\n"
 	if len(lines) == 0 {
@@ -287,8 +287,8 @@ func fileContent(lines []entry) string {
 	return out.String()
 }
 
-func parse(path string, text []byte, known []entry) (lines []entry, err error) {
-	seen, before, headed, none := map[string]int{}, map[string]entry{}, false, false
+func parseFile(path string, text []byte, known []keyEntry) (lines []keyEntry, err error) {
+	seen, before, headed, none := map[string]int{}, map[string]keyEntry{}, false, false
 	for _, e := range known {
 		before[e.text] = e
 	}
@@ -313,7 +313,7 @@ func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 				if err != nil {
 					return nil, fail(n, "%s", err)
 				}
-				e = entry{key.ID, item, key}
+				e = keyEntry{key.ID, item, key}
 			}
 			if first, twice := seen[e.id]; twice {
 				return nil, fail(n, "the key %q is in line %d, too", e.id, first)

@@ -19,7 +19,7 @@ import (
 
 // user is an edge that uses a file.
 type user struct {
-	*File
+	*KeyFile
 	mu  sync.Mutex
 	ids []string
 }
@@ -45,7 +45,7 @@ func openFile(t *testing.T, path string) *user {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
-	u.File = f
+	u.KeyFile = f
 	return u
 }
 
@@ -170,7 +170,7 @@ func TestTwoEdges(t *testing.T) {
 // TestBroken checks that an invalid file has no effect and is not overwritten, and that a missing
 // file is recreated with all keys.
 func TestBroken(t *testing.T) {
-	good := fileContent([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
+	good := fileContent([]keyEntry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
 	for _, row := range []struct{ name, text, trouble string }{
 		{"empty", "", ":1: the file lists no keys"},
 		{"half a file", "# x\nkeys:\n", ":2: the file lists no keys"},

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Store stores the entries of keys. Its methods may be called by multiple goroutines.
-type Store interface {
+// KeyStore stores the entries of keys. Its methods may be called by multiple goroutines.
+type KeyStore interface {
 	// Entries returns the entries of all keys that have not been revoked, keyed by id.
 	Entries(ctx context.Context) (map[string]string, error)
 	// Update replaces a key's entry with the result of change. change receives the current entry,

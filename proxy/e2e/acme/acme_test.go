@@ -60,7 +60,7 @@ func settings(ca *acmeca.CA, domains, more string) string {
 // handshakeState performs a TLS handshake for a server name, and returns its state. The client
 // trusts the certificate authority.
 func handshakeState(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
-	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.WaitTimeout}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.WaitTimeout}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.TrustPool()})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func waitCertificateWithin(t *testing.T, limit time.Duration, ca *acmeca.CA, add
 // client returns a client that trusts the authority and resolves every domain to an address.
 func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	transport := &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: ca.Pool()},
+		TLSClientConfig: &tls.Config{RootCAs: ca.TrustPool()},
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		},
@@ -123,8 +123,8 @@ func TestByTLS(t *testing.T) {
 	if end := p.Metric("penstock_certificate_expiry_timestamp_seconds", `domain="a.test"`); time.Until(time.Unix(int64(end), 0)) < 80*24*time.Hour {
 		t.Errorf("the metric says %v", end)
 	}
-	p.Ask(rig.Chat, "").WantStatus(200)
-	stream := p.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+	p.SendRequest(rig.Chat, "").WantStatus(200)
+	stream := p.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
 	stream.Next()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "[a.test]", "[a.test, b.test]", 1))
 	if status, body := p.Reload(); status != 200 {
@@ -141,7 +141,7 @@ func TestByTLS(t *testing.T) {
 	if last != "[DONE]" {
 		t.Errorf("the stream ended with %q", last)
 	}
-	if _, orders, _ := ca.Count(); orders != 2 {
+	if _, orders, _ := ca.Counts(); orders != 2 {
 		t.Errorf("%s, want 2 orders", ca)
 	}
 	p.End()
@@ -149,7 +149,7 @@ func TestByTLS(t *testing.T) {
 	if again := waitCertificate(t, ca, p.Addr, "a.test"); again != first {
 		t.Error("a restart has changed the certificate")
 	}
-	if _, orders, _ := ca.Count(); orders != 2 {
+	if _, orders, _ := ca.Counts(); orders != 2 {
 		t.Errorf("after the restart: %s", ca)
 	}
 	if _, err := os.Stat(filepath.Join(p.Dir, "certificates")); err != nil {
@@ -254,5 +254,5 @@ func TestRefused(t *testing.T) {
 	if n := p.Metric("penstock_acme_failures", `domain="lost.test"`); n != 1 {
 		t.Errorf("%v failures, want 1", n)
 	}
-	p.Ask(rig.Chat, "").WantStatus(200)
+	p.SendRequest(rig.Chat, "").WantStatus(200)
 }

@@ -63,20 +63,20 @@ func realStore(t *testing.T) string {
 
 // startTwo starts an edge that orders the certificate, and an edge that does not. The order starts when
 // both edges have reached the store.
-func startTwo(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
+func startTwo(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.ProgramEdge) {
 	t.Helper()
 	begin := make(chan struct{})
-	ca.SetMishaps(func(m *acmeca.Mishaps) { m.Wait = begin })
+	ca.SetSimulatedFailures(func(m *acmeca.SimulatedFailures) { m.Wait = begin })
 	defer close(begin)
 	orders = rig.StartProgram(t, setup)
-	rig.WaitFor(t, rig.WaitTimeout, "the first edge orders", func() bool { return ca.Requests("/new-order") > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the first edge orders", func() bool { return ca.CountRequests("/new-order") > 0 })
 	setup.Untidy = false
 	other = rig.StartProgram(t, setup)
 	rig.WaitFor(t, rig.WaitTimeout, "the second edge reaches the store", func() bool { return other.Metric("penstock_fleet_members") == 2 })
 	return orders, other
 }
 
-func challengeAddress(t *testing.T, p *rig.Program) (at string) {
+func challengeAddress(t *testing.T, p *rig.ProgramEdge) (at string) {
 	t.Helper()
 	rig.WaitFor(t, rig.WaitTimeout, "the log names the listener", func() bool {
 		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
@@ -116,7 +116,7 @@ func TestFleet(t *testing.T) {
 				if other := waitCertificate(t, ca, c.Addr, "a.test"); other != first {
 					t.Error("an edge that joined shows another certificate")
 				}
-				if accounts, orders, issued := ca.Count(); accounts != 1 || orders != 1 || issued != 1 {
+				if accounts, orders, issued := ca.Counts(); accounts != 1 || orders != 1 || issued != 1 {
 					t.Errorf("%s, want one account, one order and one certificate", ca)
 				}
 				if n := a.Metric("penstock_acme_orders_total", `result="ok"`) + b.Metric("penstock_acme_orders_total", `result="ok"`); n != 1 {
@@ -136,12 +136,12 @@ func TestFleetEdgeKilled(t *testing.T) {
 	setup := sharedSetup(ca, miniredis.RunT(t).Addr(), "")
 	setup.Untidy = true // the killed edge cannot clean up
 	a, b := startTwo(t, ca, setup)
-	rig.WaitFor(t, rig.WaitTimeout, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the authority looks for the answer", func() bool { return ca.CountRequests("/challenge/") > 0 })
 	a.Signal(syscall.SIGKILL)
 	world.mapPort("443", b.Addr)
 	// The lease of the killed edge's lock must expire first. A minute is enough for that.
 	waitCertificateWithin(t, time.Minute, ca, b.Addr, "a.test")
-	if accounts, orders, issued := ca.Count(); accounts != 1 || orders > 2 || issued != 1 {
+	if accounts, orders, issued := ca.Counts(); accounts != 1 || orders > 2 || issued != 1 {
 		t.Errorf("%s, want one account, at most two orders and one certificate", ca)
 	}
 }
@@ -170,7 +170,7 @@ func TestFleetStoreLost(t *testing.T) {
 	if n := b.Metric("penstock_acme_waiting"); n != 1 {
 		t.Errorf("%v domains wait", n)
 	}
-	if _, orders, _ := ca.Count(); orders != 1 {
+	if _, orders, _ := ca.Counts(); orders != 1 {
 		t.Errorf("%s, want 1 order", ca)
 	}
 	if err := store.Restart(); err != nil {

@@ -43,7 +43,7 @@ func TestReferenceMetrics(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString(row("metric", "type", "meaning") + "| --- | --- | --- |\n")
-	for _, f := range observe.Families() {
+	for _, f := range observe.MetricFamilies() {
 		b.WriteString(row("`"+f.Name+"`", string(f.Kind), f.Help))
 	}
 	page(t, "proxy/operate/reference/metrics.md", "Metrics",
@@ -374,7 +374,7 @@ func TestReferenceLog(t *testing.T) {
 		wordTable(t, "feature", findWords(t, "upstreams/features.go", "names := [...]string{", `"(\w+)"`), features))
 	b.WriteString("\n## Answers of hooks\n\n`hook_detail`, and `detail` in a line \"hook failed\", say what is wrong with a hook's answer. `penstock explain hook_answer` has them, too.\n\n" +
 		row("detail", "meaning") + "| --- | --- |\n")
-	for _, d := range hook.AllDetails() {
+	for _, d := range hook.AllAnswerMistakes() {
 		b.WriteString(row("`"+string(d.Detail)+"`", d.Meaning))
 	}
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +

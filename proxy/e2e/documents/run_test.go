@@ -140,13 +140,14 @@ func runInNetwork(t *testing.T, script string) {
 	}
 	ctx, cancel := t.Context(), func() {}
 	if deadline, ok := t.Deadline(); ok {
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-30*time.Second)) // the output shows where the script hangs
+		// The output shows where the script hangs.
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-30*time.Second))
 	}
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Dir = dir
 	cmd.Env = append(rig.CleanEnv(), scriptVariable+"="+path, "HOME="+dir,
-		"PATH="+filepath.Dir(rig.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+		"PATH="+filepath.Dir(rig.ProgramPath(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // the script runs with a different HOME
 		out, err := exec.Command("go", "env", name).Output()
 		if err != nil {

@@ -33,7 +33,8 @@ func TestReferenceSettings(t *testing.T) {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		fmt.Fprintf(&b, "## %s\n\n", name)
-		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // settings below a list have separate rows
+		// Settings below a list have separate rows.
+		if s := root.Properties[name]; s.Properties != nil && s.Description != "" {
 			fmt.Fprintf(&b, "%s\n\n", s.Description)
 		}
 		b.WriteString(row("setting", "value", "default", "meaning") + "| --- | --- | --- | --- |\n")

@@ -21,7 +21,7 @@ import (
 func TestFault56_BodyIsNotJSON(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	good := e.Chat("")
+	good := e.ChatRequest("")
 	utf16 := func(s string) string {
 		var b strings.Builder
 		b.WriteString("\xff\xfe")
@@ -32,10 +32,10 @@ func TestFault56_BodyIsNotJSON(t *testing.T) {
 	}
 	for name, body := range map[string]string{
 		"empty": " ", "blank": "\n\t ", "cut": good[:len(good)-1], "cut in string": good[:30], "trailing": good + "x", "two": good + good, "trailing comma": `{"model":"sim",}`,
-		"NaN": e.Chat(`"temperature":NaN`), "Infinity": e.Chat(`"temperature":Infinity`), "-Infinity": e.Chat(`"top_p":-Infinity`), "hex": e.Chat(`"seed":0x10`), "leading zero": e.Chat(`"seed":01`), "plus": e.Chat(`"seed":+1`), "dot": e.Chat(`"temperature":.5`), "dot end": e.Chat(`"temperature":1.`),
+		"NaN": e.ChatRequest(`"temperature":NaN`), "Infinity": e.ChatRequest(`"temperature":Infinity`), "-Infinity": e.ChatRequest(`"top_p":-Infinity`), "hex": e.ChatRequest(`"seed":0x10`), "leading zero": e.ChatRequest(`"seed":01`), "plus": e.ChatRequest(`"seed":+1`), "dot": e.ChatRequest(`"temperature":.5`), "dot end": e.ChatRequest(`"temperature":1.`),
 		"BOM": "\xef\xbb\xbf" + good, "UTF-16": utf16(good), "comment": "/* x */" + good, "line comment": good + "// x", "single quotes": strings.ReplaceAll(good, `"`, `'`), "no quotes": "{model:1}",
-		"raw newline": e.Chat("\"user\":\"a\nb\""), "raw NUL": e.Chat("\"user\":\"a\x00b\""), "raw tab": e.Chat("\"user\":\"a\tb\""), "bad escape": e.Chat(`"user":"\x41"`), "bad u": e.Chat(`"user":"\u12"`),
-		"invalid UTF-8": e.Chat("\"user\":\"\xff\xfe\""), "overlong UTF-8": e.Chat("\"user\":\"\xc0\xaf\""), "surrogate in UTF-8": e.Chat("\"user\":\"\xed\xa0\x80\""), "cut UTF-8": e.Chat("\"user\":\"\xe2\x82\""), "half a surrogate pair": e.Chat(`"user":"\ud83d"`), "the other half": e.Chat(`"user":"\ude00 x"`), "halves in the wrong order": e.Chat(`"user":"\ude00\ud83d"`),
+		"raw newline": e.ChatRequest("\"user\":\"a\nb\""), "raw NUL": e.ChatRequest("\"user\":\"a\x00b\""), "raw tab": e.ChatRequest("\"user\":\"a\tb\""), "bad escape": e.ChatRequest(`"user":"\x41"`), "bad u": e.ChatRequest(`"user":"\u12"`),
+		"invalid UTF-8": e.ChatRequest("\"user\":\"\xff\xfe\""), "overlong UTF-8": e.ChatRequest("\"user\":\"\xc0\xaf\""), "surrogate in UTF-8": e.ChatRequest("\"user\":\"\xed\xa0\x80\""), "cut UTF-8": e.ChatRequest("\"user\":\"\xe2\x82\""), "half a surrogate pair": e.ChatRequest(`"user":"\ud83d"`), "the other half": e.ChatRequest(`"user":"\ude00 x"`), "halves in the wrong order": e.ChatRequest(`"user":"\ude00\ud83d"`),
 		"array": "[]", "string": `"x"`, "number": "1", "null": "null", "true": "true", "form": "model=sim&messages=x", "XML": "<?xml version=\"1.0\"?><x/>", "lone brace": "{", "NUL after": good + "\x00",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFault56_BodyIsNotJSON(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
 		_ = c.Send(e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: 0"))
-		c.Reply("POST").WantRefused(rig.Chat, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "invalid_json", After: ""})
+		c.ReadReply("POST").WantRefused(rig.Chat, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "invalid_json", After: ""})
 	})
 	t.Cleanup(func() { e.WantServedAtMost(t, 0) })
 }
@@ -67,22 +67,22 @@ func TestFault57_JSONBombs(t *testing.T) {
 		messages.WriteString(`{"role":"user","content":"x"},`)
 	}
 	for name, body := range map[string]string{
-		"10⁶ digits":       e.Chat(`"seed":` + strings.Repeat("9", 1_000_000)),
-		"10⁶ decimals":     e.Chat(`"temperature":0.` + strings.Repeat("1", 1_000_000)),
-		"1e999999":         e.Chat(`"temperature":1e999999`),
-		"-1e999999":        e.Chat(`"presence_penalty":-1e999999`),
-		"seed 1e999999999": e.Chat(`"seed":1e999999999`),
-		"max_tokens big":   e.Chat(`"max_tokens":99999999999999999999999`),
-		"depth of arrays":  e.Chat(`"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)),
-		"depth of objects": e.Chat(`"x":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)),
+		"10⁶ digits":       e.ChatRequest(`"seed":` + strings.Repeat("9", 1_000_000)),
+		"10⁶ decimals":     e.ChatRequest(`"temperature":0.` + strings.Repeat("1", 1_000_000)),
+		"1e999999":         e.ChatRequest(`"temperature":1e999999`),
+		"-1e999999":        e.ChatRequest(`"presence_penalty":-1e999999`),
+		"seed 1e999999999": e.ChatRequest(`"seed":1e999999999`),
+		"max_tokens big":   e.ChatRequest(`"max_tokens":99999999999999999999999`),
+		"depth of arrays":  e.ChatRequest(`"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)),
+		"depth of objects": e.ChatRequest(`"x":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)),
 		"depth open":       `{"x":` + strings.Repeat("[", 1_000_000),
-		"10⁵ keys":         e.Chat(`"metadata":{"a":1` + manyKeys.String() + `}`),
-		"10⁵ keys on top":  e.Chat(manyKeys.String()[1:]),
+		"10⁵ keys":         e.ChatRequest(`"metadata":{"a":1` + manyKeys.String() + `}`),
+		"10⁵ keys on top":  e.ChatRequest(manyKeys.String()[1:]),
 		"10⁶ messages":     `{"model":"sim","messages":[` + messages.String() + `{"role":"user","content":"x"}]}`,
-		"blanks":           strings.Repeat(" ", 8<<20) + e.Chat(""),
-		"blanks inside":    `{` + strings.Repeat("\n", 8<<20) + e.Chat("")[1:],
-		"escapes":          e.Chat(`"user":"` + strings.Repeat(`\u0041`, 1<<20) + `"`),
-		"quotes":           e.Chat(`"user":"` + strings.Repeat(`\"`, 2<<20) + `"`),
+		"blanks":           strings.Repeat(" ", 8<<20) + e.ChatRequest(""),
+		"blanks inside":    `{` + strings.Repeat("\n", 8<<20) + e.ChatRequest("")[1:],
+		"escapes":          e.ChatRequest(`"user":"` + strings.Repeat(`\u0041`, 1<<20) + `"`),
+		"quotes":           e.ChatRequest(`"user":"` + strings.Repeat(`\"`, 2<<20) + `"`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := e.Post(rig.Chat.Path, body)
@@ -106,16 +106,16 @@ func TestFault57_JSONBombs(t *testing.T) {
 func TestFault58_BadModel(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	e.Post(rig.Chat.Path, e.Chat(`"model":1`))
+	e.Post(rig.Chat.Path, e.ChatRequest(`"model":1`))
 	before := len(e.Metrics())
 	for model, want := range map[string]int{
 		``: 400, `"model":null,`: 400, `"model":1,`: 400, `"model":["sim"],`: 400, `"model":{"id":"sim"},`: 400, `"model":true,`: 400, `"model":"",`: 400,
 		`"model":"` + rig.Canary + `",`: 404, `"model":"sim ",`: 404, `"model":" sim",`: 404, `"model":"SIM",`: 404, `"model":"sim\r\nX-Injected: 1",`: 404,
 		`"model":"sim\u0000",`: 404, `"model":"../sim",`: 404, `"model":"` + strings.Repeat("m", 1<<20) + `",`: 404, `"model":"*",`: 404, `"model":"-",`: 404, `"model":"ſim",`: 404, `"model":"sim\u202e",`: 404,
 	} {
-		for _, w := range rig.UnstreamedWays {
+		for _, w := range rig.UnstreamedRequestTypes {
 			t.Run(fmt.Sprintf("%s %.40q", w, model), func(t *testing.T) {
-				r := e.Post(w.Path, "{"+model+strings.TrimPrefix(w.Body("sim", rig.Prompt, ""), `{"model":"sim",`))
+				r := e.Post(w.Path, "{"+model+strings.TrimPrefix(w.RequestBody("sim", rig.Prompt, ""), `{"model":"sim",`))
 				r.T = t
 				if r.Status != want && !(r.Status == 400 && want == 404) {
 					t.Errorf("status %d, want %d: %.200s", r.Status, want, r.Body)
@@ -156,10 +156,10 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
 		_ = c.Send(e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
-		r := c.Reply("POST")
+		r := c.ReadReply("POST")
 		r.T = t
-		r.WantRefused(rig.Chat, rig.BodyTooLarge)
-		if _, closed := c.Closed(rig.WaitTimeout); !closed {
+		r.WantRefused(rig.Chat, rig.RefusalBodyTooLarge)
+		if _, closed := c.WaitClosed(rig.WaitTimeout); !closed {
 			t.Error("the connection stays open")
 		}
 	})
@@ -174,9 +174,9 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 			n, _ := io.Copy(c.Conn, io.LimitReader(zeros{}, over))
 			sent <- n
 		}()
-		r := c.Reply("POST")
+		r := c.ReadReply("POST")
 		r.T = t
-		r.WantRefused(rig.Chat, rig.BodyTooLarge)
+		r.WantRefused(rig.Chat, rig.RefusalBodyTooLarge)
 		c.Close()
 		if n := <-sent; n > 64<<20 {
 			t.Errorf("%d bytes were taken from the client", n)
@@ -185,16 +185,16 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	t.Run("by the library", func(t *testing.T) {
 		t.Parallel()
 		for range 5 {
-			r := e.Post(rig.Chat.Path, e.Chat(`"user":"`+strings.Repeat("x", 8<<20)+`"`))
+			r := e.Post(rig.Chat.Path, e.ChatRequest(`"user":"`+strings.Repeat("x", 8<<20)+`"`))
 			r.T = t
-			r.WantRefused(rig.Chat, rig.BodyTooLarge)
+			r.WantRefused(rig.Chat, rig.RefusalBodyTooLarge)
 		}
 	})
 	t.Run("just over, just under", func(t *testing.T) {
 		t.Parallel()
-		room := 1<<20 - len(e.Chat(`"user":""`))
-		e.Post(rig.Chat.Path, e.Chat(`"user":"`+strings.Repeat("x", room)+`"`)).WantStatus(200)
-		e.Post(rig.Chat.Path, e.Chat(`"user":"`+strings.Repeat("x", room+1)+`"`)).WantStatus(413)
+		room := 1<<20 - len(e.ChatRequest(`"user":""`))
+		e.Post(rig.Chat.Path, e.ChatRequest(`"user":"`+strings.Repeat("x", room)+`"`)).WantStatus(200)
+		e.Post(rig.Chat.Path, e.ChatRequest(`"user":"`+strings.Repeat("x", room+1)+`"`)).WantStatus(413)
 	})
 	t.Run("chunked", func(t *testing.T) {
 		t.Parallel()
@@ -208,9 +208,9 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 			}
 			sent <- n
 		}()
-		r := c.Reply("POST")
+		r := c.ReadReply("POST")
 		r.T = t
-		r.WantRefused(rig.Chat, rig.BodyTooLarge)
+		r.WantRefused(rig.Chat, rig.RefusalBodyTooLarge)
 		c.Close()
 		if n := <-sent; n > 64<<20 {
 			t.Errorf("%d bytes were taken from the client", n)
@@ -220,11 +220,11 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
 		_ = c.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\nHost: edge\r\nContent-Length: " + strconv.Itoa(over) + "\r\n\r\n")
-		c.Reply("POST").WantStatus(401)
+		c.ReadReply("POST").WantStatus(401)
 	})
 	t.Cleanup(func() {
 		e.WantServedAtMost(t, 1)
-		e.WantPeak(150 << 20)
+		e.WantPeakMemory(150 << 20)
 	})
 }
 
@@ -257,8 +257,8 @@ func TestFault60_ContentEncoding(t *testing.T) {
 	var served int64
 	for coding, pack := range pack {
 		for _, name := range []string{coding, strings.ToUpper(coding)} {
-			for _, d := range rig.TextWays {
-				body := d.Body("sim", rig.Prompt, "")
+			for _, d := range rig.TextRequestTypes {
+				body := d.RequestBody("sim", rig.Prompt, "")
 				e.Post(d.Path, pack(body), "Content-Encoding: "+name).WantStatus(200)
 				if served++; d == rig.Chat {
 					sent := e.Engines[0].Recorded()
@@ -268,15 +268,15 @@ func TestFault60_ContentEncoding(t *testing.T) {
 				}
 			}
 		}
-		whole := pack(e.Chat(""))
-		large := pack(e.Chat(`"pad":"` + strings.Repeat(" ", 5<<20) + `"`))
-		bomb := pack(e.Chat(`"pad":"` + strings.Repeat(" ", 3<<20) + `"`))
+		whole := pack(e.ChatRequest(""))
+		large := pack(e.ChatRequest(`"pad":"` + strings.Repeat(" ", 5<<20) + `"`))
+		bomb := pack(e.ChatRequest(`"pad":"` + strings.Repeat(" ", 3<<20) + `"`))
 		for what, c := range map[string]struct {
 			body   string
 			status int
 			code   string
 		}{
-			"cut short": {whole[:len(whole)-5], 400, "bad_request"}, "no coding": {e.Chat(""), 400, "bad_request"},
+			"cut short": {whole[:len(whole)-5], 400, "bad_request"}, "no coding": {e.ChatRequest(""), 400, "bad_request"},
 			"something behind": {whole + "x", 400, "bad_request"}, "damaged": {whole[:20] + "xxxx" + whole[24:], 400, "bad_request"},
 			"too large": {large, 413, "request_too_large"}, "a bomb": {bomb, 413, "request_too_large"},
 		} {
@@ -286,13 +286,13 @@ func TestFault60_ContentEncoding(t *testing.T) {
 		}
 	}
 	for _, enc := range []string{"deflate", "br", "gzip, identity", "identity, gzip", "gzip,zstd", "x-gzip", "compress", "nonsense"} {
-		e.Post(rig.Chat.Path, pack["gzip"](e.Chat("")), "Content-Encoding: "+enc).
+		e.Post(rig.Chat.Path, pack["gzip"](e.ChatRequest("")), "Content-Encoding: "+enc).
 			WantRefused(rig.Chat, rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""})
 	}
 	two := e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Encoding: gzip", "Content-Encoding: identity", "Content-Length: 2") + "{}"
 	if r, err := sendForStatus(e.Dial(), two); err != nil || r != 415 {
 		t.Errorf("two lines: %d, %v", r, err)
 	}
-	e.Post(rig.Chat.Path, e.Chat(""), "Content-Encoding: identity").WantStatus(200)
+	e.Post(rig.Chat.Path, e.ChatRequest(""), "Content-Encoding: identity").WantStatus(200)
 	e.WantServedAtMost(t, served+1)
 }

@@ -17,7 +17,7 @@ import (
 
 func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	t.Helper()
-	return selfsigned.Pair(t, name, time.Now().Add(-48*time.Hour), notAfter)
+	return selfsigned.NewPair(t, name, time.Now().Add(-48*time.Hour), notAfter)
 }
 
 // certificateShown returns the name in the certificate of a new connection.
@@ -41,7 +41,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	newCert, newKey := pemPair(t, "new", year.Add(time.Hour))
 	lateCert, lateKey := pemPair(t, "late", time.Now().Add(-time.Hour))
 	e := start(t, rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Timeouts: "client_header: 60s", Files: map[string]string{"edge.pem": oldCert, "edge.key": oldKey}})
-	held := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
+	held := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
 	held.Next()
 	if name := e.certificateShown(); name != "old" {
 		t.Fatalf("%s is shown", name)
@@ -80,7 +80,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	if from := e.Metric("penstock_certificate_not_before_timestamp_seconds"); from == 0 || from > float64(time.Now().Add(-47*time.Hour).Unix()) {
 		t.Errorf("the metric says that it is valid from %v, and the pair is two days old", from)
 	}
-	if _, err := kept.Write([]byte(e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Connection: close"))); err != nil {
+	if _, err := kept.Write([]byte(e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`), "Connection: close"))); err != nil {
 		t.Errorf("the connection from before: %v", err)
 	}
 	b := make([]byte, 12)
@@ -151,13 +151,13 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "` + url + `", engine: sim, probe: { interval: 500ms, timeout: 15s }, tls: { ca: ca.pem, cert: our.pem, key: our.key } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `, Files: map[string]string{"ca.pem": oldCert, "our.pem": ourCert, "our.key": ourKey}})
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 	for _, nonsense := range []struct{ file, text string }{{"ca.pem", "nonsense"}, {"our.pem", newCert}, {"our.key", ""}} {
 		e.Write(nonsense.file, nonsense.text)
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), nonsense.file) {
 			t.Errorf("%s: reload = %d %+v, want 422 and the file's name", nonsense.file, status, r)
 		}
-		e.Ask(rig.Chat, "").WantStatus(200)
+		e.SendRequest(rig.Chat, "").WantStatus(200)
 		e.Write("ca.pem", oldCert)
 		e.Write("our.pem", ourCert)
 		e.Write("our.key", ourKey)
@@ -169,6 +169,6 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 	show.Store(pair(newCert, newKey))
 	for range 10 {
-		e.Ask(rig.Chat, "").WantStatus(200)
+		e.SendRequest(rig.Chat, "").WantStatus(200)
 	}
 }

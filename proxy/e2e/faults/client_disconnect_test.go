@@ -17,16 +17,16 @@ import (
 
 var disconnects = []struct {
 	name string
-	say  func(*rig.Raw)
+	say  func(*rig.RawConn)
 }{
-	{"FIN", func(c *rig.Raw) { c.Close() }},
-	{"RST", func(c *rig.Raw) {
+	{"FIN", func(c *rig.RawConn) { c.Close() }},
+	{"RST", func(c *rig.RawConn) {
 		if secure, ok := c.Conn.(*tls.Conn); ok {
-			c = rig.NewRaw(c.T, secure.NetConn())
+			c = rig.NewRawConn(c.T, secure.NetConn())
 		}
 		c.Reset()
 	}},
-	{"half-close", func(c *rig.Raw) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
+	{"half-close", func(c *rig.RawConn) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
 // freeTime is how long after a client's disconnect the engine may stay busy.
@@ -50,7 +50,7 @@ func (e *edge) wantFreed(phase string) {
 		}
 	}
 	rig.WaitFor(e.T, rig.WaitTimeout, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 }
 
 // TestFault39_LeavesInMidBody checks that, if a client disconnects before the end of its body, the
@@ -68,7 +68,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 			for _, bye := range disconnects {
 				for _, c := range []struct {
 					name    string
-					w       rig.Way
+					w       rig.RequestType
 					framing string
 					body    string // the announced length, and the bytes that are sent
 					phase   string
@@ -80,9 +80,9 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					{"in a chunk", rig.Messages, "Transfer-Encoding: chunked", "ff\r\n{\"model\":\"sim\",", "body"},
 					{"in a size", rig.Messages, "Transfer-Encoding: chunked", "f\r\n{\"model\":\"sim\",\r\nf", "body"},
 					{"in the trailers", rig.Responses, "Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\nX: y\r\n", "body"},
-					{"sized", rig.Transcription, "Content-Length: 1000", rig.Transcription.Body("ears", rig.Prompt, "")[:100], "body"},
-					{"in a chunk", rig.Transcription, "Transfer-Encoding: chunked", "fff\r\n" + rig.Transcription.Body("ears", rig.Prompt, "")[:100], "body"},
-					{"on its way", rig.Transcription, "Content-Length: 1000000", rig.Transcription.Body("ears", strings.Repeat("x", 400<<10), "")[:400<<10], "waiting"},
+					{"sized", rig.Transcription, "Content-Length: 1000", rig.Transcription.RequestBody("ears", rig.Prompt, "")[:100], "body"},
+					{"in a chunk", rig.Transcription, "Transfer-Encoding: chunked", "fff\r\n" + rig.Transcription.RequestBody("ears", rig.Prompt, "")[:100], "body"},
+					{"on its way", rig.Transcription, "Content-Length: 1000000", rig.Transcription.RequestBody("ears", strings.Repeat("x", 400<<10), "")[:400<<10], "waiting"},
 				} {
 					if c.body == "" && bye.name == "RST" {
 						continue // the test cannot know when the edge has read the head
@@ -98,8 +98,8 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 						}
 						bye.say(conn)
 						if bye.name == "half-close" {
-							conn.Reply("POST").WantRefused(c.w, badRequest)
-							if rest, ok := conn.Closed(rig.WaitTimeout); !ok || rest != "" {
+							conn.ReadReply("POST").WantRefused(c.w, badRequest)
+							if rest, ok := conn.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 								t.Errorf("not closed, or more came: %.200q", rest)
 							}
 						}
@@ -132,17 +132,17 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 		t.Run(bye.name, func(t *testing.T) {
 			t.Parallel()
 			s := rig.Setup{Upstream: "concurrency: 1, " + rig.QuietProbes, Model: "queue: { depth: 8, wait: 30s }"}
-			inWays(t, rig.TextWays, s, func(e *edge, w rig.Way) {
-				holder := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
+			inWays(t, rig.TextRequestTypes, s, func(e *edge, w rig.RequestType) {
+				holder := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
 				holder.Next()
 				c := e.Dial()
-				_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, "")))
+				_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, "")))
 				rig.WaitFor(e.T, rig.WaitTimeout, "the call is in the queue", func() bool { return e.Status().CountCalls("queued") == 1 })
 				bye.say(c)
 				rig.WaitFor(e.T, freeTime, "the queue is left", func() bool { return e.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
-				holder.Leave()
+				holder.Disconnect()
 				e.WaitIdle()
-				e.Ask(w, "").WantStatus(200)
+				e.SendRequest(w, "").WantStatus(200)
 				if n := e.Engines[0].Stats().Requests; n != 2 {
 					e.T.Errorf("%d requests upstream, want 2: the one that left is not to come later", n)
 				}
@@ -157,10 +157,10 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 		for _, bye := range disconnects {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.TextWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+				inWays(t, rig.TextRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 					e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 					c := e.Dial()
-					_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, `"ttft_ms":60000`)))
+					_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, `"ttft_ms":60000`)))
 					rig.WaitFor(e.T, rig.WaitTimeout, "the engine works", func() bool { return e.Engines[0].Stats().Requests == 1 })
 					bye.say(c)
 					e.wantFreed("waiting")
@@ -179,9 +179,9 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		for _, bye := range disconnects {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+				inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 					c := e.Dial()
-					_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, control)))
+					_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, control)))
 					for line := ""; !strings.HasPrefix(line, "data: "); {
 						var err error
 						if line, err = c.In.ReadString('\n'); err != nil {
@@ -201,7 +201,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
-	inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
+	inWays(t, rig.StreamRequestTypes, s, func(e *edge, w rig.RequestType) {
 		c := e.Dial()
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		_ = c.Send(e.RequestBytes(w.Path, long(w, 10_000_000)))
@@ -215,7 +215,7 @@ func TestFault36_StopsReading(t *testing.T) {
 		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
 			e.T.Errorf("the engine was read on for %d tokens", n)
 		}
-		e.WantPeak(200 << 20)
+		e.WantPeakMemory(200 << 20)
 	})
 }
 
@@ -223,7 +223,7 @@ func TestFault36_StopsReading(t *testing.T) {
 // answer.
 func TestFault37_ReadsSlowly(t *testing.T) {
 	t.Parallel()
-	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
+	for _, w := range []rig.RequestType{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			const write = 4 * time.Second
@@ -238,11 +238,11 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 			_ = c.Send(e.RequestBytes(w.Path, long(w, tokens)))
 			begun := time.Now()
 			c.In = bufio.NewReaderSize(&slowReader{from: c.Conn, rate: 512 << 10}, 256<<10)
-			r := c.Reply("POST")
+			r := c.ReadReply("POST")
 			if took := time.Since(begun); took < 3*write/2 {
 				t.Errorf("%d bytes in %v are no test of slow reading", len(r.Body), took)
 			}
-			if n := len(strings.Fields(r.Text(w))); n < tokens/2 {
+			if n := len(strings.Fields(r.VisibleText(w))); n < tokens/2 {
 				t.Errorf("%d words came of %d tokens", n, tokens)
 			}
 		})
@@ -274,7 +274,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 
 var longWinded = []sim.Options{{MaxModelLen: 1 << 30}}
 
-func long(w rig.Way, tokens int) string {
+func long(w rig.RequestType, tokens int) string {
 	n := strconv.Itoa(tokens)
-	return strings.Replace(w.Body("sim", rig.Prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)
+	return strings.Replace(w.RequestBody("sim", rig.Prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)
 }

@@ -16,7 +16,7 @@ import (
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
 
 // endpoints lists all generation endpoints with the form of their errors.
-var endpoints = []rig.Way{
+var endpoints = []rig.RequestType{
 	rig.Chat,
 	rig.Messages,
 	rig.Responses,
@@ -29,9 +29,9 @@ var endpoints = []rig.Way{
 }
 
 // wantClosed waits until the edge closes the connection, with or without a 408.
-func wantClosed(c *rig.Raw, limit time.Duration) {
+func wantClosed(c *rig.RawConn, limit time.Duration) {
 	c.T.Helper()
-	rest, ok := c.Closed(limit)
+	rest, ok := c.WaitClosed(limit)
 	if !ok {
 		c.T.Errorf("still open after %v", limit)
 	}
@@ -43,18 +43,18 @@ func wantClosed(c *rig.Raw, limit time.Duration) {
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 3s, client_idle: 3s"})
-	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
-	for name, send := range map[string]func(c *rig.Raw){
-		"nothing":     func(*rig.Raw) {},
-		"half a head": func(c *rig.Raw) { _ = c.Send(whole[:40]) },
-		"head drips":  func(c *rig.Raw) { c.Drip(whole, 30*time.Millisecond) },
-		"header lines for ever": func(c *rig.Raw) {
+	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""))
+	for name, send := range map[string]func(c *rig.RawConn){
+		"nothing":     func(*rig.RawConn) {},
+		"half a head": func(c *rig.RawConn) { _ = c.Send(whole[:40]) },
+		"head drips":  func(c *rig.RawConn) { c.SendSlowly(whole, 30*time.Millisecond) },
+		"header lines for ever": func(c *rig.RawConn) {
 			_ = c.Send("GET /health HTTP/1.1\r\nHost: edge\r\n")
 			for c.Send("X-A: b\r\n") == nil {
 				time.Sleep(20 * time.Millisecond)
 			}
 		},
-		"empty lines for ever": func(c *rig.Raw) {
+		"empty lines for ever": func(c *rig.RawConn) {
 			for c.Send("\r\n") == nil {
 				time.Sleep(20 * time.Millisecond)
 			}
@@ -76,7 +76,7 @@ func TestFault38_Slowloris(t *testing.T) {
 			t.Parallel()
 			c := e.Dial()
 			_ = c.Send(whole + more)
-			c.Reply("POST").WantStatus(200)
+			c.ReadReply("POST").WantStatus(200)
 			c.T = t
 			wantClosed(c, rig.WaitTimeout)
 		})
@@ -108,8 +108,8 @@ func TestFault39_BodyStalls(t *testing.T) {
 				c := e.Dial()
 				c.T = t
 				_ = c.Send(strings.TrimSuffix(e.RequestHead("POST", w.Path, "Content-Type: application/json"), "\r\n") + framing)
-				c.Reply("POST").WantRefused(w, tooLate)
-				if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+				c.ReadReply("POST").WantRefused(w, tooLate)
+				if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 					t.Errorf("not closed, or more came: %q", rest)
 				}
 			})
@@ -132,7 +132,7 @@ func TestFault39_BodyEndsEarly(t *testing.T) {
 			c := e.Dial()
 			_ = c.Send(e.RequestHead("POST", w.Path, "Content-Type: application/json", "Content-Length: 100") + sent)
 			_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
-			c.Reply("POST").WantRefused(w, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""})
+			c.ReadReply("POST").WantRefused(w, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""})
 		}
 	}
 	if n := e.Engines[0].Stats().Requests; n != 0 {
@@ -150,7 +150,7 @@ func TestFault39_BodyDrips(t *testing.T) {
 	})
 	form := formStart("ears") + strings.Repeat("x", 20_000)
 	for name, text := range map[string]string{
-		"json": e.RequestBytes(rig.Messages.Path, rig.Messages.Body("sim", strings.Repeat("x", 20_000), "")),
+		"json": e.RequestBytes(rig.Messages.Path, rig.Messages.RequestBody("sim", strings.Repeat("x", 20_000), "")),
 		"form": e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: 1000000") + form,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestFault39_BodyDrips(t *testing.T) {
 			_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
 			_ = c.Send(text[:len(text)-19_000])
 			var sending sync.WaitGroup
-			sending.Go(func() { c.Drip(text[len(text)-19_000:], 50*time.Millisecond) })
-			c.Reply("POST").WantStatus(408)
+			sending.Go(func() { c.SendSlowly(text[len(text)-19_000:], 50*time.Millisecond) })
+			c.ReadReply("POST").WantStatus(408)
 			c.Close()
 			sending.Wait()
 		})
@@ -181,7 +181,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
-	r := c.Reply("POST").WantStatus(408)
+	r := c.ReadReply("POST").WantStatus(408)
 	if r.Took < 8*time.Second {
 		t.Errorf("refused after %v", r.Took)
 	}
@@ -194,15 +194,15 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})
-	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""))
 	stops := []int{0, 30, strings.Index(whole, "\r\n\r\n") + 4, len(whole) - 3}
 	for i := range 200 {
 		_ = e.Dial().Send(whole[:stops[i%len(stops)]])
 	}
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		for range 5 {
 			// the call does not wait for the slow clients' timeouts
-			e.Ask(w, "").WantStatus(200).WantWithin(2 * time.Second)
+			e.SendRequest(w, "").WantStatus(200).WantWithin(2 * time.Second)
 		}
 	}
 	rig.WaitFor(t, 2*rig.WaitTimeout, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
@@ -221,5 +221,5 @@ func (e *edge) postForm(path, form string) *rig.Reply {
 	c := e.Dial()
 	_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
 	_ = c.Send(e.RequestHead("POST", path, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form))) + form)
-	return c.Reply("POST")
+	return c.ReadReply("POST")
 }

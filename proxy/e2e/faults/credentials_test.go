@@ -18,11 +18,11 @@ import (
 // code.
 func (e *edge) unauthorized(t *testing.T, target, code string, lines ...string) {
 	t.Helper()
-	body := e.Chat("")
+	body := e.ChatRequest("")
 	c := e.Dial()
 	_ = c.Send("POST " + target + " HTTP/1.1\r\nHost: edge\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" +
 		strings.Join(append(lines, ""), "\r\n") + "\r\n" + body)
-	r := c.Reply("POST")
+	r := c.ReadReply("POST")
 	r.T = t
 	r.WantRefused(rig.Chat, rig.Refusal{Status: 401, Kind: "authentication_error", Code: code, After: ""})
 	if got := r.Header.Get("Www-Authenticate"); got != "Bearer" {
@@ -74,16 +74,16 @@ func TestFault52_BadCredentials(t *testing.T) {
 		})
 		c := e.Dial()
 		_ = c.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\nHost: edge\r\nContent-Length: 0\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n")
-		texts[c.Reply("POST").Body] = true
+		texts[c.ReadReply("POST").Body] = true
 	}
 	if len(texts) != 1 {
 		t.Errorf("the text tells why: %v", texts)
 	}
 	for _, lines := range [][]string{{"authorization: bearer " + e.Key}, {"AUTHORIZATION:   Bearer   " + e.Key + "  "}, {"X-API-KEY: " + e.Key}} {
-		body := e.Chat("")
+		body := e.ChatRequest("")
 		c := e.Dial()
 		_ = c.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\nHost: edge\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + lines[0] + "\r\n\r\n" + body)
-		c.Reply("POST").WantStatus(200)
+		c.ReadReply("POST").WantStatus(200)
 	}
 	if n := e.Engines[0].Stats().Requests; n != 3 {
 		t.Errorf("%d requests upstream, want 3", n)
@@ -108,18 +108,18 @@ func TestFault53_TwoCredentials(t *testing.T) {
 		"x-api-key not bearer": {"Authorization: Basic abc", "x-api-key: " + e.Key},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := e.Chat("")
+			body := e.ChatRequest("")
 			c := e.Dial()
 			_ = c.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\nHost: edge\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" +
 				strings.Join(append(lines, ""), "\r\n") + "\r\n" + body)
-			r := c.Reply("POST").WantStatus(401)
+			r := c.ReadReply("POST").WantStatus(401)
 			if !strings.Contains(r.Body, "credential_conflict") && !strings.Contains(r.Body, "invalid_api_key") {
 				t.Errorf("answer = %s, want credential_conflict or invalid_api_key", r.Body)
 			}
 		})
 	}
 	e.WantServedAtMost(t, 0)
-	e.Post(rig.Chat.Path, e.Chat(""), "x-api-key: "+e.Key).WantStatus(200)
+	e.Post(rig.Chat.Path, e.ChatRequest(""), "x-api-key: "+e.Key).WantStatus(200)
 }
 
 func TestFault54_CredentialInTheQuery(t *testing.T) {
@@ -160,12 +160,12 @@ func TestFault54_CredentialInTheQuery(t *testing.T) {
 	t.Run("undecodable", func(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
-		_ = c.Send(strings.Replace(e.RequestBytes(rig.Chat.Path, e.Chat("")), rig.Chat.Path, rig.Chat.Path+"?%zz=1", 1))
-		c.Reply("POST").WantStatus(400)
+		_ = c.Send(strings.Replace(e.RequestBytes(rig.Chat.Path, e.ChatRequest("")), rig.Chat.Path, rig.Chat.Path+"?%zz=1", 1))
+		c.ReadReply("POST").WantStatus(400)
 	})
 	t.Run("harmless", func(t *testing.T) {
 		t.Parallel()
-		e.Post(rig.Chat.Path+"?beta=true&x=y", e.Chat("")).WantStatus(200)
+		e.Post(rig.Chat.Path+"?beta=true&x=y", e.ChatRequest("")).WantStatus(200)
 	})
 	t.Cleanup(func() { e.WantServedAtMost(t, 1) })
 }

@@ -8,7 +8,7 @@
 //	e := start(t, rig.Setup{})                   // one engine, one model "sim", one key
 //	e.fault("blackhole")                         // how the engine behaves from now on
 //	r := e.Ask(rig.MessagesStream, "")           // one of the ways: a dialect, in one piece or as a stream
-//	r.WantRefused(rig.MessagesStream, rig.TooSlow) // as that dialect defines it: here a 529
+//	r.WantRefused(rig.MessagesStream, rig.RefusalTooSlow) // as that dialect defines it: here a 529
 //	e.wantSent(1)                                // how many requests the engine has received
 //
 // inWays runs a row in different ways (rig.Way), each with a separate program. If a row has many

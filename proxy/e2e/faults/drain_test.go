@@ -47,7 +47,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 				tr := startTraffic(e, defaultMix)
 				tr.mayRefuse.Store(true)
 				e.Signal(syscall.SIGTERM)
-				e.Exits(30*time.Second, 0)
+				e.WantExit(30*time.Second, 0)
 				tr.wantNothingLost()
 				if !strings.Contains(e.Log.String(), `"drained"`) {
 					t.Error("the log does not say that it has drained")
@@ -65,20 +65,20 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 // after the drain time must receive an error in their dialect. The exit code must be 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.StreamRequestTypes, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.RequestType) {
 		e.rewrite("linger: 0s, drain: 5s", "linger: 8s, drain: 500ms")
 		if r, status := e.askReload(""); status != 200 {
 			e.T.Fatalf("reload = %d %+v, want 200", status, r)
 		}
-		s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
+		s := e.OpenStream(w.Path, w.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
 		s.Next()
 		kept := e.Dial()
 		ask := func() *rig.Reply {
 			e.T.Helper()
-			if err := kept.Send(e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))); err != nil {
+			if err := kept.Send(e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`))); err != nil {
 				e.T.Fatal(err)
 			}
-			return kept.Reply("POST")
+			return kept.ReadReply("POST")
 		}
 		for range 2 {
 			if r := ask(); r.Status != 200 {
@@ -90,7 +90,7 @@ func TestFault78_DrainOrder(t *testing.T) {
 		if r := ask(); r.Status != 200 {
 			e.T.Errorf("on a kept connection: status %d", r.Status)
 		}
-		if rest, ok := kept.Closed(rig.WaitTimeout); !ok || rest != "" {
+		if rest, ok := kept.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 			e.T.Errorf("the kept connection goes on: %q", rest)
 		}
 		if r := e.Get("/health"); r.Status != 200 {
@@ -109,7 +109,7 @@ func TestFault78_DrainOrder(t *testing.T) {
 		if !strings.Contains(all.String(), "shutting down") || w.Dialect == "chat" && last.Data == "[DONE]" || strings.Contains(all.String(), "message_stop") || strings.Contains(all.String(), "response.completed") {
 			e.T.Errorf("the stream ends with %q", last)
 		}
-		e.Exits(rig.WaitTimeout, 0)
+		e.WantExit(rig.WaitTimeout, 0)
 		found := false
 		for _, l := range e.AccessLines() {
 			found = found || l.Outcome == "drained"
@@ -128,13 +128,14 @@ func TestFault78_SilentConnections(t *testing.T) {
 	for range 10 {
 		e.Dial()
 		kept := e.Dial()
-		noError(t, kept.Send(e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))))
-		kept.Reply("POST")
+		noError(t, kept.Send(e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`))))
+		kept.ReadReply("POST")
 	}
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
-	if took := time.Since(begun); took > 4*time.Second+rig.TimingTolerance { // the drain time for running calls is 30 s
+	e.WantExit(rig.WaitTimeout, 0)
+	// The drain time for running calls is 30 s.
+	if took := time.Since(begun); took > 4*time.Second+rig.TimingTolerance {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -146,13 +147,13 @@ func TestFault78_StuckClients(t *testing.T) {
 	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
 	deaf := e.Dial()
 	noError(t, deaf.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
-	noError(t, deaf.Send(e.RequestBytes(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000000`))))
-	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))
+	noError(t, deaf.Send(e.RequestBytes(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":1000000`))))
+	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`))
 	noError(t, e.Dial().Send(whole[:20]))
 	noError(t, e.Dial().Send(whole[:len(whole)-2]))
 	rig.WaitFor(t, rig.WaitTimeout, "both calls run", func() bool { return e.Metric("penstock_calls_inflight") == 2 })
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
+	e.WantExit(rig.WaitTimeout, 0)
 }
 
 // TestFault79_Restart checks that, after a SIGKILL, the next process serves its first request
@@ -161,11 +162,11 @@ func TestFault79_Restart(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Latency: 0}}, Untidy: true, Cold: true})
 	for range 3 {
-		e.Ask(rig.Chat, "").WantStatus(200)
+		e.SendRequest(rig.Chat, "").WantStatus(200)
 		e.Signal(syscall.SIGKILL)
 		<-e.Done
 		e.Restart() // returns once the program reports that it is serving
-		e.Ask(rig.Chat, `"text":"First."`).WantStatus(200)
+		e.SendRequest(rig.Chat, `"text":"First."`).WantStatus(200)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestFault79_Restart(t *testing.T) {
 func sharePort(e *edge) (run func() *rig.Process) {
 	e.T.Helper()
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
+	e.WantExit(rig.WaitTimeout, 0)
 	admin, addr := rig.ReusableAddress(), rig.ReusableAddress()
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
 	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
@@ -184,7 +185,7 @@ func sharePort(e *edge) (run func() *rig.Process) {
 		p.WaitOutput("serving http://" + e.Addr)
 		return p
 	}
-	e.Adopt(run())
+	e.ReplaceProcess(run())
 	return run
 }
 
@@ -202,10 +203,10 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { ti
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	run := sharePort(e)
-	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":200`))
+	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":200`))
 	stream.Next()
 	bearer := "Authorization: Bearer " + key
-	call := rig.Chat.Body("sim", rig.Prompt, `"tokens":600`)
+	call := rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":600`)
 	call = strings.Replace(call, "{", `{"max_tokens":600,`, 1)
 	e.Do("POST", rig.Chat.Path, call, bearer).WantStatus(200)
 	usedAtFirst := `"key":"other"`
@@ -225,12 +226,12 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
 		}
 	}
-	if e.Ended() {
+	if e.HasExited() {
 		t.Error("the first one has ended meanwhile")
 	}
-	stream.Leave()
-	e.Exits(rig.WaitTimeout, 0)
-	e.Adopt(next)
+	stream.Disconnect()
+	e.WantExit(rig.WaitTimeout, 0)
+	e.ReplaceProcess(next)
 	rig.WaitFor(t, rig.WaitTimeout, "the second one writes the ledger", func() bool {
 		return strings.Contains(e.Log.String(), "this process now writes the ledger")
 	})
@@ -254,8 +255,9 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
-	admin, addr := rig.ReusableAddress(), rig.ReusableAddress() // these addresses stay free between two programs
+	e.WantExit(rig.WaitTimeout, 0)
+	// These addresses stay free between two programs.
+	admin, addr := rig.ReusableAddress(), rig.ReusableAddress()
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
 	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
 	e.Write("penstock.yaml", text)
@@ -264,7 +266,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		p.WaitOutput("serving http://" + e.Addr)
 		return p
 	}
-	e.Adopt(run())
+	e.ReplaceProcess(run())
 	if _, errs, code := rig.RunProgram(t, "", "serve", "--config", e.Path); code != 1 || !strings.Contains(errs, "is taken") || !strings.Contains(errs, "--share-port") {
 		t.Errorf("one who does not share: exit code %d\n%s", code, errs)
 	}
@@ -279,8 +281,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		e.Exits(30*time.Second, 0)
-		e.Adopt(next)
+		e.WantExit(30*time.Second, 0)
+		e.ReplaceProcess(next)
 	}
 	tr.wantNothingLost()
 	if n := tr.refused.Load(); n > 0 {
@@ -323,8 +325,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
-	e.Adopt(next)
+	e.WantExit(rig.WaitTimeout, 0)
+	e.ReplaceProcess(next)
 	rig.WaitFor(t, rig.WaitTimeout, "the second one has noticed", func() bool {
 		return strings.Contains(e.Log.String(), "has the admin port to itself again")
 	})
@@ -379,7 +381,7 @@ func newManager(t *testing.T, names ...string) (m *serviceManager, addrs []strin
 // only a shell can set.
 func (m *serviceManager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
-	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
+	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.ProgramPath(m.t), "serve", "--config", config)
 	cmd.Env = append(append(rig.CleanEnv(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("LISTEN_FDS=%d", len(m.files)), "LISTEN_FDNAMES="+names), env...)
 	cmd.ExtraFiles = m.files
 	return rig.StartCommand(m.t, cmd)
@@ -428,13 +430,13 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
+	e.WantExit(rig.WaitTimeout, 0)
 	m, addrs := newManager(t, "admin", "public")
 	e.Admin, e.Addr, e.URL = "http://"+addrs[0], addrs[1], "http://"+addrs[1]
-	e.Adopt(m.run("admin:public", e.Path, "WATCHDOG_USEC=400000"))
+	e.ReplaceProcess(m.run("admin:public", e.Path, "WATCHDOG_USEC=400000"))
 	m.waitNotified("READY=1", 1)
 	m.waitNotified("WATCHDOG=1", 3)
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 	if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
 		t.Errorf("the admin socket: %d", r.Status)
 	}
@@ -449,11 +451,11 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		before := m.waitNotified("STOPPING=1", 0)
 		e.Signal(syscall.SIGTERM)
 		m.waitNotified("STOPPING=1", before+1)
-		e.Exits(30*time.Second, 0)
+		e.WantExit(30*time.Second, 0)
 		m.waitDelivered()
 		ready := m.waitNotified("READY=1", 2) // the old process may have reloaded the changed file
 		time.Sleep(200 * time.Millisecond)    // clients connect while no process is running
-		e.Adopt(m.run("admin:public", e.Path))
+		e.ReplaceProcess(m.run("admin:public", e.Path))
 		m.waitNotified("READY=1", ready+1)
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -462,10 +464,10 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		t.Errorf("%d connections were refused", n)
 	}
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.WaitTimeout, 0)
+	e.WantExit(rig.WaitTimeout, 0)
 	for _, names := range []string{"admin:admin"} {
 		p := m.run(names, e.Path)
-		p.Exits(rig.WaitTimeout, 1)
+		p.WantExit(rig.WaitTimeout, 1)
 		if !strings.Contains(p.Err.String(), "FileDescriptorName") {
 			t.Errorf("%s: error output = %s, want FileDescriptorName", names, p.Err)
 		}
@@ -477,7 +479,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	body := rig.Chat.Body("sim", rig.Prompt, `"tokens":1`)
+	body := rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`)
 	whole := e.RequestBytes(rig.Chat.Path, body)
 	c, fresh := e.Dial(), e.Dial()
 	noError(t, c.Send(whole[:len(whole)-20]))
@@ -488,7 +490,7 @@ func TestFault78_RequestUnderWay(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	noError(t, c.Send(whole[len(whole)-20:]))
 	noError(t, fresh.Send(whole[10:]))
-	for _, conn := range []*rig.Raw{c, fresh} {
+	for _, conn := range []*rig.RawConn{c, fresh} {
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -498,5 +500,5 @@ func TestFault78_RequestUnderWay(t *testing.T) {
 			t.Errorf("status %d, close %v, %v: %s", res.StatusCode, res.Close, err, b)
 		}
 	}
-	e.Exits(rig.WaitTimeout, 0)
+	e.WantExit(rig.WaitTimeout, 0)
 }

@@ -20,11 +20,11 @@ upstreams: [{ name: up-0, url: "{{up-0}}", ` + rig.QuietProbes + ` }]
 models: [{ id: sim, deployments: [{ upstream: up-0, served: ` + served + ` }]` + kind + ` }]
 `
 	}
-	for _, w := range rig.WaysWithAudio {
+	for _, w := range rig.RequestTypesWithAudio {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			kind := ""
-			if k := w.Kind(); k != "" {
+			if k := w.ModelKind(); k != "" {
 				kind = ", " + k
 			}
 			e := start(t, rig.Setup{Engines: []sim.Options{{Models: []string{served}}}, Config: config(kind)})
@@ -34,7 +34,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: ` + served + ` }]` +
 			}
 			for _, fault := range faults {
 				e.fault(fault)
-				r := e.Ask(w, "")
+				r := e.SendRequest(w, "")
 				if !strings.Contains(r.Body, "The model `sim` (org/private-7b-base) knows no key [key].") {
 					t.Errorf("%s: answer = %d %s, want the engine's text with the key removed", fault, r.Status, r.Body)
 				}

@@ -77,7 +77,7 @@ func TestFault61_BadForms(t *testing.T) {
 			_ = conn.SetDeadline(time.Now().Add(2 * rig.WaitTimeout))
 			begun := time.Now()
 			_ = conn.Send(e.RequestHead("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
-			r := conn.Reply("POST").WantStatus(400)
+			r := conn.ReadReply("POST").WantStatus(400)
 			if !strings.Contains(r.Body, `"invalid_request_error"`) {
 				t.Errorf("answer = %s, want invalid_request_error", r.Body)
 			}
@@ -91,7 +91,7 @@ func TestFault61_BadForms(t *testing.T) {
 		if n := e.served(); n != 0 {
 			t.Errorf("%d requests upstream", n)
 		}
-		e.WantPeak(150 << 20)
+		e.WantPeakMemory(150 << 20)
 	})
 }
 
@@ -116,7 +116,7 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 	}
 	// A temporary file would be in the temporary directory, or would be deleted but still open.
 	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
-	e.WantPeak(100 << 20)
+	e.WantPeakMemory(100 << 20)
 }
 
 // TestFault63_LargeUploads checks that four simultaneous uploads of a hundred megabytes use little
@@ -125,10 +125,10 @@ func TestFault63_LargeUploads(t *testing.T) {
 	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 128MiB"})
 	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").WantStatus(200)
 	size := int64(100 << 20)
-	if raced.On { // the test would take a minute and could not measure memory
+	if raced.Enabled { // the test would take a minute and could not measure memory
 		size = 20 << 20
 	}
-	before := e.Memory("VmHWM")
+	before := e.MemoryBytes("VmHWM")
 	var uploads sync.WaitGroup
 	for range 4 {
 		c := e.Dial()
@@ -140,13 +140,13 @@ func TestFault63_LargeUploads(t *testing.T) {
 				t.Error(err)
 			}
 			_ = c.Send(end)
-			if r, err := c.TryReply("POST"); err != nil || r.Status != 200 {
+			if r, err := c.TryReadReply("POST"); err != nil || r.Status != 200 {
 				t.Errorf("answer = %+v, %v; want 200", r, err)
 			}
 		})
 	}
 	uploads.Wait()
-	if grown := e.Memory("VmHWM") - before; grown > 48<<20 && !raced.On {
+	if grown := e.MemoryBytes("VmHWM") - before; grown > 48<<20 && !raced.Enabled {
 		t.Errorf("the program grew by %d MiB", grown>>20)
 	}
 }
@@ -156,10 +156,10 @@ func TestFault63_LargeUploads(t *testing.T) {
 func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
-	var held []*rig.Raw
-	for _, w := range rig.UnstreamedWays {
+	var held []*rig.RawConn
+	for _, w := range rig.UnstreamedRequestTypes {
 		for range 6 {
-			whole := e.RequestBytes(w.Path, w.Body("sim", pad, ""))
+			whole := e.RequestBytes(w.Path, w.RequestBody("sim", pad, ""))
 			c := e.Dial()
 			_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
 			_ = c.Send(whole[:len(whole)-1])
@@ -169,14 +169,15 @@ func TestFault87_BodyMemory(t *testing.T) {
 	bodyMemory := rig.Refusal{Status: 503, Kind: "api_error", Code: "no_body_memory", After: ""}
 	refused := func() float64 { return e.Metric("penstock_errors_total", `code="no_body_memory"`) }
 	rig.WaitFor(t, rig.WaitTimeout, "the memory holds four bodies", func() bool { return refused() >= float64(len(held)-4) })
-	for _, w := range rig.TextWays {
-		e.Ask(w, "").Text(w) // a small body is still accepted
-		e.Post(w.Path, w.Body("sim", strings.Repeat("x", 8<<20), "")).WantRefused(w, bodyMemory)
+	for _, w := range rig.TextRequestTypes {
+		e.SendRequest(w, "").VisibleText(w) // a small body is still accepted
+		e.Post(w.Path, w.RequestBody("sim", strings.Repeat("x", 8<<20), "")).WantRefused(w, bodyMemory)
 	}
 	for _, c := range held {
 		c.Reset()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
-	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // accepted by the edge, but exceeds the engine's context
-	e.WantPeak(140 << 20)
+	// Accepted by the edge, but exceeds the engine's context.
+	e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400)
+	e.WantPeakMemory(140 << 20)
 }

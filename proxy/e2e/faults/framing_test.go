@@ -23,7 +23,7 @@ func (e *edge) exchangeRaw(t testing.TB, text string) string {
 	c.T = t
 	_ = c.Send(text)
 	_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
-	all, ok := c.Closed(rig.WaitTimeout)
+	all, ok := c.WaitClosed(rig.WaitTimeout)
 	if !ok {
 		t.Error("the connection stays open although nothing more can come")
 	}
@@ -39,7 +39,7 @@ func TestFault41_ExpectContinue(t *testing.T) {
 	const expect = "Expect: 100-continue"
 	json := "Content-Type: application/json"
 	for name, c := range map[string]struct {
-		w    rig.Way
+		w    rig.RequestType
 		head string
 		want rig.Refusal
 	}{
@@ -48,7 +48,7 @@ func TestFault41_ExpectContinue(t *testing.T) {
 		"key in query":   {rig.Chat, e.RequestHead("POST", rig.Chat.Path+"?key=x", expect, json, "Content-Length: 100"), rig.Refusal{Status: 401, Kind: "authentication_error", Code: "credential_in_query", After: ""}},
 		"no right":       {rig.Responses, e.RequestHead("POST", rig.Responses.Path, expect, json, "Content-Length: 100"), rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""}},
 		"no route":       {rig.Chat, e.RequestHead("POST", "/v1/nothing", expect, "Content-Length: 100"), rig.Refusal{Status: 404, Kind: "not_found_error", Code: "not_found", After: ""}},
-		"too large":      {rig.Messages, e.RequestHead("POST", rig.Messages.Path, expect, json, "Content-Length: 100000"), rig.BodyTooLarge},
+		"too large":      {rig.Messages, e.RequestHead("POST", rig.Messages.Path, expect, json, "Content-Length: 100000"), rig.RefusalBodyTooLarge},
 		"compressed":     {rig.Chat, e.RequestHead("POST", rig.Chat.Path, expect, "Content-Encoding: br", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
 		"no JSON":        {rig.Chat, e.RequestHead("POST", rig.Chat.Path, expect, "Content-Type: text/plain", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
 		"malformed head": {rig.Chat, e.RequestHead("POST", rig.Chat.Path, expect, json, "Content-Length: 100", "Host: b"), badRequest},
@@ -61,17 +61,17 @@ func TestFault41_ExpectContinue(t *testing.T) {
 			if line, err := conn.In.Peek(12); err != nil || string(line) != fmt.Sprintf("HTTP/1.1 %d", c.want.Status) {
 				t.Fatalf("answer %q, %v, want %d and no invitation", line, err, c.want.Status)
 			}
-			conn.Reply("POST").WantRefused(c.w, c.want)
-			if rest, ok := conn.Closed(rig.WaitTimeout); !ok || rest != "" {
+			conn.ReadReply("POST").WantRefused(c.w, c.want)
+			if rest, ok := conn.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 		})
 	}
-	for _, w := range []rig.Way{rig.Chat, rig.ChatStream, rig.Messages, rig.MessagesStream} {
+	for _, w := range []rig.RequestType{rig.Chat, rig.ChatStream, rig.Messages, rig.MessagesStream} {
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprint("good ", w, chunked), func(t *testing.T) {
 				t.Parallel()
-				body := w.Body("sim", rig.Prompt, "")
+				body := w.RequestBody("sim", rig.Prompt, "")
 				framing := "Content-Length: " + strconv.Itoa(len(body))
 				if chunked {
 					framing, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
@@ -85,7 +85,7 @@ func TestFault41_ExpectContinue(t *testing.T) {
 					}
 					_, _ = c.In.ReadString('\n')
 					_ = c.Send(body)
-					c.Reply("POST").Text(w)
+					c.ReadReply("POST").VisibleText(w)
 				}
 			})
 		}
@@ -105,30 +105,30 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 	c := e.Dial()
 	for range 2 { // twice, because the connection must stay open
 		_ = c.Send(e.RequestHead("GET", "/v1/models", "Expect: 100-continue"))
-		c.Reply("GET").WantStatus(200)
+		c.ReadReply("GET").WantStatus(200)
 	}
 	_ = c.Send(e.RequestHead("PUT", "/v1/models", "Expect: 100-continue", "Content-Length: 0"))
-	c.Reply("PUT").WantStatus(405)
+	c.ReadReply("PUT").WantStatus(405)
 }
 
 // TestFault42_Pipelining checks that pipelined requests are answered in order or not at all, and
 // that the edge does not mistake the additional bytes for a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 		text := func(n int) string {
-			return e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
+			return e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
 		}
 		c := e.Dial()
 		_ = c.Send(text(0) + text(1) + text(2) + e.RequestHead("GET", "/health"))
 		for i := range 3 {
-			r, err := c.TryReply("POST")
+			r, err := c.TryReadReply("POST")
 			if err != nil && i > 0 {
 				return // the connection was closed after the first response
 			} else if err != nil {
 				e.T.Fatal(err)
 			}
-			if got := r.Text(w); got != fmt.Sprintf("answer %d", i) {
+			if got := r.VisibleText(w); got != fmt.Sprintf("answer %d", i) {
 				e.T.Errorf("answer %d is %q", i, got)
 			}
 		}
@@ -138,12 +138,12 @@ func TestFault42_Pipelining(t *testing.T) {
 func TestFault43_BigHeads(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	body := rig.Chat.Body("sim", rig.Prompt, "")
+	body := rig.Chat.RequestBody("sim", rig.Prompt, "")
 	most := int(config.Defaults().Limits.Header)
 	good := e.RequestBytes(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most-600))
 	c := e.Dial()
 	_ = c.Send(good)
-	c.Reply("POST").WantStatus(200)
+	c.ReadReply("POST").WantStatus(200)
 	for name, text := range map[string]string{
 		"1 MB in one line":    e.RequestBytes(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
 		"5000 lines":          e.RequestBytes(rig.Chat.Path, body, strings.TrimSuffix(strings.Repeat("X-Filler: f\r\n", 5000), "\r\n")),
@@ -161,9 +161,9 @@ func TestFault43_BigHeads(t *testing.T) {
 			c.T = t
 			_ = c.Send(text)
 			if name == "behind a good one" {
-				c.Reply("POST").WantStatus(200)
+				c.ReadReply("POST").WantStatus(200)
 			}
-			r, err := c.TryReply("POST")
+			r, err := c.TryReadReply("POST")
 			if err != nil && name == "endless blank lines" {
 				return // there is no request to answer
 			}
@@ -175,7 +175,7 @@ func TestFault43_BigHeads(t *testing.T) {
 			} else if r.Status != 414 && (r.Status != 400 || !strings.HasPrefix(name, "endless")) {
 				t.Errorf("status = %d, want 414, or 400 for an endless line: %s", r.Status, r.Body)
 			}
-			if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+			if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %.100q", rest)
 			}
 		})
@@ -184,8 +184,8 @@ func TestFault43_BigHeads(t *testing.T) {
 
 // ambiguousRequests returns requests whose end is ambiguous. If legal contains a request, the edge
 // may serve both this request and the request after it.
-func (e *edge) ambiguousRequests(w rig.Way) (all map[string]string, legal map[string]bool) {
-	body := w.Body("sim", rig.Prompt, "")
+func (e *edge) ambiguousRequests(w rig.RequestType) (all map[string]string, legal map[string]bool) {
+	body := w.RequestBody("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 	const last, te = "0\r\n\r\n", "Transfer-Encoding: chunked"
@@ -224,19 +224,19 @@ func (e *edge) ambiguousRequests(w rig.Way) (all map[string]string, legal map[st
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
-	for _, w := range []rig.Way{rig.Chat, rig.Messages} {
-		all, legal := (&edge{&rig.Program{Edge: new(rig.Edge)}}).ambiguousRequests(w)
+	for _, w := range []rig.RequestType{rig.Chat, rig.Messages} {
+		all, legal := (&edge{&rig.ProgramEdge{Edge: new(rig.Edge)}}).ambiguousRequests(w)
 		for name := range all {
 			t.Run(w.Dialect+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				e := start(t, rig.Setup{Timeouts: timeouts})
 				all, _ := e.ambiguousRequests(w)
 				c := e.Dial()
-				_ = c.Send(all[name] + e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, "")))
+				_ = c.Send(all[name] + e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, "")))
 				// The edge may serve the request in its strict interpretation, but must then close
 				// the connection.
 				once := strings.Contains(name, "trailer")
-				r, err := c.TryReply("POST")
+				r, err := c.TryReadReply("POST")
 				switch {
 				case err != nil: // the connection was closed without an answer
 				case r.Status == 200 && (legal[name] || once):
@@ -247,7 +247,7 @@ func TestFault44_Framing(t *testing.T) {
 				default:
 					t.Errorf("status %d: %s", r.Status, r.Body)
 				}
-				rest, closed := c.Closed(rig.WaitTimeout)
+				rest, closed := c.WaitClosed(rig.WaitTimeout)
 				if !closed {
 					t.Error("the connection stays open")
 				}
@@ -275,11 +275,11 @@ func TestFault44_Framing(t *testing.T) {
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	for _, w := range []rig.Way{rig.Chat, rig.Messages} {
-		for _, body := range []string{"", "z", "zz", "zz\r\n", "2\r\n{}\r\n0\r\n\r\n", w.Body("sim", rig.Prompt, "")} {
+	for _, w := range []rig.RequestType{rig.Chat, rig.Messages} {
+		for _, body := range []string{"", "z", "zz", "zz\r\n", "2\r\n{}\r\n0\r\n\r\n", w.RequestBody("sim", rig.Prompt, "")} {
 			c := e.Dial()
 			_ = c.Send(e.RequestHead("POST", w.Path, "Content-Type: application/json", "Content-Length: 4", "Transfer-Encoding: chunked") + body)
-			r := c.Reply("POST").WantStatus(400)
+			r := c.ReadReply("POST").WantStatus(400)
 			if !strings.Contains(r.Body, "The head has a Content-Length and a Transfer-Encoding.") {
 				t.Errorf("%s with %.20q: answer = %s, want both header fields named", w.Dialect, body, r.Body)
 			}
@@ -290,7 +290,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 		} {
 			c := e.Dial()
 			_ = c.Send(e.RequestHead("POST", w.Path, line))
-			r := c.Reply("POST")
+			r := c.ReadReply("POST")
 			r.WantRefused(w, badRequest)
 			if !strings.Contains(r.Body, says) {
 				t.Errorf("%s with %q: answer = %s, want %s", w.Dialect, line, r.Body, says)
@@ -304,10 +304,10 @@ func TestFault44_TwoLengths(t *testing.T) {
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
-	for _, w := range []rig.Way{rig.Chat, rig.Messages, rig.Transcription} {
-		body := w.Body("sim", rig.Prompt, "")
+	for _, w := range []rig.RequestType{rig.Chat, rig.Messages, rig.Transcription} {
+		body := w.RequestBody("sim", rig.Prompt, "")
 		if w == rig.Transcription {
-			body = w.Body("ears", rig.Prompt, "")
+			body = w.RequestBody("ears", rig.Prompt, "")
 		}
 		whole := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 		first := fmt.Sprintf("1\r\n%s\r\n", body[:1])
@@ -330,13 +330,14 @@ func TestFault44_StrictChunks(t *testing.T) {
 				begun := rig.StartWatch()
 				_ = c.Send(e.RequestHead("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + text)
 				if name == "behind another one" {
-					c.Reply("POST").WantStatus(200)
+					c.ReadReply("POST").WantStatus(200)
 				}
-				c.Reply("POST").WantStatus(400)
-				if took := begun.Elapsed(); took > 8*time.Second+begun.MachineDelay() { // the timeouts are 10 and 30 s
+				c.ReadReply("POST").WantStatus(400)
+				// The timeouts are 10 and 30 s.
+				if took := begun.Elapsed(); took > 8*time.Second+begun.MachineDelay() {
 					t.Errorf("it took %v", took)
 				}
-				if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+				if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 					t.Errorf("not closed, or more came: %.100q", rest)
 				}
 			})
@@ -349,7 +350,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "request_body: 64KiB", Timeouts: "client_body: 2s"})
-	hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+	hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""))
 	n := "Content-Length: " + strconv.Itoa(len(hidden))
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)
 	te := "Transfer-Encoding: chunked"
@@ -389,7 +390,7 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
 	for _, size := range []int{100, 300 << 10} {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
-		hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+		hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""))
 		all := e.exchangeRaw(t, e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
 		// It is also correct not to answer, because a client that has closed its sending side
 		// counts as disconnected.

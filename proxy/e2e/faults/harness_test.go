@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-type edge struct{ *rig.Program }
+type edge struct{ *rig.ProgramEdge }
 
 func start(t testing.TB, s rig.Setup) *edge {
 	t.Helper()
@@ -19,14 +19,14 @@ func start(t testing.TB, s rig.Setup) *edge {
 
 // startSecure is like start, but uses TLS if secure is true. The returned function connects to the
 // edge.
-func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.Raw) {
+func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.RawConn) {
 	t.Helper()
 	if secure {
 		cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
 		s.Top, s.Files = s.Top+"\ntls: { cert: edge.pem, key: edge.key }", map[string]string{"edge.pem": cert, "edge.key": key}
 	}
 	e := start(t, s)
-	return e, func(t testing.TB) *rig.Raw {
+	return e, func(t testing.TB) *rig.RawConn {
 		t.Helper()
 		conn, err := net.Dial("tcp", e.Addr)
 		noError(t, err)
@@ -35,18 +35,18 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 		}
 		t.Cleanup(func() { conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(3 * rig.WaitTimeout))
-		return rig.NewRaw(t, conn)
+		return rig.NewRawConn(t, conn)
 	}
 }
 
 // inWays runs f for each way in parallel. Each way uses a separate program and separate engines.
-func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way)) {
+func inWays(t *testing.T, ways []rig.RequestType, s rig.Setup, f func(e *edge, w rig.RequestType)) {
 	t.Helper()
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			own := s
-			if k := w.Kind(); k != "" {
+			if k := w.ModelKind(); k != "" {
 				own.Model = strings.TrimPrefix(own.Model+", "+k, ", ")
 			}
 			f(start(t, own), w)
@@ -57,8 +57,8 @@ func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way
 // TestHarness checks that the built program answers in every way.
 func TestHarness(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
-		if text := e.Ask(w, `"text":"Good."`).Text(w); text != "Good." {
+	inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
+		if text := e.SendRequest(w, `"text":"Good."`).VisibleText(w); text != "Good." {
 			e.T.Errorf("the answer is %q", text)
 		}
 		if l := e.LastAccessLine(); l.Status != 200 || l.Outcome != "ok" || l.Attempts != 1 || l.Dialect != w.Dialect {
@@ -70,13 +70,13 @@ func TestHarness(t *testing.T) {
 // TestHarnessFake checks that a fake engine with the simplest script works like a real engine.
 func TestHarnessFake(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			f := startFakeEngine(t, func(c *fakeCall) { c.answer() })
 			e := start(t, rig.Setup{Fakes: []string{f.url}})
 			for range 2 {
-				if text := e.Ask(w, "").Text(w); text != "Good." {
+				if text := e.SendRequest(w, "").VisibleText(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
 			}

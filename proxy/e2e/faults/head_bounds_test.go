@@ -24,10 +24,10 @@ func sizedHead(n int, first string, lines ...string) string {
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
 }
 
-var sendVariants = map[string]func(c *rig.Raw, text string){
-	"whole": func(c *rig.Raw, text string) { _ = c.Send(text) },
-	"bytes": func(c *rig.Raw, text string) { c.Drip(text, 0) },
-	"apart": func(c *rig.Raw, text string) {
+var sendVariants = map[string]func(c *rig.RawConn, text string){
+	"whole": func(c *rig.RawConn, text string) { _ = c.Send(text) },
+	"bytes": func(c *rig.RawConn, text string) { c.SendSlowly(text, 0) },
+	"apart": func(c *rig.RawConn, text string) {
 		for len(text) > 0 {
 			n := min(len(text), 700)
 			_ = c.Send(text[:n])
@@ -35,7 +35,7 @@ var sendVariants = map[string]func(c *rig.Raw, text string){
 			time.Sleep(5 * time.Millisecond) // the pieces must arrive separately
 		}
 	},
-	"but its last byte": func(c *rig.Raw, text string) {
+	"but its last byte": func(c *rig.RawConn, text string) {
 		_ = c.Send(text[:headLimit-1])
 		time.Sleep(5 * time.Millisecond) // the pieces must arrive separately
 		_ = c.Send(text[headLimit-1:])
@@ -48,8 +48,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		e, dial := startSecure(t, secure, rig.Setup{Limits: "header: 2KiB"})
-		for _, w := range rig.UnstreamedWays {
-			body := w.Body("sim", rig.Prompt, "")
+		for _, w := range rig.UnstreamedRequestTypes {
+			body := w.RequestBody("sim", rig.Prompt, "")
 			lines := []string{"Authorization: Bearer " + e.Key, "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body))}
 			exact, over := sizedHead(headLimit, "POST "+w.Path, lines...)+body, sizedHead(headLimit+1, "POST "+w.Path, lines...)+body
 			small := e.RequestHead("GET", "/health")
@@ -60,20 +60,21 @@ func TestFault43_ExactHeads(t *testing.T) {
 					for _, before := range []string{small, "", exact} {
 						send(c, before+exact+sizedHead(headLimit, "GET /health"))
 						for range strings.Count(before, "HTTP/1.1") + 2 {
-							c.Reply("POST").WantStatus(200)
+							c.ReadReply("POST").WantStatus(200)
 						}
 					}
 					for _, bad := range []string{
 						over, over[:headLimit+1], small + over, exact + over, "\r\n" + exact,
-						strings.Replace(over, w.Path, w.Path+"?"+strings.Repeat("q", headLimit), 1), // the request line alone is too long
+						// The request line alone is too long.
+						strings.Replace(over, w.Path, w.Path+"?"+strings.Repeat("q", headLimit), 1),
 					} {
 						c := dial(t)
 						send(c, bad)
 						for range strings.Count(bad, "HTTP/1.1") - 1 {
-							c.Reply("POST").WantStatus(200)
+							c.ReadReply("POST").WantStatus(200)
 						}
-						c.Reply("POST").WantRefused(w, headTooLarge)
-						if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+						c.ReadReply("POST").WantRefused(w, headTooLarge)
+						if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 							t.Errorf("not closed, or more came: %.200q", rest)
 						}
 					}
@@ -89,7 +90,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		e, dial := startSecure(t, secure, rig.Setup{Limits: "header: 2KiB"})
-		good := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+		good := e.RequestBytes(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""))
 		for _, before := range []string{"", good, "\r\n", good + "\r\n\r\n"} {
 			for _, c := range []struct {
 				text   string
@@ -117,14 +118,14 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 						conn := dial(t)
 						send(conn, before+c.text)
 						if strings.HasPrefix(before, "POST") {
-							conn.Reply("POST").WantStatus(200)
+							conn.ReadReply("POST").WantStatus(200)
 						}
 						if c.status == 200 {
-							conn.Reply("POST").WantStatus(200)
+							conn.ReadReply("POST").WantStatus(200)
 							return
 						}
-						conn.Reply("POST").WantRefused(rig.Chat, badRequest)
-						if rest, ok := conn.Closed(rig.WaitTimeout); !ok || rest != "" {
+						conn.ReadReply("POST").WantRefused(rig.Chat, badRequest)
+						if rest, ok := conn.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 							t.Errorf("not closed, or more came: %.200q", rest)
 						}
 					})

@@ -19,11 +19,11 @@ func (e *edge) wantSingleReply(t *testing.T, text string) *rig.Reply {
 	t.Helper()
 	c := e.Dial()
 	_ = c.Send(text)
-	r, err := c.TryReply("POST")
+	r, err := c.TryReadReply("POST")
 	if err != nil {
 		return nil // the connection was closed without an answer
 	}
-	rest, closed := c.Closed(rig.WaitTimeout)
+	rest, closed := c.WaitClosed(rig.WaitTimeout)
 	if !closed {
 		t.Errorf("status %d, and the connection stays open", r.Status)
 	}
@@ -37,7 +37,7 @@ func (e *edge) wantSingleReply(t *testing.T, text string) *rig.Reply {
 func TestFault46_MalformedHeads(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 1s, client_idle: 1s"})
-	body := e.Chat("")
+	body := e.ChatRequest("")
 	auth := "Authorization: Bearer " + e.Key
 	length := "Content-Length: " + strconv.Itoa(len(body))
 	build := func(first string, lines ...string) string {
@@ -87,7 +87,7 @@ func TestFault46_MalformedHeads(t *testing.T) {
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	whole := e.RequestBytes(rig.Chat.Path, e.Chat(""))
+	whole := e.RequestBytes(rig.Chat.Path, e.ChatRequest(""))
 	get := "GET /health HTTP/1.1\r\nHost: edge\r\n\r\n"
 	for name, text := range map[string]string{
 		"LF":                     strings.ReplaceAll(get, "\r\n", "\n"),
@@ -106,13 +106,13 @@ func TestFault46_BareLineEnds(t *testing.T) {
 			c := e.Dial()
 			c.T = t
 			_ = c.Send(text)
-			r := c.Reply("GET")
+			r := c.ReadReply("GET")
 			if name == "LF behind a good one" {
 				r.WantStatus(200)
-				r = c.Reply("GET")
+				r = c.ReadReply("GET")
 			}
 			r.WantRefused(rig.Chat, badRequest)
-			if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+			if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 			if took := begun.Elapsed(); took > 8*time.Second+begun.MachineDelay() { // the timeout is 10 s
@@ -122,16 +122,16 @@ func TestFault46_BareLineEnds(t *testing.T) {
 	}
 	t.Run("in a body", func(t *testing.T) {
 		t.Parallel()
-		body := strings.Replace(e.Chat(""), ",", ",\n\r\n\n\r\r\n\r\n", 1)
+		body := strings.Replace(e.ChatRequest(""), ",", ",\n\r\n\n\r\r\n\r\n", 1)
 		c := e.Dial()
 		c.T = t
 		for range 3 {
 			_ = c.Send(e.RequestBytes(rig.Chat.Path, body))
-			c.Reply("POST").WantStatus(200)
+			c.ReadReply("POST").WantStatus(200)
 		}
 		_ = c.Send(strings.Repeat(e.RequestBytes(rig.Chat.Path, body), 3))
 		for range 3 {
-			c.Reply("POST").WantStatus(200)
+			c.ReadReply("POST").WantStatus(200)
 		}
 	})
 	t.Cleanup(func() { e.WantServedAtMost(t, 6) })
@@ -143,7 +143,7 @@ func TestFault47_HostAttacks(t *testing.T) {
 	for _, host := range []string{"x/#@evil", "evil.example/path", "a b", "a@b", "a,b", "a;b", "<script>", "a\tb", "a\"b", "a\\b", "a?b", "http://a", "a{b}", "a|b"} {
 		t.Run(host, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Replace(e.RequestBytes(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1)
+			text := strings.Replace(e.RequestBytes(rig.Chat.Path, e.ChatRequest("")), "Host: edge", "Host: "+host, 1)
 			if r := e.wantSingleReply(t, text); r == nil || r.Status != 400 {
 				t.Errorf("answer = %+v, want 400", r)
 			}
@@ -153,8 +153,8 @@ func TestFault47_HostAttacks(t *testing.T) {
 		t.Parallel()
 		for _, host := range []string{"evil.example", "127.0.0.1:1", "[::1]:80", "localhost"} {
 			c := e.Dial()
-			_ = c.Send(strings.Replace(e.RequestBytes(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1))
-			r := c.Reply("POST").WantStatus(200)
+			_ = c.Send(strings.Replace(e.RequestBytes(rig.Chat.Path, e.ChatRequest("")), "Host: edge", "Host: "+host, 1))
+			r := c.ReadReply("POST").WantStatus(200)
 			if strings.Contains(r.Body, "evil") || e.Engines[0].Stats().LastRequest.Get("Host") == host {
 				t.Error("the Host was used")
 			}
@@ -165,7 +165,7 @@ func TestFault47_HostAttacks(t *testing.T) {
 func TestFault48_Methods(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	body := e.Chat("")
+	body := e.ChatRequest("")
 	for _, method := range strings.Fields("GET HEAD PUT DELETE PATCH OPTIONS FROB post Post CONNECT TRACE QUERY") {
 		for _, path := range []string{"/v1/chat/completions", "/v1/models", "/health"} {
 			if path != "/v1/chat/completions" && (method == "GET" || method == "HEAD") {
@@ -175,7 +175,7 @@ func TestFault48_Methods(t *testing.T) {
 				t.Parallel()
 				c := e.Dial()
 				_ = c.Send(e.RequestHead(method, path, "Content-Type: application/json", "X-Echo: "+rig.Canary, "Content-Length: "+strconv.Itoa(len(body))) + body)
-				r := c.Reply(method)
+				r := c.ReadReply(method)
 				if r.Status != 405 {
 					t.Fatalf("status %d, want 405\n%s", r.Status, r.Body)
 				}
@@ -201,7 +201,7 @@ func TestFault48_Methods(t *testing.T) {
 			t.Parallel()
 			c := e.Dial()
 			_ = c.Send(text)
-			r := c.Reply("GET")
+			r := c.ReadReply("GET")
 			options := strings.HasPrefix(text, "OPTIONS")
 			// the parser rejects the target of TRACE first
 			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) {
@@ -218,7 +218,7 @@ func TestFault48_Methods(t *testing.T) {
 func TestFault49_Versions(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 1s, client_idle: 1s"})
-	good := e.RequestBytes(rig.Chat.Path, e.Chat(""))
+	good := e.RequestBytes(rig.Chat.Path, e.ChatRequest(""))
 	for name, text := range map[string]string{
 		"0.9":            "GET /health\r\n",
 		"0.9 whole":      "GET /health\r\n\r\n",
@@ -249,7 +249,7 @@ func TestFault49_Versions(t *testing.T) {
 		} {
 			c := e.Dial()
 			_ = c.Send(e.RequestHead("GET", "/health", lines...))
-			if r := c.Reply("GET"); r.Status != 200 && r.Status != 400 {
+			if r := c.ReadReply("GET"); r.Status != 200 && r.Status != 400 {
 				t.Errorf("status = %d, want 200 or 400", r.Status)
 			}
 		}
@@ -281,7 +281,7 @@ func TestFault49_OtherProtocols(t *testing.T) {
 func TestFault51_Paths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	body := e.Chat("")
+	body := e.ChatRequest("")
 	paths := []string{
 		"//v1/chat/completions", "/v1//chat/completions", "/./v1/chat/completions", "/v1/../v1/chat/completions", "/v1/chat/../chat/completions",
 		"/v1%2fchat/completions", "/v1/chat%2Fcompletions", "/v1/%63hat/completions", "/v1/chat/completions;x=1", "/v1/chat/completions#frag",
@@ -299,7 +299,7 @@ func TestFault51_Paths(t *testing.T) {
 				}
 				c := e.Dial()
 				_ = c.Send(text)
-				r := c.Reply("POST")
+				r := c.ReadReply("POST")
 				switch {
 				case r.Status == 404 || r.Status == 400 || r.Status == 405:
 				case r.Status == 200 && keyed: // allowed only for the endpoint's exact path

@@ -56,9 +56,10 @@ func TestFault86_HeldStreams(t *testing.T) {
 	t.Cleanup(let) // runs before the engine waits for its goroutines
 	e := start(t, rig.Setup{
 		Fakes: []string{f.url}, Upstream: "concurrency: 20000", Timeouts: "first_event: 10m, idle: 10m", Stream: "keepalive: 0s",
-		Under: []string{"env", "GOGC=10"}, // otherwise, the amount of garbage depends on when the last collection ended
+		// Otherwise, the amount of garbage depends on when the last collection ended.
+		Under: []string{"env", "GOGC=10"},
 	})
-	request := []byte(e.RequestBytes(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, "")))
+	request := []byte(e.RequestBytes(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, "")))
 	held := make([]net.Conn, streams)
 	defer func() {
 		for _, c := range held {
@@ -81,17 +82,17 @@ func TestFault86_HeldStreams(t *testing.T) {
 		}
 	}
 	open(0)
-	before := e.Memory("VmRSS")
+	before := e.MemoryBytes("VmRSS")
 	inParallel(streams-1, func(i int) { open(i + 1) })
 	if n := e.Metric("penstock_calls_inflight"); n != float64(streams) {
 		t.Errorf("%v calls are in flight, want %d", n, streams)
 	}
-	each := (e.Memory("VmRSS") - before) / int64(streams)
+	each := (e.MemoryBytes("VmRSS") - before) / int64(streams)
 	t.Logf("%d streams are held, at %d bytes each", streams, each)
-	if each > 26<<10 && !raced.On {
+	if each > 26<<10 && !raced.Enabled {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
-	e.Ask(rig.Chat, "").Text(rig.Chat) // another client is served during this time
+	e.SendRequest(rig.Chat, "").VisibleText(rig.Chat) // another client is served during this time
 	let()
 	inParallel(streams, func(i int) {
 		if held[i] == nil {

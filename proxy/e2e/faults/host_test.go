@@ -39,19 +39,19 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 		t.Fatalf("reload = %d %s, want 200", status, body)
 	}
 	bearer := "Authorization: Bearer " + short
-	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":150,"delay_ms":100`), bearer)
+	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":150,"delay_ms":100`), bearer)
 	if time.Now().Before(ends.Add(-time.Second)) {
-		e.Post(rig.Chat.Path, e.Chat(""), bearer).WantStatus(200)
+		e.Post(rig.Chat.Path, e.ChatRequest(""), bearer).WantStatus(200)
 	}
-	rig.WaitFor(t, 10*time.Second+rig.WaitTimeout, "the key has ended", func() bool { return e.Post(rig.Chat.Path, e.Chat(""), bearer).Status == 401 })
+	rig.WaitFor(t, 10*time.Second+rig.WaitTimeout, "the key has ended", func() bool { return e.Post(rig.Chat.Path, e.ChatRequest(""), bearer).Status == 401 })
 	if early := time.Until(ends); early > 0 {
 		t.Errorf("it ended %v early", early)
 	}
-	e.Post(rig.Chat.Path, e.Chat(""), bearer).WantRefused(rig.Chat, rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""})
+	e.Post(rig.Chat.Path, e.ChatRequest(""), bearer).WantRefused(rig.Chat, rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""})
 	events := 0
 	for ev, ok := stream.Next(); ok; ev, ok = stream.Next() {
 		events++
-		if rig.IsError(ev) {
+		if rig.IsErrorEvent(ev) {
 			t.Errorf("the stream of a key that has ended was ended: %v", ev)
 		}
 	}
@@ -65,8 +65,8 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
 	serveAll := func(e *edge) {
-		for _, w := range rig.TextWays {
-			e.Ask(w, "").Text(w)
+		for _, w := range rig.TextRequestTypes {
+			e.SendRequest(w, "").VisibleText(w)
 		}
 	}
 	t.Run("disk full", func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFault76_LogIsFull(t *testing.T) {
 		for range 4 {
 			clients.Go(func() {
 				for range 1500 { // about 3 MB of lines, more than fits into the buffer and the pipe
-					if r := e.Ask(rig.Chat, `"tokens":1`); r.Status != 200 {
+					if r := e.SendRequest(rig.Chat, `"tokens":1`); r.Status != 200 {
 						t.Errorf("status = %d, want 200", r.Status)
 						return
 					}
@@ -131,7 +131,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	if !strings.Contains(e.Log.String(), "raise the process's limit on open files") {
 		t.Errorf("it does not say that it takes fewer clients:\n%s", e.Log)
 	}
-	s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":40,"delay_ms":50`))
+	s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":40,"delay_ms":50`))
 	var crowd []net.Conn
 	for range 150 {
 		c, err := net.DialTimeout("tcp", e.Addr, rig.WaitTimeout)
@@ -157,14 +157,14 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		})
 		return len(pending) <= 50
 	})
-	if n := e.Descriptors(); n >= 80 {
+	if n := e.DescriptorCount(); n >= 80 {
 		t.Errorf("%d descriptors, want fewer than 80", n)
 	}
 	// An accepted client is served. A waiting client may replace a client that has not sent
 	// anything yet, so the served client may be a later one.
 	served := slices.IndexFunc(pending, func(c net.Conn) bool {
 		_ = c.SetDeadline(time.Now().Add(rig.WaitTimeout))
-		_, _ = io.WriteString(c, e.RequestBytes(rig.Chat.Path, e.Chat("")))
+		_, _ = io.WriteString(c, e.RequestBytes(rig.Chat.Path, e.ChatRequest("")))
 		answer := make([]byte, len("HTTP/1.1 200"))
 		_, err := io.ReadFull(c, answer)
 		return err == nil && string(answer) == "HTTP/1.1 200"
@@ -188,7 +188,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		c.Close()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "there is room again", func() bool {
-		r, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat("")))
+		r, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.ChatRequest("")))
 		return err == nil && r == 200
 	})
 	for _, u := range e.Status().Upstreams {
@@ -198,12 +198,12 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	}
 }
 
-func sendForStatus(c *rig.Raw, text string) (int, error) {
+func sendForStatus(c *rig.RawConn, text string) (int, error) {
 	defer c.Close()
 	if err := c.Send(text); err != nil {
 		return 0, err
 	}
-	r, err := c.TryReply("POST")
+	r, err := c.TryReadReply("POST")
 	if err != nil {
 		return 0, err
 	}
@@ -215,7 +215,7 @@ func sendForStatus(c *rig.Raw, text string) (int, error) {
 func TestFault79_KilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true})
-	s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
+	s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
 	s.Next()
 	e.Signal(syscall.SIGKILL)
 	<-e.Done
@@ -223,12 +223,12 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Setup.Cold = true // do not wait for probes
 	begun := rig.StartWatch()
 	e.Restart()
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 	if took := begun.Elapsed(); took > 5*time.Second+rig.TimingTolerance+begun.MachineDelay() {
 		t.Errorf("the first answer came after %v", took)
 	}
-	for _, w := range rig.TextWays {
-		e.Ask(w, "").Text(w)
+	for _, w := range rig.TextRequestTypes {
+		e.SendRequest(w, "").VisibleText(w)
 	}
 	left, err := filepath.Glob(filepath.Join(e.Dir, "*"))
 	if err != nil || len(left) != 1 {
@@ -246,17 +246,17 @@ func TestFault81_TwoEdges(t *testing.T) {
 	var streams []*rig.Stream
 	for _, edge := range []*edge{e, other} {
 		for range 2 {
-			s := edge.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
+			s := edge.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
 			s.Next()
 			streams = append(streams, s)
 		}
-		edge.Ask(rig.Chat, "").WantRefused(rig.Chat, rig.CapacityFull)
+		edge.SendRequest(rig.Chat, "").WantRefused(rig.Chat, rig.RefusalCapacityFull)
 	}
 	if n := e.Engines[0].Stats().Running; n != 4 {
 		t.Errorf("%d at the engine, want 4", n)
 	}
 	for _, s := range streams {
-		s.Leave()
+		s.Disconnect()
 	}
 }
 
@@ -266,7 +266,7 @@ func (e *edge) fill(n int) (inside []*rig.Stream) {
 	e.T.Helper()
 	e.Client.CloseIdleConnections()
 	for range n {
-		s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))
+		s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))
 		s.Next()
 		inside = append(inside, s)
 	}
@@ -281,24 +281,24 @@ func TestFault89_TooManyConnections(t *testing.T) {
 	inside := e.fill(50)
 	for range 5 {
 		c := e.Dial()
-		_ = c.Send(e.RequestBytes(rig.Chat.Path, e.Chat("")))
-		r := c.Reply("POST")
+		_ = c.Send(e.RequestBytes(rig.Chat.Path, e.ChatRequest("")))
+		r := c.ReadReply("POST")
 		if r.Status != 503 || r.Header.Get("Retry-After") != "1" || !strings.Contains(r.Body, `"code":"too_many_connections"`) {
 			t.Errorf("answer = %d %v %s, want 503 too_many_connections with Retry-After: 1", r.Status, r.Header, r.Body)
 		}
 		if id := r.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") || len(id) != 30 || r.Header.Get("Request-Id") != id {
 			t.Errorf("the request ids are %v", r.Header)
 		}
-		if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+		if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 			t.Errorf("not closed, or more came: %q", rest)
 		}
 	}
 	inside[0].Next()
 	for _, s := range inside {
-		s.Leave()
+		s.Disconnect()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "there is room again", func() bool {
-		status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat("")))
+		status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.ChatRequest("")))
 		return err == nil && status == 200
 	})
 }
@@ -308,8 +308,8 @@ func TestFault89_TooManyConnections(t *testing.T) {
 func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 10m"})
-	e.Ask(rig.Chat, "").WantStatus(200)
-	before := e.Memory("VmRSS")
+	e.SendRequest(rig.Chat, "").WantStatus(200)
+	before := e.MemoryBytes("VmRSS")
 	idle := 3000
 	for range idle {
 		c, err := net.Dial("tcp", e.Addr)
@@ -319,7 +319,7 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 		defer c.Close()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "all are in", func() bool { return e.Metric("penstock_client_connections") >= float64(idle) })
-	if each := (e.Memory("VmRSS") - before) / int64(idle); each > 16<<10 && !raced.On {
+	if each := (e.MemoryBytes("VmRSS") - before) / int64(idle); each > 16<<10 && !raced.Enabled {
 		t.Errorf("an idle connection costs %d bytes", each)
 	}
 	var flood sync.WaitGroup
@@ -336,8 +336,8 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 			}
 		})
 	}
-	for _, w := range rig.TextWays {
-		e.Ask(w, "").WantStatus(200).WantWithin(2 * time.Second)
+	for _, w := range rig.TextRequestTypes {
+		e.SendRequest(w, "").WantStatus(200).WantWithin(2 * time.Second)
 	}
 	flood.Wait()
 }
@@ -359,14 +359,14 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 				defer c.Close()
 				_, _ = io.WriteString(c, said) // the edge may already have closed the connection
 			}
-			if n := e.Descriptors(); n >= 90 {
+			if n := e.DescriptorCount(); n >= 90 {
 				t.Errorf("%d descriptors, want fewer than 90", n)
 			}
 			// The edge does not close a connection with unread bytes, which may be a request. There
 			// may therefore briefly be no connection that it can close.
 			rig.WaitFor(t, rig.WaitTimeout, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
 			for range 5 { // each call needs a client connection and a connection to the engine
-				if status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
+				if status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.ChatRequest(""))); err != nil || status != 200 {
 					t.Errorf("a client gets %d, %v", status, err)
 				}
 			}

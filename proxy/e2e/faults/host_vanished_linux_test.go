@@ -74,7 +74,8 @@ func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{
 		"silent": "commit_after: 1s, keepalive: 500ms",
-		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // white space has been sent before the unstreamed answers
+		// White space has been sent before the unstreamed answers.
+		"kept": "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +94,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 		_, _ = c.in.Peek(1) // waits until the edge closes the connection
 	})
 	e := start(t, rig.Setup{
-		Engines: rig.Two()[:1], Fakes: []string{v.url}, Model: "policy: round_robin",
+		Engines: rig.TwoEngines()[:1], Fakes: []string{v.url}, Model: "policy: round_robin",
 		Upstream: "concurrency: 100, probe: { interval: 500ms, timeout: 2s, fall: 2 }", Timeouts: "connect: 2s", Stream: stream,
 	})
 	type result struct {
@@ -101,9 +102,9 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 		text string
 	}
 	results := make(chan result, 12*each)
-	ask := func(kind string, w rig.Way, prompt string) {
+	ask := func(kind string, w rig.RequestType, prompt string) {
 		go func() {
-			r := e.Post(w.Path, w.Body("sim", prompt, ""))
+			r := e.Post(w.Path, w.RequestBody("sim", prompt, ""))
 			results <- result{kind, fmt.Sprintf("%d %s", r.Status, r.Body)}
 		}()
 	}

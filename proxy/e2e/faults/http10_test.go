@@ -20,7 +20,7 @@ func TestFault50_HTTP10(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
 	old := func(more string, header ...string) string {
-		return toHTTP10(e.RequestBytes(rig.Chat.Path, e.Chat(more), header...))
+		return toHTTP10(e.RequestBytes(rig.Chat.Path, e.ChatRequest(more), header...))
 	}
 	c := e.Dial()
 	_ = c.Send(old(""))
@@ -31,7 +31,7 @@ func TestFault50_HTTP10(t *testing.T) {
 	if res.StatusCode != 200 || res.ContentLength < 0 || len(res.TransferEncoding) > 0 {
 		t.Errorf("status %d, length %d, encoding %v", res.StatusCode, res.ContentLength, res.TransferEncoding)
 	}
-	if _, closed := c.Closed(rig.WaitTimeout); !closed {
+	if _, closed := c.WaitClosed(rig.WaitTimeout); !closed {
 		t.Error("the connection stays open")
 	}
 	// Large answers also have a Content-Length.
@@ -51,15 +51,15 @@ func TestFault50_HTTP10(t *testing.T) {
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		for _, w := range rig.StreamWays {
+		for _, w := range rig.StreamRequestTypes {
 			t.Run(fmt.Sprintf("%v, TLS %v", w, secure), func(t *testing.T) {
 				t.Parallel()
 				e, dial := startSecure(t, secure, rig.Setup{
 					Engines: []sim.Options{{MaxModelLen: 1 << 30}}, Stream: "commit_after: 50ms, keepalive: 50ms",
 				})
-				connect := func(control string) *rig.Raw {
+				connect := func(control string) *rig.RawConn {
 					c := dial(t)
-					_ = c.Send(toHTTP10(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, control), "Connection: keep-alive")))
+					_ = c.Send(toHTTP10(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, control), "Connection: keep-alive")))
 					return c
 				}
 				ask := func(control string) *rig.Reply {
@@ -70,20 +70,21 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 					}
 					first, _ := c.In.Peek(c.In.Buffered())
 					head, _, _ := strings.Cut(string(first), "\r\n\r\n")
-					r := c.Reply("POST") // reads until the connection is closed
+					r := c.ReadReply("POST") // reads until the connection is closed
 					if !strings.Contains(head, "\r\nConnection: close") || strings.Contains(head, "Transfer-Encoding") ||
 						strings.Contains(head, "Content-Length") || strings.Contains(r.Body, "\r\n") {
 						t.Errorf("head %s, or chunks in %.200q", head, r.Body)
 					}
 					return r
 				}
-				if text := ask(`"tokens":12`).Text(w); text == "" {
+				if text := ask(`"tokens":12`).VisibleText(w); text == "" {
 					t.Error("no text")
 				}
 				if l := e.LastAccessLine(); l.Outcome != "ok" || !l.Stream {
 					t.Errorf("last call = %+v, want a stream, ok", l)
 				}
-				if r := ask(`"tokens":12,"ttft_ms":600`); r.Text(w) == "" { // the stream is committed before its first event
+				// The stream is committed before its first event.
+				if r := ask(`"tokens":12,"ttft_ms":600`); r.VisibleText(w) == "" {
 					t.Errorf("no text in %.300q", r.Body)
 				}
 				c := connect(`"tokens":100000,"delay_ms":5`)
@@ -93,7 +94,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 				c.Close()
 				e.wantFreed("streaming")
 				e.fault("reset-after=3")
-				ask(`"tokens":12`).WantBroken(w, "upstream_bad_response")
+				ask(`"tokens":12`).WantBrokenStream(w, "upstream_bad_response")
 				if l := e.LastAccessLine(); l.Outcome != "stream_broken" {
 					t.Errorf("last call = %+v, want stream_broken", l)
 				}

@@ -32,7 +32,7 @@ func TestFault64_ImageURLs(t *testing.T) {
 		"https://127.0.0.1/x.png", "https://10.0.0.1/x.png", "https://[::1]/x.png", "https://169.254.169.254/latest/meta-data", "https://2130706433/x.png", "https://0x7f000001/x", "https://0177.0.0.1/x", "https://127.1/x",
 		"https://user:pw@example.com/x.png", "https://user@example.com/x.png", "https:///x.png", "https://", "HTTPS:example.com", "javascript:alert(1)", "data:text/html;base64,PGI+", "data:image/svg+xml;base64,PHN2Zy8+",
 		"data:image/gif;base64,R0lGODlhAQABAAAAACw=", "data:image/png;base64,!!!", "data:image/png,raw", "data:image/png;base64,", "data:image/png;base64,aGVsbG8=", "https://exa mple.com/x", "https://example.com\\u0000/x", "https://localhost/x.png",
-		strings.Replace(rig.Picture("jpeg"), "image/jpeg", "image/gif", 1),
+		strings.Replace(rig.PictureDataURL("jpeg"), "image/jpeg", "image/gif", 1),
 	} {
 		t.Run(fmt.Sprintf("%.50q", url), func(t *testing.T) {
 			r := e.Post(rig.Chat.Path, rig.VisionBody(url, ""))
@@ -47,7 +47,7 @@ func TestFault64_ImageURLs(t *testing.T) {
 		})
 	}
 	e.WantServedAtMost(t, 0)
-	for _, url := range []string{"https://example.com/x.png", rig.Picture("png"), rig.Picture("jpeg")} {
+	for _, url := range []string{"https://example.com/x.png", rig.PictureDataURL("png"), rig.PictureDataURL("jpeg")} {
 		e.Post(rig.Chat.Path, rig.VisionBody(url, "")).WantStatus(200)
 		if !strings.Contains(string(e.Engines[0].Stats().LastRequest.Body), url) {
 			t.Errorf("the image did not reach the engine as it was: %.60q", url)

@@ -25,7 +25,7 @@ const endless = `"tokens":100000,"delay_ms":20`
 
 // hold opens n streams that continue until release is called, and waits until all of them have
 // started.
-func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
+func (e *edge) hold(n int, w rig.RequestType, body string) (release func()) {
 	e.T.Helper()
 	var all []*rig.Stream
 	for range n {
@@ -35,30 +35,31 @@ func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	}
 	return func() {
 		for _, s := range all {
-			s.Leave()
+			s.Disconnect()
 		}
 	}
 }
 
 func TestFault80_AllDownThenUp(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextWays, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.RequestType) {
 		for i, engine := range e.Engines {
 			engine.SetHealthy(false)
 			e.stopEngine(i)
 		}
 		rig.WaitFor(e.T, rig.WaitTimeout, "nobody is up", func() bool {
-			r := e.Ask(w, "")
+			r := e.SendRequest(w, "")
 			return strings.Contains(r.Body, "no_healthy_route") && e.Metric("penstock_upstream_up") == 0
 		})
 		after, took, begun := map[string]bool{}, []time.Duration{}, rig.StartWatch()
 		for range 20 {
-			r := e.Ask(w, "")
-			r.WantRefused(w, rig.NoRoute)
+			r := e.SendRequest(w, "")
+			r.WantRefused(w, rig.RefusalNoRoute)
 			after[r.Header.Get("Retry-After")] = true
 			took = append(took, r.Took)
 		}
-		if least := slices.Min(took); least > 50*time.Millisecond+begun.StepDelay() { // a systematic wait would delay all requests
+		// A systematic wait would delay all requests.
+		if least := slices.Min(took); least > 50*time.Millisecond+begun.StepDelay() {
 			e.T.Errorf("all refusals take more than %v", least)
 		}
 		if len(after) < 2 {
@@ -76,7 +77,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		}
 		back := rig.WaitFor(e.T, rig.WaitTimeout, "requests are served again", func() bool {
 			time.Sleep(10 * time.Millisecond)
-			return e.Ask(w, "").Status == 200
+			return e.SendRequest(w, "").Status == 200
 		})
 		if back > 6*time.Second+rig.TimingTolerance {
 			e.T.Errorf("back after %v", back)
@@ -90,17 +91,17 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 	// a recovered engine must not receive all calls immediately
 	t.Run("slow start", func(t *testing.T) {
 		t.Parallel()
-		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
+		e := start(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
 		e.stopEngine(0)
-		rig.WaitFor(t, rig.WaitTimeout, "one is down", func() bool { e.Ask(rig.Chat, ""); return e.Metric("penstock_upstream_up") == 1 })
-		release := e.hold(6, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
+		rig.WaitFor(t, rig.WaitTimeout, "one is down", func() bool { e.SendRequest(rig.Chat, ""); return e.Metric("penstock_upstream_up") == 1 })
+		release := e.hold(6, rig.ChatStream, rig.ChatStream.RequestBody("sim", rig.Prompt, endless))
 		defer release()
 		back := time.Now()
 		if err := e.Engines[0].Relisten(); err != nil {
 			t.Fatal(err)
 		}
 		rig.WaitFor(t, rig.WaitTimeout, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
-		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
+		more := e.hold(3, rig.ChatStream, rig.ChatStream.RequestBody("sim", rig.Prompt, endless))
 		defer more()
 		// At first, the recovered engine counts as a quarter full (ten of forty slots). This share
 		// decreases over three seconds. The other engine has six calls.
@@ -116,10 +117,10 @@ func TestFault81_TwoProxies(t *testing.T) {
 	first := start(t, rig.Setup{Upstream: "concurrency: 2", Engines: []sim.Options{{Slots: 8}}})
 	second := start(t, rig.Setup{Upstream: "concurrency: 2", Fakes: []string{first.Engines[0].URL()}})
 	for i, e := range []*edge{first, second} {
-		release := e.hold(2, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
+		release := e.hold(2, rig.ChatStream, rig.ChatStream.RequestBody("sim", rig.Prompt, endless))
 		defer release()
-		for _, w := range rig.TextWays {
-			e.Ask(w, "").WantRefused(w, rig.CapacityFull)
+		for _, w := range rig.TextRequestTypes {
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalCapacityFull)
 		}
 		if n := first.Engines[0].Stats().Running; n != 2+2*i {
 			t.Errorf("%d at the engine with %d proxies full", n, i+1)
@@ -131,7 +132,7 @@ func TestFault81_TwoProxies(t *testing.T) {
 // and that an engine is taken out of service if its calls time out.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			e := start(t, rig.Setup{
@@ -143,7 +144,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 			for range clients {
 				group.Go(func() {
 					for range each {
-						e.Ask(w, `"tokens":3`).Text(w)
+						e.SendRequest(w, `"tokens":3`).VisibleText(w)
 					}
 				})
 			}
@@ -161,15 +162,15 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	}
 	t.Run("timeouts open the breaker", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextWays, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextRequestTypes, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.RequestType) {
 			e.fault("blackhole")
 			late := 0
 			for late < 5 { // five calls, one after another
-				r := e.Ask(w, "")
-				if late >= 2 && r.Status == rig.NoRoute.Status {
+				r := e.SendRequest(w, "")
+				if late >= 2 && r.Status == rig.RefusalNoRoute.Status {
 					break // between two calls, a generation probe has opened the breaker
 				}
-				r.WantRefused(w, rig.TooSlow)
+				r.WantRefused(w, rig.RefusalTooSlow)
 				late++
 			}
 			rig.WaitFor(e.T, rig.WaitTimeout, "the breaker is open", func() bool { return e.Status().Upstreams[0].Breaker != "closed" })
@@ -178,12 +179,12 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	})
 	t.Run("others go on", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 2s, answer: 2s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Timeouts: "first_event: 2s, answer: 2s"}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
 			late := 0
 			for range 40 {
-				if r := e.Ask(w, ""); r.Status != 200 {
-					r.WantRefused(w, rig.TooSlow)
+				if r := e.SendRequest(w, ""); r.Status != 200 {
+					r.WantRefused(w, rig.RefusalTooSlow)
 					late++
 				}
 			}
@@ -199,13 +200,13 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
 		const slots = 4
-		inWays(t, rig.TextWays, spare(rig.Setup{Upstream: "concurrency: 4", Models: "- { id: other, deployments: [{ upstream: spare, served: sim }] }"}, t), func(e *edge, w rig.Way) {
-			release := e.hold(slots, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
+		inWays(t, rig.TextRequestTypes, spare(rig.Setup{Upstream: "concurrency: 4", Models: "- { id: other, deployments: [{ upstream: spare, served: sim }] }"}, t), func(e *edge, w rig.RequestType) {
+			release := e.hold(slots, rig.ChatStream, rig.ChatStream.RequestBody("sim", rig.Prompt, endless))
 			begun := rig.StartWatch()
 			var took []time.Duration
 			for range 20 {
-				r := e.Ask(w, "")
-				got := r.WantRefused(w, rig.CapacityFull)
+				r := e.SendRequest(w, "")
+				got := r.WantRefused(w, rig.RefusalCapacityFull)
 				if !strings.Contains(strings.ToLower(got.Message), "retry after") {
 					e.T.Errorf("the message does not say when to retry: %q", got.Message)
 				}
@@ -215,7 +216,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			if took[10] > time.Second+begun.StepDelay() { // refused immediately, without a wait
 				e.T.Errorf("half of the refusals take more than %v", took[10])
 			}
-			e.Post(w.Path, w.Body("other", rig.Prompt, "")).Text(w)
+			e.Post(w.Path, w.RequestBody("other", rig.Prompt, "")).VisibleText(w)
 			rig.WaitFor(e.T, rig.WaitTimeout, "the catalog shows it", func() bool { return e.Catalog()[0].Capacity.Active == slots })
 			if m := e.Catalog()[0]; m.ID != "sim" || m.Capacity.Available != 0 || m.Capacity.Total != slots || !m.IsReady {
 				e.T.Errorf("the catalog says %+v", m)
@@ -225,18 +226,18 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			}
 			release()
 			rig.WaitFor(e.T, rig.WaitTimeout, "the slots are free", func() bool { return e.Catalog()[0].Capacity.Available == slots })
-			e.Ask(w, "").Text(w)
+			e.SendRequest(w, "").VisibleText(w)
 		})
 	})
 	t.Run("vision", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextWays, rig.Setup{
+		inWays(t, rig.TextRequestTypes, rig.Setup{
 			Upstream: "concurrency: { text: 3, vision: 2 }",
 			Model:    "input_modalities: [text, image], vision: { retry_after_seconds: 7 }",
-		}, func(e *edge, w rig.Way) {
+		}, func(e *edge, w rig.RequestType) {
 			release := e.hold(2, rig.ChatStream, visionBody(rig.ChatStream, endless))
 			r := e.Post(w.Path, visionBody(w, ""))
-			full := rig.CapacityFull
+			full := rig.RefusalCapacityFull
 			full.After = "7"
 			got := r.WantRefused(w, full)
 			var meta map[string]any
@@ -252,7 +253,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			if len(meta) != len(want) || !strings.Contains(got.Message, "2 active of 2") {
 				e.T.Errorf("metadata %s, message %q", got.Metadata, got.Message)
 			}
-			e.Ask(w, "").Text(w) // text uses a separate pool
+			e.SendRequest(w, "").VisibleText(w) // text uses a separate pool
 			release()
 			rig.WaitFor(e.T, rig.WaitTimeout, "the slots are free", func() bool { return e.Post(w.Path, visionBody(w, "")).Status == 200 })
 		})
@@ -260,18 +261,18 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	t.Run("never one too many", func(t *testing.T) {
 		t.Parallel()
 		const slots, clients = 3, 60
-		inWays(t, rig.TextWays, rig.Setup{Upstream: "concurrency: " + strconv.Itoa(slots)}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextRequestTypes, rig.Setup{Upstream: "concurrency: " + strconv.Itoa(slots)}, func(e *edge, w rig.RequestType) {
 			var group sync.WaitGroup
 			var served atomic.Int64
 			begin := make(chan struct{})
 			for range clients {
 				group.Go(func() {
 					<-begin
-					switch r := e.Ask(w, `"tokens":3,"delay_ms":5`); r.Status {
+					switch r := e.SendRequest(w, `"tokens":3,"delay_ms":5`); r.Status {
 					case 200:
 						served.Add(1)
 					default:
-						r.WantRefused(w, rig.CapacityFull)
+						r.WantRefused(w, rig.RefusalCapacityFull)
 					}
 				})
 			}
@@ -290,7 +291,7 @@ func spare(s rig.Setup, t *testing.T) rig.Setup {
 	return s
 }
 
-func visionBody(w rig.Way, control string) string {
+func visionBody(w rig.RequestType, control string) string {
 	var b bytes.Buffer
 	_ = png.Encode(&b, image.NewRGBA(image.Rect(0, 0, 16, 16)))
 	data := base64.StdEncoding.EncodeToString(b.Bytes())
@@ -319,7 +320,7 @@ func visionBody(w rig.Way, control string) string {
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
 	const work = `"tokens":1,"ttft_ms":100`
-	for _, w := range []rig.Way{rig.Chat, rig.MessagesStream, rig.ResponsesStream} {
+	for _, w := range []rig.RequestType{rig.Chat, rig.MessagesStream, rig.ResponsesStream} {
 		t.Run(w.String(), func(t *testing.T) {
 			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: slots}}, Upstream: "concurrency: " + strconv.Itoa(slots)})
 			for round := 1; ; round++ {
@@ -374,15 +375,15 @@ func TestKeepsGoodput(t *testing.T) {
 // load runs clients for a while and returns how many requests were served, and the sorted times of
 // refusals. A refused client pauses, so that the load exceeds the engine's capacity many times
 // without overloading the machine.
-func (e *edge) load(w rig.Way, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
+func (e *edge) load(w rig.RequestType, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	for end := time.Now().Add(length); clients > 0; clients-- {
 		group.Go(func() {
 			for time.Now().Before(end) {
-				r := e.Ask(w, control)
+				r := e.SendRequest(w, control)
 				if r.Status != 200 {
-					r.WantRefused(w, rig.CapacityFull)
+					r.WantRefused(w, rig.RefusalCapacityFull)
 				}
 				mu.Lock()
 				if r.Status == 200 {
@@ -407,7 +408,7 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 // served. Once an engine has recovered, the edge must send the request again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextRequestTypes, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.RequestType) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
 		kill := func() { // kills an engine that has read the request
@@ -419,19 +420,19 @@ func TestFault90_RequestThatKills(t *testing.T) {
 			}
 			rig.WaitFor(e.T, rig.WaitTimeout, "the dead are known", func() bool { return e.Metric("penstock_upstream_up") == float64(len(e.Engines)-len(killed)) })
 		}
-		e.Ask(w, lethal).WantRefused(w, rig.Unreachable)
-		e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 2)
+		e.SendRequest(w, lethal).WantRefused(w, rig.RefusalUnreachable)
+		e.wantAccessLine(w, rig.RefusalUnreachable, "upstream_fail", 2)
 		kill()
 		if len(killed) != 2 {
 			e.T.Fatalf("%d engines were asked", len(killed))
 		}
 		e.wantSent(2)
 		for range 3 {
-			e.Ask(w, lethal).WantRefused(w, rig.EngineFailed)
-			e.wantAccessLine(w, rig.EngineFailed, "upstream_fail", 0)
+			e.SendRequest(w, lethal).WantRefused(w, rig.RefusalEngineFailed)
+			e.wantAccessLine(w, rig.RefusalEngineFailed, "upstream_fail", 0)
 		}
 		e.wantSent(2)
-		e.Ask(w, "").Text(w)
+		e.SendRequest(w, "").VisibleText(w)
 		for i := range killed { // restarts any one of them
 			if err := e.Engines[i].Relisten(); err != nil {
 				e.T.Fatal(err)
@@ -439,6 +440,6 @@ func TestFault90_RequestThatKills(t *testing.T) {
 			break
 		}
 		rig.WaitFor(e.T, rig.WaitTimeout, "one is back", func() bool { return e.Metric("penstock_upstream_up") == 3 })
-		e.Ask(w, lethal).WantRefused(w, rig.Unreachable)
+		e.SendRequest(w, lethal).WantRefused(w, rig.RefusalUnreachable)
 	})
 }

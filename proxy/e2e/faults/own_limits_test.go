@@ -30,27 +30,27 @@ models:
 	})
 	rig.WaitFor(t, rig.WaitTimeout, "the engine is up", func() bool { return p.Upstream("up-0").State == "up" })
 	asWide := "Authorization: Bearer " + wide
-	of := func(w rig.Way, model string, length int) string {
-		empty := len(w.Body(model, "", ""))
-		return w.Body(model, strings.Repeat("x", length-empty), "")
+	of := func(w rig.RequestType, model string, length int) string {
+		empty := len(w.RequestBody(model, "", ""))
+		return w.RequestBody(model, strings.Repeat("x", length-empty), "")
 	}
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		// smaller and larger than the number of bytes that the edge reads first
 		for _, n := range []int{4097, 60_000} {
 			c := p.Dial()
 			_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", n)) + "{")
-			c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
-			if _, closed := c.Closed(rig.WaitTimeout); !closed {
+			c.ReadReply("POST").WantRefused(w, rig.RefusalBodyTooLarge)
+			if _, closed := c.WaitClosed(rig.WaitTimeout); !closed {
 				t.Errorf("%v: the connection of a body that is not read stays open", w)
 			}
 		}
 		c := p.Dial()
 		_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", "Content-Length: 5000", "Expect: 100-continue"))
-		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
+		c.ReadReply("POST").WantRefused(w, rig.RefusalBodyTooLarge)
 		c = p.Dial()
 		_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
 		_ = c.Sendf("1010\r\n%s\r\n", of(w, "sim", 0x1010)) // the end of the body is not sent
-		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
+		c.ReadReply("POST").WantRefused(w, rig.RefusalBodyTooLarge)
 
 		p.Post(w.Path, of(w, "sim", 4096)).WantStatus(200)
 		p.Post(w.Path, of(w, "sim", 60_000), asWide).WantStatus(200)
@@ -62,10 +62,10 @@ models:
 		c, body := p.Dial(), form(length)
 		head := p.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", fmt.Sprintf("Content-Length: %d", len(body)))
 		_ = c.Send(strings.Replace(head, p.Key, key, 1) + body)
-		return c.Reply("POST")
+		return c.ReadReply("POST")
 	}
 	upload(p.Key, 290<<10).WantStatus(200)
-	upload(p.Key, 310<<10).WantRefused(rig.Transcription, rig.BodyTooLarge)
+	upload(p.Key, 310<<10).WantRefused(rig.Transcription, rig.RefusalBodyTooLarge)
 	upload(wide, 490<<10).WantStatus(200)
-	upload(wide, 510<<10).WantRefused(rig.Transcription, rig.BodyTooLarge)
+	upload(wide, 510<<10).WantRefused(rig.Transcription, rig.RefusalBodyTooLarge)
 }

@@ -24,7 +24,7 @@ func TestFault87_LongPrefills(t *testing.T) {
 	e := start(t, rig.Setup{
 		Engines: []sim.Options{engine, engine}, Upstream: "concurrency: 64", Under: []string{"env", "GOMEMLIMIT=" + limit},
 	})
-	body := e.Chat(`"stream":true,"sim":{"fault":"long-prefill=` + silence + `;chunks=5","tokens":5}`)
+	body := e.ChatRequest(`"stream":true,"sim":{"fault":"long-prefill=` + silence + `;chunks=5","tokens":5}`)
 	body = strings.Replace(body, rig.Prompt, strings.Repeat("word ", 200_000), 1)
 	var mu sync.Mutex
 	outcomes := map[string]int{}
@@ -48,7 +48,7 @@ func TestFault87_LongPrefills(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%d prompts of %d bytes: %v, %d MiB at most", prompts, len(body), outcomes, e.Memory("VmHWM")>>20)
+	t.Logf("%d prompts of %d bytes: %v, %d MiB at most", prompts, len(body), outcomes, e.MemoryBytes("VmHWM")>>20)
 	if outcomes["answered"] < 10 || outcomes["refused"] < prompts/10 || outcomes["answered"]+outcomes["refused"] != prompts {
 		t.Errorf("of %d prompts: %v", prompts, outcomes)
 	}
@@ -65,5 +65,5 @@ func TestFault87_LongPrefills(t *testing.T) {
 	if limit == "400MiB" {
 		peak = 440 << 20
 	}
-	e.WantPeak(peak)
+	e.WantPeakMemory(peak)
 }

@@ -33,7 +33,7 @@ func TestPublic_H1SpecFragments(t *testing.T) {
 			c.T = t
 			_ = c.Send(begin)
 			_ = c.Send(strings.TrimPrefix(request, begin)) // an early response would be an error
-			c.Reply("GET").WantStatus(200)
+			c.ReadReply("GET").WantStatus(200)
 		})
 	}
 }
@@ -42,7 +42,7 @@ func TestPublic_H1SpecFragments(t *testing.T) {
 func TestPublic_H1SpecAnswers(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	body := rig.Chat.Body("sim", rig.Prompt, "")
+	body := rig.Chat.RequestBody("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
 	chunks := strconv.FormatInt(int64(len(body)), 16) + "\r\n" + body + "\r\n0\r\n\r\n"
 	post := func(header ...string) string {
@@ -144,12 +144,12 @@ func wantStatuses(t *testing.T, e *edge, request string, want []int) {
 	c.T = t
 	_ = c.Send(request)
 	method, _, _ := strings.Cut(strings.TrimLeft(request, "\r\n"), " ")
-	r := c.Reply(method)
+	r := c.ReadReply(method)
 	if !slices.Contains(want, r.Status) {
 		t.Fatalf("status %d (%s), want one of %v", r.Status, r.Body, want)
 	}
 	if s := r.Status; s == 400 || s == 414 || s == 431 || s == 505 {
-		if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+		if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 			t.Errorf("closed: %v, and %.100q followed", ok, rest)
 		}
 	}

@@ -82,14 +82,15 @@ func (r *rewritingEdge) waitApplied() {
 	r.T.Helper()
 	name := fmt.Sprintf("variant-%d", r.n)
 	rig.WaitFor(r.T, 2*rig.WaitTimeout, "the reload "+name, func() bool {
-		res := r.Post(rig.Chat.Path, rig.Chat.Body(name, rig.Prompt, `"tokens":1`))
+		res := r.Post(rig.Chat.Path, rig.Chat.RequestBody(name, rig.Prompt, `"tokens":1`))
 		return res.Status == 200
 	})
 }
 
 // replacements are different ways to replace a configuration file.
 var replacements = map[string]func(t testing.TB, r *rewritingEdge, text string){
-	"editor save": func(t testing.TB, r *rewritingEdge, text string) { // like vim: the old file becomes the backup
+	// Like vim: the old file becomes the backup.
+	"editor save": func(t testing.TB, r *rewritingEdge, text string) {
 		noError(t, os.Rename(r.Path, r.Path+"~"))
 		noError(t, os.WriteFile(r.Path, []byte(text), 0o600))
 		noError(t, os.Remove(r.Path+"~"))
@@ -101,7 +102,8 @@ var replacements = map[string]func(t testing.TB, r *rewritingEdge, text string){
 		noError(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
 		noError(t, os.Symlink(filepath.Base(dir), filepath.Join(r.Dir, "..data_tmp")))
 		noError(t, os.Rename(filepath.Join(r.Dir, "..data_tmp"), filepath.Join(r.Dir, "..data")))
-		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time, the file becomes a link
+		// The first time, the file becomes a link.
+		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 {
 			noError(t, os.Symlink(filepath.Join("..data", filepath.Base(r.Path)), r.Path+".link"))
 			noError(t, os.Rename(r.Path+".link", r.Path))
 		}
@@ -206,7 +208,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
-	if raced.On {
+	if raced.Enabled {
 		times, looks = 100, 20
 	}
 	r := startRewriting(t, "", "env", "GOGC=100") // otherwise, up to 64 MiB of garbage may remain
@@ -221,10 +223,10 @@ func TestReloadsLeakNothing(t *testing.T) {
 		rig.WaitFor(t, rig.WaitTimeout, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
 		for range looks { // use the lowest heap size, because uncollected garbage is not a leak
 			m := r.Metrics()
-			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
+			goroutines, descriptors = m["go_goroutines"], float64(r.DescriptorCount())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])
 			for range 50 {
-				r.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+				r.SendRequest(rig.Chat, `"tokens":1`).WantStatus(200)
 			}
 		}
 		return goroutines, heap, descriptors
@@ -303,7 +305,7 @@ func TestReloadLarge(t *testing.T) {
 		t.Error("reloads cost other requests too much")
 	}
 	slices.Sort(took)
-	if half := took[len(took)/2]; half > 1000+float64(begun.MachineDelay().Milliseconds())/float64(len(took)) && !raced.On {
+	if half := took[len(took)/2]; half > 1000+float64(begun.MachineDelay().Milliseconds())/float64(len(took)) && !raced.Enabled {
 		t.Errorf("half of the reloads took more than %.0f ms", half)
 	}
 }

@@ -132,7 +132,7 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 			if e.Status().Version != version {
 				t.Error("the version has changed")
 			}
-			e.Ask(rig.Chat, `"text":"Good."`).WantStatus(200)
+			e.SendRequest(rig.Chat, `"text":"Good."`).WantStatus(200)
 			_ = os.RemoveAll(e.Path)
 			e.Write("penstock.yaml", e.Text)
 			if r, status := e.askReload(""); status != 200 || !r.Unchanged || r.Version != version || e.Metric("penstock_reload_successful") != 1 {
@@ -168,7 +168,7 @@ func TestFault66_NoPermission(t *testing.T) {
 	if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "permission denied") {
 		t.Errorf("reload = %d %+v, want 422 and permission denied", status, r)
 	}
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 }
 
 // TestFault67_PartialWrite checks that a file written in pieces is reported once for each pause,
@@ -196,13 +196,13 @@ func TestFault67_PartialWrite(t *testing.T) {
 	}
 	told := reports()
 	time.Sleep(3 * time.Second) // a periodic check must find no change
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 	if n := reports(); n != told || !slow && n != 1 {
 		t.Errorf("told of %v times, then %v", told, n)
 	}
 	_, err = f.WriteString(next[cut:])
 	noError(t, err)
-	rig.WaitFor(t, rig.WaitTimeout, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.RequestBody("whole", rig.Prompt, "")).Status == 200 })
 }
 
 // TestFault68_Unchanged checks that a file without a relevant difference is reported as unchanged
@@ -247,9 +247,9 @@ func TestFault69_RestartOnly(t *testing.T) {
 		t.Errorf("status %d: %+v", status, r)
 	}
 	before := len(e.Log.String())
-	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
+	e.Post(rig.Chat.Path, rig.Chat.RequestBody("moved", rig.Prompt, "")).WantStatus(200)
 	e.apply("level: error", "level: info")
-	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
+	e.Post(rig.Chat.Path, rig.Chat.RequestBody("moved", rig.Prompt, "")).WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "the log speaks again", func() bool { return strings.Contains(e.Log.String()[before:], `"msg":"call"`) })
 	if n := strings.Count(e.Log.String()[before:], `"msg":"call"`); n != 1 {
 		t.Errorf("%d access lines, and one of the two calls was to be logged", n)
@@ -280,7 +280,8 @@ func TestReloadCapacity(t *testing.T) {
 			t.Errorf("check --against does not say %q (exit code %d):\n%s%s", line, code, out, errs)
 		}
 	}
-	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n") // otherwise, the watcher may reload before the command
+	// Otherwise, the watcher may reload before the command.
+	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n")
 	rig.WaitFor(t, rig.WaitTimeout, "the file is not watched", func() bool { return e.Status().Version > 1 })
 	changed = strings.Replace(changed, "upstreams:\n", "watch: false\nupstreams:\n", 1)
 	noError(t, os.WriteFile(e.Path, []byte(changed), 0o600))
@@ -294,10 +295,10 @@ func TestReloadCapacity(t *testing.T) {
 		t.Errorf("reload: exit code %d: %s", code, errs)
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
-	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.Body("fresh", rig.Prompt, "")).Status }
+	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.RequestBody("fresh", rig.Prompt, "")).Status }
 	// the command returns before the reload is applied
 	rig.WaitFor(t, rig.WaitTimeout, "it is applied", func() bool { return fresh() == 200 })
-	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
+	e.Post(rig.Chat.Path, rig.Chat.RequestBody("other", rig.Prompt, "")).WantStatus(404)
 }
 
 // TestReloadLeavesNoModelWithoutSlots checks that a reload does not leave a serving model without
@@ -323,7 +324,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 				if v := e.Status().Version; v != version {
 					t.Fatalf("version %d is in use", v)
 				}
-				e.Ask(rig.Chat, "").WantStatus(200)
+				e.SendRequest(rig.Chat, "").WantStatus(200)
 			}
 			r, status := e.askReload("")
 			if all := strings.Join(r.Problems, "\n"); status != 422 || !strings.Contains(all, "without a slot") || !strings.Contains(all, "penstock.yaml:") || !strings.Contains(all, "--force") {
@@ -331,7 +332,8 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			}
 			refused()
 			e.Signal(syscall.SIGHUP)
-			rig.WaitFor(t, rig.WaitTimeout, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // the watcher is also refused
+			// the watcher is also refused.
+			rig.WaitFor(t, rig.WaitTimeout, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 })
 			refused()
 			if out, errs, code := rig.RunProgram(t, "", "reload", "--diff", "--admin", e.Admin); code != 1 || !strings.Contains(errs, "without a slot") || !strings.Contains(out, " -> 0 slots") {
 				t.Errorf("reload --diff: exit code %d\n%s%s", code, out, errs)
@@ -346,7 +348,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			if v := e.Status().Version; v != version+1 {
 				t.Errorf("version %d after the forced reload of %d", v, version)
 			}
-			if res := e.Ask(rig.Chat, ""); res.Status == 200 {
+			if res := e.SendRequest(rig.Chat, ""); res.Status == 200 {
 				t.Error("and yet the model serves")
 			}
 		})
@@ -363,7 +365,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "does not list") {
 			t.Errorf("reload = %d %+v, want 422 and a model that no engine lists", status, r)
 		}
-		e.Ask(rig.Chat, "").WantStatus(200)
+		e.SendRequest(rig.Chat, "").WantStatus(200)
 	})
 	t.Run("a live replacement is no reason", func(t *testing.T) {
 		t.Parallel()
@@ -378,7 +380,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 			t.Errorf("reload = %d %+v, want 200 and ok", status, r)
 		}
 		for range 20 {
-			e.Ask(rig.Chat, "").WantStatus(200)
+			e.SendRequest(rig.Chat, "").WantStatus(200)
 		}
 		if n := e.Engines[1].Stats().Requests; n == 0 {
 			t.Error("the new engine got nothing")
@@ -410,12 +412,12 @@ func TestReloadConnectionLimit(t *testing.T) {
 		}
 	}
 	inside := e.fill(50)
-	if r, err := e.Dial().TryReply("POST"); err != nil || r.Status != 503 {
+	if r, err := e.Dial().TryReadReply("POST"); err != nil || r.Status != 503 {
 		t.Errorf("one too many: %v, %v", r, err)
 	}
 	inside[49].Next()
 	for _, s := range inside {
-		s.Leave()
+		s.Disconnect()
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
 }
@@ -425,5 +427,5 @@ func TestReloadConnectionLimit(t *testing.T) {
 func TestLargeHead(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Cookie: "+strings.Repeat("session=0123456789abcdef; ", 360), "X-Token: "+strings.Repeat("t", 6<<10)).WantStatus(200)
+	e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""), "Cookie: "+strings.Repeat("session=0123456789abcdef; ", 360), "X-Token: "+strings.Repeat("t", 6<<10)).WantStatus(200)
 }

@@ -27,22 +27,22 @@ var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_me
 
 // wantPeak checks the peak memory, except under the race detector, which multiplies memory use.
 func (e *edge) wantPeak(limit int64) {
-	if !raced.On {
-		e.WantPeak(limit)
+	if !raced.Enabled {
+		e.WantPeakMemory(limit)
 	}
 }
 
 // TestFault87_ReplyMemory checks the memory for forty small requests that each make an engine send
 // 32 MiB.
 func TestFault87_ReplyMemory(t *testing.T) {
-	for _, w := range rig.UnstreamedWays {
+	for _, w := range rig.UnstreamedRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: memoryLimitEnv})
 			e.fault("padded=33554432")
 			var calls sync.WaitGroup
 			for range 40 {
 				calls.Go(func() {
-					if r := e.Ask(w, ""); r.Status != 200 {
+					if r := e.SendRequest(w, ""); r.Status != 200 {
 						r.WantRefused(w, replyMemory)
 						if r.Header.Get("Retry-After") == "" {
 							t.Error("a refusal without Retry-After")
@@ -59,9 +59,9 @@ func TestFault87_ReplyMemory(t *testing.T) {
 				t.Errorf("%v attempts count against the engine", n)
 			}
 			e.fault("padded=1000000") // in total, these answers nearly reach the memory limit
-			e.Ask(w, "").Text(w)
+			e.SendRequest(w, "").VisibleText(w)
 			e.Engines[0].SetFault()
-			e.Ask(w, "").Text(w)
+			e.SendRequest(w, "").VisibleText(w)
 			rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
 		})
 	}
@@ -77,7 +77,7 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Timeouts: "idle: 1s", Under: memoryLimitEnv, Untidy: true})
 	var calls sync.WaitGroup
 	for range 40 {
-		calls.Go(func() { e.Ask(rig.Chat, "").WantStatus(504) })
+		calls.Go(func() { e.SendRequest(rig.Chat, "").WantStatus(504) })
 	}
 	calls.Wait()
 	e.wantPeak(64 << 20)
@@ -114,14 +114,14 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	var calls sync.WaitGroup
 	clients := 40
 	const errorReadTimeout = 5 * time.Second // after that, the edge answers without the engine's message
-	if raced.On {                            // error bodies for more clients would arrive too late
+	if raced.Enabled {                       // error bodies for more clients would arrive too late
 		clients = 6
 	}
 	for i := range clients {
 		calls.Go(func() {
-			w := rig.UnstreamedWays[i%3]
-			r := e.Ask(w, "")
-			if message := r.WantRefused(w, rig.Rejected).Message; r.Took < errorReadTimeout && !strings.Contains(message, "no-such-tool") {
+			w := rig.UnstreamedRequestTypes[i%3]
+			r := e.SendRequest(w, "")
+			if message := r.WantRefused(w, rig.RefusalByEngine).Message; r.Took < errorReadTimeout && !strings.Contains(message, "no-such-tool") {
 				t.Errorf("answer = %.300s, want no-such-tool", r.Body)
 			}
 		})
@@ -134,15 +134,15 @@ func TestFault87_ErrorBodies(t *testing.T) {
 // than the limit, and that the engines have to wait until the clients read.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
-		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),
-		rig.Responses.Path: rig.Responses.Body("sim", "x", ""),
+		rig.Chat.Path:      rig.Chat.RequestBody("sim", "x", ""),
+		rig.Responses.Path: rig.Responses.RequestBody("sim", "x", ""),
 		"/v1/embeddings":   `{"model":"vectors","input":"x"}`,
 	} {
 		t.Run(path, func(t *testing.T) {
 			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Models: others, Under: []string{"env", "GOMEMLIMIT=400MiB"}})
 			e.fault("padded=31457280")
 			before := e.Metric("penstock_calls_total")
-			clients := make([]*rig.Raw, 48)
+			clients := make([]*rig.RawConn, 48)
 			for i := range clients {
 				clients[i] = e.Dial()
 				_ = clients[i].Send(e.RequestBytes(path, body))
@@ -164,18 +164,18 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 // reply memory. If there is no memory for a call, it must receive an error in the stream or, if no
 // bytes have been sent, an error status.
 func TestFault87_StreamEvents(t *testing.T) {
-	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
+	inWays(t, rig.StreamRequestTypes, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.RequestType) {
 		e.fault("huge-event=6000000;at=3")
-		e.Ask(w, "").WantBroken(w, "no_reply_memory")
+		e.SendRequest(w, "").WantBrokenStream(w, "no_reply_memory")
 		e.fault("huge-event=6000000;at=0")
-		r := e.Ask(w, "")
+		r := e.SendRequest(w, "")
 		if r.Status == 200 { // the head of the stream has been sent
-			r.WantBroken(w, "no_reply_memory")
+			r.WantBrokenStream(w, "no_reply_memory")
 		} else {
 			r.WantRefused(w, replyMemory)
 		}
 		e.fault("huge-event=300000;at=3")
-		e.Ask(w, "").Text(w)
+		e.SendRequest(w, "").VisibleText(w)
 		if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n != 0 {
 			t.Errorf("%v attempts count against the engine", n)
 		}
@@ -224,7 +224,7 @@ func TestFault87_PassedOn(t *testing.T) {
 	}
 	e.fault("padded=200000")
 	_ = c.Send(old())
-	if r := c.Reply(http.MethodPost); r.Status != 503 {
+	if r := c.ReadReply(http.MethodPost); r.Status != 503 {
 		t.Errorf("HTTP/1.0 without memory: %d", r.Status)
 	}
 }

@@ -50,8 +50,8 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			if row.cut { // the stream must still be running when the change takes effect
 				length = endless
 			}
-			own, other := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, length), header),
-				e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+			own, other := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, length), header),
+				e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
 			own.Next()
 			other.Next()
 			written := rig.StartWatch()
@@ -60,7 +60,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 				rig.WaitFor(t, rig.WaitTimeout, "the change counts", func() bool { return e.Metric("penstock_reloads_total", `result="ok"`) == 1 })
 			} else {
 				rig.WaitFor(t, rig.WaitTimeout, "new requests are refused", func() bool {
-					status := e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), header).Status
+					status := e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`), header).Status
 					return status == 401 || status == 403
 				})
 			}
@@ -85,7 +85,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			if !strings.HasPrefix(name, "still good") {
 				e.Write("keys.yaml", line(""))
 				rig.WaitFor(t, rig.WaitTimeout, "the key is good again", func() bool {
-					return e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), header).Status == 200
+					return e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`), header).Status == 200
 				})
 			}
 		})
@@ -112,12 +112,12 @@ func TestFault70_KeyAdded(t *testing.T) {
 	noError(t, err)
 	e.Write("keys.yaml", line("")+fmt.Sprintf("  - { id: third, hash: %q }\n", hash))
 	took := rig.WaitFor(t, 5*time.Second, "the new key is good", func() bool {
-		return e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Authorization: Bearer "+third).Status == 200
+		return e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`), "Authorization: Bearer "+third).Status == 200
 	})
 	t.Logf("the key counted after %v", took)
 	e.Write("keys.yaml", line("")+"  - { id: third, hash: nonsense }\n")
 	rig.WaitFor(t, rig.WaitTimeout, "a wrong keys_file is reported, with its name and line", func() bool { return strings.Contains(e.Log.String(), "keys.yaml:3:") })
-	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
+	e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
 // TestFault70_LastKeyRevoked checks that even the last key can be revoked by a keys_file that
@@ -130,14 +130,14 @@ keys_file: keys.yaml
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `, Files: map[string]string{"keys.yaml": "keys: [{ id: only, hash: \"{{hash}}\" }]\n"}})
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 	for _, half := range []string{"", "keys:\n", "# keys\n", "keys: [{ id: only"} {
 		e.Write("keys.yaml", half)
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "keys.yaml") {
 			t.Errorf("%q: reload = %d %+v, want 422 and keys.yaml", half, status, r)
 		}
-		e.Ask(rig.Chat, "").WantStatus(200)
+		e.SendRequest(rig.Chat, "").WantStatus(200)
 	}
 	e.Write("keys.yaml", "keys: []\n")
-	rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return e.Ask(rig.Chat, "").Status == 401 })
+	rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return e.SendRequest(rig.Chat, "").Status == 401 })
 }

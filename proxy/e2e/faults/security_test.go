@@ -70,10 +70,10 @@ func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 	noError(t, err)
 	e := start(t, rig.Setup{Keys: `- { id: expired, hash: "` + expiredHash + `", expires: 2020-01-01T00:00:00Z }
 - { id: inactive, hash: "` + inactiveHash + `", active: false }`})
-	for _, w := range rig.UnstreamedWays {
+	for _, w := range rig.UnstreamedRequestTypes {
 		said := map[string]bool{}
 		for _, key := range []string{expired, inactive, stranger, "sk-something", "x"} {
-			r := e.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+key)
+			r := e.Post(w.Path, w.RequestBody("sim", rig.Prompt, ""), "Authorization: Bearer "+key)
 			r.WantRefused(w, rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""})
 			id := r.Header.Get("X-Request-Id")
 			for _, own := range []string{"X-Request-Id", "Request-Id", "Date"} {
@@ -156,9 +156,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		noError(t, err)
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(rig.WaitTimeout))
-		c := rig.NewRaw(t, conn)
+		c := rig.NewRawConn(t, conn)
 		_ = c.Send(head)
-		if r := c.Reply("GET"); r.Status != 400 {
+		if r := c.ReadReply("GET"); r.Status != 400 {
 			t.Errorf("%s: status = %d, want 400: %s", name, r.Status, r.Body)
 		}
 	}
@@ -212,7 +212,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if braked < 30 {
 		t.Errorf("%d of 60 guesses were refused unheard", braked)
 	}
-	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if the client has just regained an attempt
+	// 200 if the client has just regained an attempt.
+	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 {
 		t.Errorf("the token among guesses: %d", got)
 	}
 	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "repeated wrong admin tokens") != 1 {
@@ -242,19 +243,19 @@ func TestSecurity7_TLS(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "half a hello": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "plain HTTP": e.RequestHead("GET", "/health")} {
 		c := e.Dial()
 		_ = c.Send(text)
-		if rest, ok := c.Closed(rig.WaitTimeout); !ok || strings.Contains(rest, "200 OK") {
+		if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || strings.Contains(rest, "200 OK") {
 			t.Errorf("%s: closed %v after %.100q, want the connection closed without 200", name, ok, rest)
 		}
 	}
-	for _, text := range []string{e.RequestHead("GET", "/health"), e.RequestBytes(rig.Chat.Path, e.Chat("")), e.RequestHead("OPTIONS", "/")} {
+	for _, text := range []string{e.RequestHead("GET", "/health"), e.RequestBytes(rig.Chat.Path, e.ChatRequest("")), e.RequestHead("OPTIONS", "/")} {
 		c := e.Dial()
 		_ = c.Send(text)
-		c.Reply("GET").WantRefused(rig.Chat, badRequest)
-		if _, ok := c.Closed(rig.WaitTimeout); !ok {
+		c.ReadReply("GET").WantRefused(rig.Chat, badRequest)
+		if _, ok := c.WaitClosed(rig.WaitTimeout); !ok {
 			t.Error("a connection that spoke plain HTTP stays open")
 		}
 	}
-	inside := func(text string) *rig.Raw {
+	inside := func(text string) *rig.RawConn {
 		t.Helper()
 		conn, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 		noError(t, err)
@@ -263,23 +264,23 @@ func TestSecurity7_TLS(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(rig.WaitTimeout))
-		c := rig.NewRaw(t, conn)
+		c := rig.NewRawConn(t, conn)
 		_ = c.Send(text)
 		return c
 	}
 	for range 2 {
 		c := inside("")
 		for range 3 {
-			_ = c.Send(e.RequestBytes(rig.Chat.Path, strings.Replace(e.Chat(""), ",", ",\n", 1)))
-			c.Reply("POST").WantStatus(200)
+			_ = c.Send(e.RequestBytes(rig.Chat.Path, strings.Replace(e.ChatRequest(""), ",", ",\n", 1)))
+			c.ReadReply("POST").WantStatus(200)
 		}
 	}
 	begun := time.Now()
-	inside(strings.ReplaceAll(e.RequestHead("GET", "/health"), "\r\n", "\n")).Reply("GET").WantRefused(rig.Chat, badRequest)
+	inside(strings.ReplaceAll(e.RequestHead("GET", "/health"), "\r\n", "\n")).ReadReply("GET").WantRefused(rig.Chat, badRequest)
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("a bare LF inside TLS took %v", took)
 	}
-	inside(e.RequestHead("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
+	inside(e.RequestHead("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").ReadReply("POST").WantRefused(rig.Messages, badRequest)
 }
 
 // TestSecurity7_InsecureIsReported checks that the edge, when it starts, logs which engine
@@ -336,7 +337,7 @@ cors: { origins: ["https://chat.example.com"] }
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-	body := rig.Chat.Body("sim", rig.Prompt, "")
+	body := rig.Chat.RequestBody("sim", rig.Prompt, "")
 	for _, c := range []struct {
 		header []string
 		want   int
@@ -350,7 +351,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	} {
 		conn := e.Dial()
 		_ = conn.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\n" + strings.Join(c.header, "\r\n") + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-		r := conn.Reply("POST")
+		r := conn.ReadReply("POST")
 		if r.Status != c.want {
 			t.Errorf("header %q: status = %d, want %d: %s", c.header, r.Status, c.want, r.Body)
 		}
@@ -382,16 +383,16 @@ func TestFault93_CrossOrigin(t *testing.T) {
 	}
 	closed := start(t, rig.Setup{})
 	open := start(t, rig.Setup{Top: "cors: { origins: [" + good + "] }"})
-	for _, w := range rig.UnstreamedWays {
+	for _, w := range rig.UnstreamedRequestTypes {
 		for _, e := range []*edge{closed, open} {
 			silent(preflight(e, evil, w.Path))
-			silent(e.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Origin: "+evil))
+			silent(e.Post(w.Path, w.RequestBody("sim", rig.Prompt, ""), "Origin: "+evil))
 		}
 		silent(preflight(closed, good, w.Path))
 		for _, near := range []string{good + ".evil.example", "http://app.example", good + ":8443", "null", strings.ToUpper(good) + "/"} {
 			silent(preflight(open, near, w.Path))
 		}
-		for _, r := range []*rig.Reply{preflight(open, good, w.Path), open.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Origin: "+good)} {
+		for _, r := range []*rig.Reply{preflight(open, good, w.Path), open.Post(w.Path, w.RequestBody("sim", rig.Prompt, ""), "Origin: "+good)} {
 			if got := r.Header.Get("Access-Control-Allow-Origin"); got != good || r.Status >= 300 {
 				t.Errorf("%s: status = %d, allowed origin %q; want success and %q", w, r.Status, got, good)
 			}
@@ -404,7 +405,7 @@ func TestFault93_CrossOrigin(t *testing.T) {
 		t.Errorf("headers of an SDK: %q are allowed", got)
 	}
 	star := start(t, rig.Setup{Top: `cors: { origins: ["*"] }`})
-	for _, r := range []*rig.Reply{preflight(star, evil, rig.Chat.Path), star.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Origin: "+evil)} {
+	for _, r := range []*rig.Reply{preflight(star, evil, rig.Chat.Path), star.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""), "Origin: "+evil)} {
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "*" || r.Header.Get("Access-Control-Allow-Credentials") != "" || r.Status >= 300 {
 			t.Errorf("for everybody: %d %v", r.Status, r.Header)
 		}

@@ -47,8 +47,8 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.TextWays { // triggers one-time allocations before counting
-		e.Ask(w, "").Text(w)
+	for _, w := range rig.TextRequestTypes { // triggers one-time allocations before counting
+		e.SendRequest(w, "").VisibleText(w)
 	}
 	e.Client.CloseIdleConnections()
 	before := s.idleResources()
@@ -72,8 +72,8 @@ func TestSoak(t *testing.T) {
 	}
 	e.Client.CloseIdleConnections()
 
-	for _, w := range rig.TextWays { // every endpoint must still work
-		rig.WaitFor(t, rig.WaitTimeout, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
+	for _, w := range rig.TextRequestTypes { // every endpoint must still work
+		rig.WaitFor(t, rig.WaitTimeout, "the engines are well again", func() bool { return e.SendRequest(w, "").Status == 200 })
 	}
 	e.Client.CloseIdleConnections()
 	e.WaitIdle()
@@ -124,7 +124,7 @@ func (b resourceCounts) isSimilar(other resourceCounts) bool {
 }
 
 func (s *soak) idleResources() resourceCounts {
-	return resourceCounts{int(s.e.Metric("go_goroutines")), s.e.Descriptors()}
+	return resourceCounts{int(s.e.Metric("go_goroutines")), s.e.DescriptorCount()}
 }
 
 // operate reloads every second and samples memory until length has passed.
@@ -149,7 +149,7 @@ func (s *soak) operate(length time.Duration) {
 		}
 		s.reloads++
 		quarter := min(3, int(4*time.Since(begun)/length))
-		s.quarter[quarter] = append(s.quarter[quarter], s.e.Memory("VmRSS"))
+		s.quarter[quarter] = append(s.quarter[quarter], s.e.MemoryBytes("VmRSS"))
 		time.Sleep(time.Second)
 	}
 }
@@ -201,13 +201,13 @@ func (s *soak) wait(d time.Duration) bool {
 
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
-		w := rig.TextWays[rand.IntN(len(rig.TextWays))]
+		w := rig.TextRequestTypes[rand.IntN(len(rig.TextRequestTypes))]
 		control := fmt.Sprintf(`"tokens":%d,"delay_ms":%d`, 1+rand.IntN(40), rand.IntN(4))
 		switch n := rand.IntN(100); {
 		case n < 60:
-			s.ask(w.String(), 0, w.Path, w.Body("sim", rig.Prompt, control))
+			s.ask(w.String(), 0, w.Path, w.RequestBody("sim", rig.Prompt, control))
 		case n < 72:
-			s.ask(w.String()+" leaving", time.Duration(rand.IntN(150))*time.Millisecond, w.Path, w.Body("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
+			s.ask(w.String()+" leaving", time.Duration(rand.IntN(150))*time.Millisecond, w.Path, w.RequestBody("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
 		case n < 75:
 			s.sendPartial(w)
 		case n < 82:
@@ -217,15 +217,15 @@ func (s *soak) client() {
 		case n < 88:
 			s.ask("embeddings", 0, "/v1/embeddings", `{"model":"vectors","input":"`+rig.Prompt+`"}`)
 		case n < 91:
-			s.ask("vision", 0, rig.Chat.Path, rig.VisionBody(rig.Picture("png"), ""))
+			s.ask("vision", 0, rig.Chat.Path, rig.VisionBody(rig.PictureDataURL("png"), ""))
 		case n < 93:
-			s.ask("count", 0, rig.Messages.Path+"/count_tokens", rig.Messages.Body("sim", rig.Prompt, ""))
+			s.ask("count", 0, rig.Messages.Path+"/count_tokens", rig.Messages.RequestBody("sim", rig.Prompt, ""))
 		case n < 95:
-			s.ask("bad key", 0, w.Path, w.Body("sim", rig.Prompt, ""), "Authorization: Bearer no")
+			s.ask("bad key", 0, w.Path, w.RequestBody("sim", rig.Prompt, ""), "Authorization: Bearer no")
 		case n < 97:
-			s.ask("bad body", 0, w.Path, w.Body("sim", rig.Prompt, "")[1:])
+			s.ask("bad body", 0, w.Path, w.RequestBody("sim", rig.Prompt, "")[1:])
 		default:
-			s.ask("bad model", 0, w.Path, w.Body("other", rig.Prompt, ""))
+			s.ask("bad model", 0, w.Path, w.RequestBody("other", rig.Prompt, ""))
 		}
 	}
 }
@@ -254,14 +254,14 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 }
 
 // sendPartial sends part of a request, and after that disconnects or waits for the response.
-func (s *soak) sendPartial(w rig.Way) {
+func (s *soak) sendPartial(w rig.RequestType) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
 		s.countOutcome("half", err)
 		return
 	}
 	defer c.Close()
-	text := s.e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, ""))
+	text := s.e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, ""))
 	_, _ = io.WriteString(c, text[:rand.IntN(len(text))])
 	if rand.IntN(3) == 0 {
 		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))

@@ -62,11 +62,11 @@ func TestSplitStreams(t *testing.T) {
 		Models:    "- { id: cut, deployments: [{ upstream: cut, served: sim }] }\n",
 	})
 	var clients sync.WaitGroup
-	for _, w := range rig.StreamWays {
+	for _, w := range rig.StreamRequestTypes {
 		for range 5 {
 			clients.Go(func() {
 				for range 3 {
-					text := e.Post(w.Path, w.Body("cut", rig.Prompt, "")).Text(w)
+					text := e.Post(w.Path, w.RequestBody("cut", rig.Prompt, "")).VisibleText(w)
 					number, _, _ := strings.Cut(text, ":")
 					call, err := strconv.Atoi(number)
 					if want := strings.Join(splitPieces(call), ""); err != nil || text != want {

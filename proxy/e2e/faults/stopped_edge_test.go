@@ -50,7 +50,7 @@ upstreams: [{ name: a, url: "` + engine.URL + `", engine: openai, concurrency: 4
 models: [{ id: m, deployments: [{ upstream: a }] }]
 `})
 	got := make(chan *rig.Reply, 1)
-	go func() { got <- e.Post(rig.Chat.Path, rig.Chat.Body("m", rig.Prompt, "")) }()
+	go func() { got <- e.Post(rig.Chat.Path, rig.Chat.RequestBody("m", rig.Prompt, "")) }()
 	rig.Receive(t, rig.WaitTimeout, "the engine is asked", asked)
 	at := time.Now()
 	e.Signal(syscall.SIGSTOP)

@@ -20,10 +20,10 @@ func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
 		s.Upstream = rig.QuietProbes
-		s.Engines = rig.Two() // the second engine must not receive the call
-		inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
+		s.Engines = rig.TwoEngines() // the second engine must not receive the call
+		inWays(t, rig.StreamRequestTypes, s, func(e *edge, w rig.RequestType) {
 			e.fault(spec)
-			e.Ask(w, `"tokens":12`).WantBroken(w, code)
+			e.SendRequest(w, `"tokens":12`).WantBrokenStream(w, code)
 			l := e.LastAccessLine()
 			if l.Outcome != "stream_broken" && l.Outcome != "timeout" || l.Status != 200 || l.Code != code || l.Attempts != 1 {
 				e.T.Errorf("the log says %+v", l)
@@ -49,9 +49,9 @@ func TestFault13_StreamCut(t *testing.T) {
 	}
 	t.Run("close-delimited and whole", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 			e.fault("close-delimited")
-			e.Ask(w, "").Text(w)
+			e.SendRequest(w, "").VisibleText(w)
 		})
 	})
 }
@@ -61,10 +61,10 @@ func TestFault14_NoDone(t *testing.T) {
 	for _, spec := range []string{"no-done", "no-done+close-delimited", "open-end"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.StreamWays, rig.Setup{}, func(e *edge, w rig.Way) {
+			inWays(t, rig.StreamRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 				e.fault(spec)
-				r := e.Ask(w, "")
-				r.Text(w)
+				r := e.SendRequest(w, "")
+				r.VisibleText(w)
 				r.WantWithin(4 * time.Second) // the edge must not wait for the missing end
 				if strings.Contains(r.Body, `"error":{`) {
 					e.T.Errorf("an error in a whole stream: %s", r.Body)
@@ -72,9 +72,10 @@ func TestFault14_NoDone(t *testing.T) {
 			})
 		})
 	}
-	t.Run("held open", func(t *testing.T) { // after the last event, the engine neither ends the body nor closes the connection
+	// After the last event, the engine neither ends the body nor closes the connection.
+	t.Run("held open", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range rig.StreamWays {
+		for _, w := range rig.StreamRequestTypes {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				f := startFakeEngine(t, func(c *fakeCall) {
@@ -87,8 +88,8 @@ func TestFault14_NoDone(t *testing.T) {
 					c.waitClosed()
 				})
 				e := start(t, rig.Setup{Fakes: []string{f.url}, Timeouts: "idle: 60s"})
-				r := e.Ask(w, "")
-				if text := r.Text(w); text != "Good." {
+				r := e.SendRequest(w, "")
+				if text := r.VisibleText(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
 				// The edge waits two seconds for usage and [DONE], which is less than the time
@@ -114,33 +115,34 @@ func TestFault16_Silence(t *testing.T) {
 	broken(t, "stall-after=3", "generation_timeout", rig.Setup{Timeouts: "idle: 300ms"})
 	t.Run("engine is let go", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 300ms"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 300ms"}, func(e *edge, w rig.RequestType) {
 			e.fault("stall-after=3")
-			r := e.Ask(w, "")
-			r.WantBroken(w, "generation_timeout")
+			r := e.SendRequest(w, "")
+			r.WantBrokenStream(w, "generation_timeout")
 			r.WantWithin(4 * time.Second)
 			e.wantAborted(1)
 		})
 	})
 	t.Run("slow is not silent", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.RequestType) {
 			e.fault("pause-after=3;for=1s")
-			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // takes longer than the limit, but is never silent for that long
+			// Takes longer than the limit, but is never silent for that long.
+			e.SendRequest(w, `"tokens":12,"delay_ms":200`).VisibleText(w)
 		})
 	})
 	t.Run("comments are life", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 3s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 3s"}, func(e *edge, w rig.RequestType) {
 			e.fault("stall-after=3;ping=100ms")
-			s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, ""))
+			s := e.OpenStream(w.Path, w.RequestBody("sim", rig.Prompt, ""))
 			s.Next()
 			// more than twice the idle limit, which must not have any effect
 			time.Sleep(7 * time.Second)
 			if n := e.Engines[0].Stats().Running; n != 1 {
 				e.T.Errorf("%d running: a stream with signs of life was cut", n)
 			}
-			s.Leave()
+			s.Disconnect()
 			e.wantAborted(1)
 		})
 	})

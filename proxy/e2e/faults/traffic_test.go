@@ -57,7 +57,7 @@ func startTraffic(e *edge, m mix) *traffic {
 		tr.client(false, rig.Messages, `"tokens":3`)
 	}
 	for i := range m.streams {
-		tr.client(i%2 == 0, []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream}[i%3], `"tokens":60,"delay_ms":20`)
+		tr.client(i%2 == 0, []rig.RequestType{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream}[i%3], `"tokens":60,"delay_ms":20`)
 	}
 	e.T.Cleanup(func() { tr.end() })
 	rig.WaitFor(e.T, rig.WaitTimeout, "the traffic runs", func() bool {
@@ -92,8 +92,8 @@ func (tr *traffic) wantNothingLost() {
 
 // client sends requests repeatedly. It sends them all on one connection or, if keep is false, each
 // on a new connection.
-func (tr *traffic) client(keep bool, w rig.Way, control string) {
-	body := w.Body("sim", rig.Prompt, control)
+func (tr *traffic) client(keep bool, w rig.RequestType, control string) {
+	body := w.RequestBody("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		w.Path, tr.key, len(body), body)
 	tr.all.Go(func() {
@@ -156,7 +156,7 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 
 // answer reads one answer and checks that it is complete. last is true if the connection cannot be
 // used after the answer.
-func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
+func (tr *traffic) answer(in *bufio.Reader, w rig.RequestType) (last bool, err error) {
 	if _, err := in.Peek(1); err != nil {
 		return true, unansweredError{err}
 	}
@@ -224,7 +224,7 @@ func TestCrossesClose(t *testing.T) {
 	}
 }
 
-func (tr *traffic) lose(w rig.Way, n int, err error) {
+func (tr *traffic) lose(w rig.RequestType, n int, err error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.lost = append(tr.lost, fmt.Sprintf("%s %v, request %d of its client: %v", time.Now().Format("15:04:05.000"), w, n, err))

@@ -22,14 +22,14 @@ func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, append(slices.Clone(rig.UnstreamedWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.Way) {
+			inWays(t, append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				r := e.Ask(w, "")
-				r.WantRefused(w, rig.TooSlow)
+				r := e.SendRequest(w, "")
+				r.WantRefused(w, rig.RefusalTooSlow)
 				r.WantWithin(4 * time.Second)
 				e.wantSent(1)
 				e.wantAborted(1)
-				e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
+				e.wantAccessLine(w, rig.RefusalTooSlow, "timeout", 1)
 			})
 		})
 	}
@@ -44,12 +44,12 @@ func TestFault10_JSONCutShort(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(append(slices.Clone(rig.UnstreamedWays), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
+				e.wantRefusedOnce(w, rig.RefusalBadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
 				e.Engines[0].SetFault()
-				e.Ask(w, "").Text(w)
+				e.SendRequest(w, "").VisibleText(w)
 			})
 		})
 	}
@@ -60,21 +60,21 @@ func TestFault20_Endless(t *testing.T) {
 	for i, fault := range []string{"endless-header", "huge-header", "huge-header;lines=1"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				e.Ask(w, "").WantRefused(w, rig.BadResponse)
-				e.wantAccessLine(w, rig.BadResponse, "upstream_fail", 1)
-				e.WantPeak(128 << 20)
+				e.SendRequest(w, "").WantRefused(w, rig.RefusalBadResponse)
+				e.wantAccessLine(w, rig.RefusalBadResponse, "upstream_fail", 1)
+				e.WantPeakMemory(128 << 20)
 				e.wantNewConnection(w)
 			})
 		})
 	}
 	t.Run("endless-json", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, append(slices.Clone(rig.UnstreamedWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("endless-json")
-			if r := e.Ask(w, ""); w != rig.Transcription {
-				r.WantRefused(w, rig.BadResponse)
+			if r := e.SendRequest(w, ""); w != rig.Transcription {
+				r.WantRefused(w, rig.RefusalBadResponse)
 				// The edge passes the answer on while receiving it, so it can only abort the
 				// answer.
 			} else if r.Status != 200 || r.Err == nil {
@@ -82,41 +82,41 @@ func TestFault20_Endless(t *testing.T) {
 			}
 			e.wantAborted(1)
 			// a body may have 32 MiB, and the size of the buffer doubles when it grows
-			e.WantPeak(256 << 20)
+			e.WantPeakMemory(256 << 20)
 		})
 	})
 	t.Run("endless-line", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 5m"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 5m"}, func(e *edge, w rig.RequestType) {
 			e.fault("endless-line=2")
-			e.Ask(w, "").WantBroken(w, "upstream_bad_response")
+			e.SendRequest(w, "").WantBrokenStream(w, "upstream_bad_response")
 			e.fault("endless-line=0")
-			e.Ask(w, "").WantRefused(w, rig.BadResponse)
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalBadResponse)
 			e.wantAborted(2)
-			e.WantPeak(128 << 20) // an event may have 8 MiB
+			e.WantPeakMemory(128 << 20) // an event may have 8 MiB
 		})
 	})
 }
 
 func TestFault21_NotAnAnswer(t *testing.T) {
 	t.Parallel()
-	check := func(fault string, ways []rig.Way) {
+	check := func(fault string, ways []rig.RequestType) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, ways, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, ways, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
+				e.wantRefusedOnce(w, rig.RefusalBadResponse, "upstream_fail")
 				e.Engines[0].SetFault()
-				e.Ask(w, "").Text(w)
+				e.SendRequest(w, "").VisibleText(w)
 			})
 		})
 	}
 	for _, fault := range strings.Fields("no-choices no-choices;empty=1 empty-body html-200 no-content") {
-		check(fault, rig.TextWays)
+		check(fault, rig.TextRequestTypes)
 	}
-	check("invalid-json", rig.UnstreamedWays)
-	check("sse-for-json", rig.UnstreamedWays)
-	check("invalid-json=0", rig.StreamWays)
+	check("invalid-json", rig.UnstreamedRequestTypes)
+	check("sse-for-json", rig.UnstreamedRequestTypes)
+	check("invalid-json=0", rig.StreamRequestTypes)
 }
 
 // TestFault21_WholeForStream checks that the edge converts an unstreamed answer to a stream if the
@@ -124,9 +124,9 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 func TestFault21_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {
-		inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault(fault)
-			e.Ask(w, "").Text(w)
+			e.SendRequest(w, "").VisibleText(w)
 		})
 	}
 }
@@ -136,16 +136,16 @@ func TestFault23_UnrequestedCompression(t *testing.T) {
 	for _, fault := range []string{"gzip", "gzip;bomb=256"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysWithAudio, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				if e.fault(fault); w == rig.Speech {
 					e.fault("gzip;bomb=1") // the simulator does not compress audio
 				}
-				r := e.Post(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType(), "Accept-Encoding: gzip, br")
-				r.WantRefused(w, rig.BadResponse)
+				r := e.Post(w.Path, w.RequestBody("sim", rig.Prompt, ""), w.ContentType(), "Accept-Encoding: gzip, br")
+				r.WantRefused(w, rig.RefusalBadResponse)
 				if got := e.Engines[0].Stats().LastRequest.Get("Accept-Encoding"); got != "identity" {
 					e.T.Errorf("Accept-Encoding %q went upstream", got)
 				}
-				e.WantPeak(128 << 20)
+				e.WantPeakMemory(128 << 20)
 				e.wantNewConnection(w)
 			})
 		})

@@ -18,7 +18,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
 	var held []*rig.Stream
 	for range 6 {
-		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
+		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
 		s.Next()
 		held = append(held, s)
 	}
@@ -38,7 +38,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 		t.Errorf("the states are %v", states)
 	}
 	for range 20 {
-		e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+		e.SendRequest(rig.Chat, `"tokens":1`).WantStatus(200)
 	}
 	for i, s := range held {
 		if !isCompleteStream(s) {
@@ -82,7 +82,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 		t.Error("the new upstream was not probed")
 	}
 	for range 30 {
-		e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+		e.SendRequest(rig.Chat, `"tokens":1`).WantStatus(200)
 	}
 	if e.Engines[1].Stats().Requests == 0 {
 		t.Error("the new upstream got no call")
@@ -103,25 +103,25 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		e := start(t, rig.Setup{Upstream: "concurrency: 2"})
 		var held []*rig.Stream
 		for range 2 {
-			s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
+			s := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
 			s.Next()
 			held = append(held, s)
 		}
 		e.apply("id: sim,", "id: sim, policy: two_choices,")
-		e.Ask(rig.Chat, "").WantStatus(429) // both slots are still in use
+		e.SendRequest(rig.Chat, "").WantStatus(429) // both slots are still in use
 		for _, s := range held {
 			if !isCompleteStream(s) {
 				t.Error("a stream was cut")
 			}
 		}
-		e.Ask(rig.Chat, "").WantStatus(200)
+		e.SendRequest(rig.Chat, "").WantStatus(200)
 	})
 	t.Run("health", func(t *testing.T) {
 		t.Parallel()
 		e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}})
 		e.Engines[1].Close()
 		rig.WaitFor(t, rig.WaitTimeout, "it is down", func() bool {
-			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+			e.SendRequest(rig.Chat, `"tokens":1`).WantStatus(200)
 			return e.Upstream("up-1").State == "down"
 		})
 		e.apply("id: sim,", "id: sim, policy: round_robin,")
@@ -130,7 +130,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		}
 		before := len(e.AccessLines())
 		for range 20 {
-			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+			e.SendRequest(rig.Chat, `"tokens":1`).WantStatus(200)
 		}
 		rig.WaitFor(t, rig.WaitTimeout, "the log", func() bool { return len(e.AccessLines()) >= before+20 })
 		for _, l := range e.AccessLines()[before:] {
@@ -144,7 +144,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		e := start(t, rig.Setup{})
 		e.Engines[0].SetFault(sim.Fault{Spec: "status=500", Path: "/v1/chat"})
 		rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool {
-			e.Ask(rig.Chat, `"tokens":1`)
+			e.SendRequest(rig.Chat, `"tokens":1`)
 			return e.Upstream("up-0").Breaker == "open"
 		})
 		e.apply("id: sim,", "id: sim, policy: round_robin,")
@@ -157,11 +157,11 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		t.Parallel()
 		e := start(t, rig.Setup{Key: ", limits: { requests_per_minute: 3 }"[2:]})
 		for range 3 {
-			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
+			e.SendRequest(rig.Chat, `"tokens":1`).WantStatus(200)
 		}
-		e.Ask(rig.Chat, "").WantStatus(429)
+		e.SendRequest(rig.Chat, "").WantStatus(429)
 		e.apply("id: sim,", "id: sim, policy: round_robin,")
-		e.Ask(rig.Chat, "").WantStatus(429)
+		e.SendRequest(rig.Chat, "").WantStatus(429)
 	})
 }
 
@@ -173,7 +173,7 @@ func TestFault72_LimitLowered(t *testing.T) {
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})
 	var held []*rig.Stream
 	for range 6 {
-		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
+		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
 		s.Next()
 		held = append(held, s)
 	}
@@ -185,17 +185,17 @@ func TestFault72_LimitLowered(t *testing.T) {
 	if c := e.Catalog()[0].Capacity; c.Active != 6 || c.Available != 0 {
 		t.Errorf("the catalog shows %+v", c)
 	}
-	e.Ask(rig.Chat, "").WantStatus(429)
+	e.SendRequest(rig.Chat, "").WantStatus(429)
 	for range 4 {
-		held[0].Leave()
+		held[0].Disconnect()
 		held = held[1:]
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "four have left", func() bool { return e.Upstream("up-0").Pools[0].Active == 2 })
-	e.Ask(rig.Chat, "").WantStatus(429) // two calls are running, and there are only two slots
+	e.SendRequest(rig.Chat, "").WantStatus(429) // two calls are running, and there are only two slots
 	for _, s := range held {
 		if !isCompleteStream(s) {
 			t.Error("a stream was cut")
 		}
 	}
-	e.Ask(rig.Chat, "").WantStatus(200)
+	e.SendRequest(rig.Chat, "").WantStatus(200)
 }

@@ -17,23 +17,23 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.stopEngine(0)
-			r := e.Ask(w, "")
-			r.WantRefused(w, rig.Unreachable)
+			r := e.SendRequest(w, "")
+			r.WantRefused(w, rig.RefusalUnreachable)
 			r.WantWithin(2 * time.Second) // far less than the answer timeout
-			e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 1)
+			e.wantAccessLine(w, rig.RefusalUnreachable, "upstream_fail", 1)
 			e.wantResult("unreachable", 1)
 			rig.WaitFor(e.T, rig.WaitTimeout, "no healthy route", func() bool {
-				return e.Ask(w, "").Header.Get("Retry-After") != "" && e.Status().Upstreams[0].State == "down"
+				return e.SendRequest(w, "").Header.Get("Retry-After") != "" && e.Status().Upstreams[0].State == "down"
 			})
-			e.Ask(w, "").WantRefused(w, rig.NoRoute)
-			e.wantAccessLine(w, rig.NoRoute, "no_route", 0)
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalNoRoute)
+			e.wantAccessLine(w, rig.RefusalNoRoute, "no_route", 0)
 		})
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.stopEngine(0)
 			e.wantRetried(w, 6)
 			if n := e.Metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
@@ -43,12 +43,12 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("of four", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			for i := range e.Engines {
 				e.stopEngine(i)
 			}
-			e.Ask(w, "").WantRefused(w, rig.Unreachable)
-			e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 2)
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalUnreachable)
+			e.wantAccessLine(w, rig.RefusalUnreachable, "upstream_fail", 2)
 		})
 	})
 }
@@ -58,26 +58,27 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	// Go's resolver rejects .onion (RFC 7686), so the name does not reach a resolver outside this
 	// machine.
 	const dead = "http://engine.onion:8000"
-	inWays(t, rig.WaysWithAudio, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
+	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.RequestType) {
 		for range 3 {
-			r := e.Ask(w, "")
+			r := e.SendRequest(w, "")
 			r.WantWithin(2 * time.Second)
-			if want := rig.Unreachable.In(w.Dialect); r.Status == want.Status && strings.Contains(r.Body, want.Code) {
-				r.WantRefused(w, rig.Unreachable)
+			if want := rig.RefusalUnreachable.InDialect(w.Dialect); r.Status == want.Status && strings.Contains(r.Body, want.Code) {
+				r.WantRefused(w, rig.RefusalUnreachable)
 			} else {
-				r.WantRefused(w, rig.NoRoute)
+				r.WantRefused(w, rig.RefusalNoRoute)
 			}
 		}
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Engines: rig.TwoEngines()[:1], Fakes: []string{dead}, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.wantRetried(w, 5)
 		})
 	})
-	t.Run("watched", func(t *testing.T) { // `resolve`: the edge starts without waiting for the background lookup
+	// `resolve`: the edge starts without waiting for the background lookup.
+	t.Run("watched", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Engines: rig.TwoEngines()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.wantRetried(w, 3)
 		})
 	})
@@ -87,19 +88,19 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("reset", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("refuse")
 			e.Engines[0].DropConns(1, false)
-			r := e.Ask(w, "")
-			r.WantRefused(w, rig.Unreachable)
+			r := e.SendRequest(w, "")
+			r.WantRefused(w, rig.RefusalUnreachable)
 			r.WantWithin(2 * time.Second)
 			e.wantSent(0)
-			e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 1)
+			e.wantAccessLine(w, rig.RefusalUnreachable, "upstream_fail", 1)
 		})
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "refuse"})
 			e.Engines[0].DropConns(1, false)
 			e.wantRetried(w, 4)
@@ -107,13 +108,13 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	})
 	t.Run("close", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range rig.TextWays {
+		for _, w := range rig.TextRequestTypes {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				url := listen(t, func(c net.Conn) { c.Close() })
 				e := start(t, rig.Setup{Fakes: []string{url}, Cold: true})
-				rig.WaitFor(t, rig.WaitTimeout, "no healthy route", func() bool { return strings.Contains(e.Ask(w, "").Body, "no_healthy_route") })
-				e.Ask(w, "").WantRefused(w, rig.NoRoute)
+				rig.WaitFor(t, rig.WaitTimeout, "no healthy route", func() bool { return strings.Contains(e.SendRequest(w, "").Body, "no_healthy_route") })
+				e.SendRequest(w, "").WantRefused(w, rig.RefusalNoRoute)
 			})
 		}
 	})
@@ -124,18 +125,18 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	for i, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].DropConns(1, false) // drops the probe's connection
 				e.fault(fault)
-				e.wantRefusedOnce(w, rig.Unreachable, "upstream_fail")
+				e.wantRefusedOnce(w, rig.RefusalUnreachable, "upstream_fail")
 			})
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				sent := int64(0)
 				for resent := false; !resent; {
-					e.Ask(w, "").Text(w)
+					e.SendRequest(w, "").VisibleText(w)
 					e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 					sent = e.sent()
 					resent = e.askOnEndingConnection(w)
@@ -145,8 +146,8 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 					e.T.Errorf("the log says %+v", l)
 				}
 				e.fault(fault)
-				r := e.Ask(w, "")
-				r.WantRefused(w, rig.Unreachable)
+				r := e.SendRequest(w, "")
+				r.WantRefused(w, rig.RefusalUnreachable)
 				if r.Took < resendWithin {
 					e.wantSent(sent + 4)
 				}
@@ -154,14 +155,14 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
 				e.wantRetried(w, 4)
 			})
 		})
 		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay does not count as an attempt
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 				e.wantRetried(w, 4)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
 				begun := time.Now()
@@ -179,11 +180,11 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				e.Ask(w, "").WantRefused(w, rig.Unreachable)
+				e.SendRequest(w, "").WantRefused(w, rig.RefusalUnreachable)
 				e.wantSent(2)
-				e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 2)
+				e.wantAccessLine(w, rig.RefusalUnreachable, "upstream_fail", 2)
 			})
 		})
 	}
@@ -194,7 +195,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	for i, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				for range 12 {
 					e.askOnEndingConnection(w)
@@ -207,7 +208,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.RequestType) {
 		e.wantRetried(w, 8)
 		// Half of the connections are dropped, but the engine stays up, so clients must not notice.
 		for range 5 {
@@ -234,13 +235,13 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	})
 	t.Run("one trial", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("status=500")
 			// Once the breaker is open, the test must not send a call, because on a slow machine
 			// the call would be a trial.
 			rig.WaitFor(e.T, rig.WaitTimeout, "the breaker is open", func() bool {
 				if e.Status().Upstreams[0].Breaker == "closed" {
-					e.Ask(w, "")
+					e.SendRequest(w, "")
 				}
 				return e.Status().Upstreams[0].Breaker != "closed"
 			})
@@ -250,14 +251,14 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			rig.WaitFor(e.T, rig.WaitTimeout, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {
-				go func() { bodies <- e.Ask(w, "") }()
+				go func() { bodies <- e.SendRequest(w, "") }()
 			}
 			failed := 0
 			for range cap(bodies) {
 				if r := rig.Receive(e.T, rig.WaitTimeout, "every call is answered", bodies); strings.Contains(r.Body, "upstream_failed") {
 					failed++
 				} else {
-					r.WantRefused(w, rig.NoRoute)
+					r.WantRefused(w, rig.RefusalNoRoute)
 				}
 			}
 			if n := e.sent(); n != 1 || failed != 1 {

@@ -27,9 +27,9 @@ func TestFault05_NotHTTP(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
+				e.wantRefusedOnce(w, rig.RefusalBadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
 				e.wantNewConnection(w)
 			})
@@ -39,14 +39,14 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.RequestType) {
 		e.fault("blackhole")
-		r := e.Ask(w, "")
+		r := e.SendRequest(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
 		r.WantWithin(10 * time.Second)
 		e.wantSent(1) // the engine may be generating an answer
 		e.wantAborted(1)
-		e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
+		e.wantAccessLine(w, rig.RefusalTooSlow, "timeout", 1)
 		e.wantResult("timeout", 1)
 	})
 }
@@ -56,13 +56,13 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	for _, size := range []int{0, 12 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.RequestType) {
 				e.fault("noread")
 				e.Engines[0].DropConns(1, false)
-				r := e.AskPrompt(w, rig.Prompt+strings.Repeat("x", size), "")
-				r.WantRefused(w, rig.TooSlow)
+				r := e.SendPrompt(w, rig.Prompt+strings.Repeat("x", size), "")
+				r.WantRefused(w, rig.RefusalTooSlow)
 				r.WantWithin(6 * time.Second)
-				e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
+				e.wantAccessLine(w, rig.RefusalTooSlow, "timeout", 1)
 			})
 		})
 	}
@@ -72,7 +72,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 // closed.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.TextWays {
+	for _, w := range rig.TextRequestTypes {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			hung := make(chan net.Conn, 8)
@@ -87,7 +87,7 @@ func TestFault07_Closed(t *testing.T) {
 				c.Close()
 			})
 			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"})
-			e.AskPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.TooSlow)
+			e.SendPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.RefusalTooSlow)
 			c := rig.Receive(t, rig.WaitTimeout, "the engine has the connection", hung)
 			_ = c.SetDeadline(time.Now().Add(rig.WaitTimeout))
 			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -99,14 +99,14 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.RequestType) {
 		e.fault("slow-header;gap=50ms") // sends one byte at a time, for longer than a minute
-		r := e.Ask(w, "")
-		r.WantRefused(w, rig.TooSlow)
+		r := e.SendRequest(w, "")
+		r.WantRefused(w, rig.RefusalTooSlow)
 		r.WantWithin(4 * time.Second)
 		e.wantSent(1)
 		e.wantAborted(1)
-		e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
+		e.wantAccessLine(w, rig.RefusalTooSlow, "timeout", 1)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestFault11_SecondReply(t *testing.T) {
 	for range 64 {
 		clients.Go(func() {
 			for left.Add(-1) >= 0 {
-				r := e.Ask(rig.Chat, `"tokens":1`)
+				r := e.SendRequest(rig.Chat, `"tokens":1`)
 				switch {
 				case r.Status != 200:
 					t.Errorf("%d %s", r.Status, r.Body)
@@ -148,22 +148,23 @@ func TestFault11_Surplus(t *testing.T) {
 	for i, fault := range []string{"surplus", "surplus;kind=bytes", "two-content-length", "two-content-length;same=1", "te-and-cl"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				r := e.Ask(w, "")
+				r := e.SendRequest(w, "")
 				if r.Status != 200 {
-					r.WantRefused(w, rig.BadResponse)
+					r.WantRefused(w, rig.RefusalBadResponse)
 				}
 				rig.WantNoLeak(e.T, "the answer", r.Body, e.Key)
 				e.wantSent(1)
-				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator announces a wrong length and sends fewer bytes
+				// The simulator announces a wrong length and sends fewer bytes.
+				if fault == "two-content-length;same=1" && w == rig.Speech {
 					if r.Err == nil {
 						e.T.Errorf("%d bytes of audio look whole", len(r.Body))
 					}
 					return
 				}
 				if fault == "two-content-length;same=1" { // two equal lengths are harmless
-					r.Text(w)
+					r.VisibleText(w)
 					return
 				}
 				e.wantNewConnection(w)
@@ -172,23 +173,24 @@ func TestFault11_Surplus(t *testing.T) {
 	}
 	t.Run("late", func(t *testing.T) { // the second reply is sent once the connection is in the pool
 		t.Parallel()
-		for _, w := range rig.TextWays {
+		for _, w := range rig.TextRequestTypes {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				written := make(chan struct{})
 				f := startFakeEngine(t, func(c *fakeCall) {
 					c.answer()
 					if c.number == 1 {
-						time.Sleep(50 * time.Millisecond) // after the last byte of the answer, in a separate segment
+						// After the last byte of the answer, in a separate segment.
+						time.Sleep(50 * time.Millisecond)
 						_ = reply200(c.Conn, "application/json", strings.Replace(plainAnswer, "Good.", sim.ForgedText, 1))
 						close(written)
 					}
 				})
 				e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes})
-				e.Ask(w, "").Text(w)
+				e.SendRequest(w, "").VisibleText(w)
 				rig.Receive(t, rig.WaitTimeout, "the forgery is written", written)
 				for range 3 {
-					if text := e.Ask(w, "").Text(w); text != "Good." {
+					if text := e.SendRequest(w, "").VisibleText(w); text != "Good." {
 						t.Errorf("the next client was told %q", text)
 					}
 				}
@@ -202,24 +204,24 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	for i, fault := range strings.Fields("interim=1;code=100 interim=1;code=102 interim=3;code=103 interim=8;code=103") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				c := e.Dial()
-				_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType()))
+				_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, ""), w.ContentType()))
 				line, err := c.In.Peek(len("HTTP/1.1 200"))
 				if err != nil || string(line) != "HTTP/1.1 200" {
 					e.T.Errorf("the client got %q first, %v", line, err)
 				}
-				c.Reply("POST").Text(w)
+				c.ReadReply("POST").VisibleText(w)
 				e.wantSent(1)
 			})
 		})
 	}
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("interim=50")
-			e.Ask(w, "").WantRefused(w, rig.BadResponse)
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalBadResponse)
 			e.wantSent(1)
 			e.wantNewConnection(w)
 		})
@@ -231,10 +233,10 @@ func TestFault25_Redirect(t *testing.T) {
 	for i, code := range []int{301, 302, 303, 304, 307, 308} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.RequestType) {
 				e.fault(fmt.Sprintf("redirect=%d", code))
-				r := e.Ask(w, "")
-				r.WantRefused(w, rig.BadResponse)
+				r := e.SendRequest(w, "")
+				r.WantRefused(w, rig.RefusalBadResponse)
 				if r.Header.Get("Location") != "" {
 					e.T.Error("the redirect reached the client")
 				}
@@ -242,7 +244,7 @@ func TestFault25_Redirect(t *testing.T) {
 					e.T.Error("the redirect was followed: the prompt went elsewhere")
 				}
 				e.wantSent(1)
-				e.wantAccessLine(w, rig.BadResponse, "upstream_fail", 1)
+				e.wantAccessLine(w, rig.RefusalBadResponse, "upstream_fail", 1)
 			})
 		})
 	}

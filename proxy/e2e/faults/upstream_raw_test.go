@@ -20,7 +20,7 @@ type rawReply struct {
 
 // playRaw sends each answer in each way. It then closes the connection unless the name contains
 // "kept". Each answer has a separate model.
-func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
+func playRaw(t *testing.T, ways []rig.RequestType, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
@@ -34,13 +34,13 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 			for i, c := range replies {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					r := e.Post(w.Path, w.Body(fmt.Sprintf("raw-%d", i), rig.Prompt, ""))
+					r := e.Post(w.Path, w.RequestBody(fmt.Sprintf("raw-%d", i), rig.Prompt, ""))
 					r.T = t
 					if c.want != (rig.Refusal{}) {
 						r.WantRefused(w, c.want)
 						return
 					}
-					if text := r.Text(w); text != "Good." {
+					if text := r.VisibleText(w); text != "Good." {
 						t.Errorf("the answer is %q", text)
 					}
 				})
@@ -81,9 +81,9 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransf
 
 func TestFault05_Neighbours(t *testing.T) {
 	t.Parallel()
-	fail := func(name, text string) rawReply { return rawReply{name, text, rig.BadResponse} }
+	fail := func(name, text string) rawReply { return rawReply{name, text, rig.RefusalBadResponse} }
 	good := func(name, text string) rawReply { return rawReply{name, text, rig.Refusal{}} }
-	playRaw(t, rig.UnstreamedWays, []rawReply{
+	playRaw(t, rig.UnstreamedRequestTypes, []rawReply{
 		good("plain, kept", plainReply("")),
 		good("http 1.0 without a length", "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"+plainAnswer),
 		good("no reason phrase", strings.Replace(plainReply(""), "200 OK", "200 ", 1)),
@@ -125,7 +125,7 @@ func TestFault05_Neighbours(t *testing.T) {
 
 func TestFault21_Neighbours(t *testing.T) {
 	t.Parallel()
-	fail := func(name, text string) rawReply { return rawReply{name, text, rig.BadResponse} }
+	fail := func(name, text string) rawReply { return rawReply{name, text, rig.RefusalBadResponse} }
 	var list []rawReply
 	for name, body := range map[string]string{
 		"null": `null`, "number": `42`, "string": `"Good."`, "array": `[` + plainAnswer + `]`, "empty object": `{}`,
@@ -148,12 +148,12 @@ func TestFault21_Neighbours(t *testing.T) {
 	list = append(list,
 		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
 		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
-		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
+		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.RefusalBadResponse},
 		// Some gateways send an error object with status 200, which must count as an engine failure
 		// rather than as an answer.
-		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
+		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.RefusalEngineFailed},
 	)
-	playRaw(t, rig.UnstreamedWays, list)
+	playRaw(t, rig.UnstreamedRequestTypes, list)
 }
 
 func streamReply(events string) string {
@@ -169,7 +169,7 @@ func TestFault19_Neighbours(t *testing.T) {
 	t.Parallel()
 	done := "data: [DONE]\n\n"
 	good := func(name, text string) rawReply { return rawReply{name, text, rig.Refusal{}} }
-	playRaw(t, rig.StreamWays, []rawReply{
+	playRaw(t, rig.StreamRequestTypes, []rawReply{
 		good("media type in capitals", strings.Replace(streamReply(goodEvents()+done), "text/event-stream", "Text/Event-Stream; Charset=UTF-8", 1)),
 		good("plain, kept", streamReply(goodEvents()+done)),
 		good("as plain text", strings.Replace(streamReply(goodEvents()+done), "text/event-stream", "text/plain; charset=utf-8", 1)),
@@ -177,9 +177,9 @@ func TestFault19_Neighbours(t *testing.T) {
 		good("without a media type", strings.Replace(streamReply(goodEvents()+done), "Content-Type: text/event-stream\r\n", "", 1)),
 		good("a whole answer", plainReply("")),
 		good("a whole answer in chunks", chunkedHead+chunks("\n"+strings.ReplaceAll(plainAnswer, `,"`, ",\n\""))),
-		{"a whole answer that is cut", bodyReply(strings.TrimSuffix(plainAnswer, "}")), rig.BadResponse},
-		{"an answer that breaks off", strings.Replace(plainReply(""), "Content-Length: ", "Content-Length: 9", 1), rig.BadResponse},
-		{"a page as HTML", strings.Replace(bodyReply("<html>It works!</html>"), "application/json", "text/html", 1), rig.BadResponse},
+		{"a whole answer that is cut", bodyReply(strings.TrimSuffix(plainAnswer, "}")), rig.RefusalBadResponse},
+		{"an answer that breaks off", strings.Replace(plainReply(""), "Content-Length: ", "Content-Length: 9", 1), rig.RefusalBadResponse},
+		{"a page as HTML", strings.Replace(bodyReply("<html>It works!</html>"), "application/json", "text/html", 1), rig.RefusalBadResponse},
 		good("blanks after done", streamReply(goodEvents()+"data:  [DONE]  \n\n")),
 		good("empty events between", streamReply(strings.ReplaceAll(goodEvents(), "\n\n", "\n\n\n\n\n\n")+done)),
 		good("data without a value", streamReply("data:\n\ndata\n\n"+goodEvents()+done)),
@@ -190,21 +190,21 @@ func TestFault19_Neighbours(t *testing.T) {
 		good("choices that are empty first", streamReply(`data: {"choices":[],"prompt_filter_results":[{"prompt_index":0}]}`+"\n\n"+goodEvents()+done)),
 		good("content null first", streamReply(`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null}}]}`+"\n\n"+goodEvents()+done)),
 		good("finish reason twice", streamReply(goodEvents()+"data: "+streamAnswer[2]+"\n\n"+done)),
-		{"nothing", streamReply(""), rig.BadResponse},
-		{"done alone", streamReply(done), rig.BadResponse},
-		{"comments alone", streamReply(strings.Repeat(": still here\n\n", 20)), rig.BadResponse},
-		{"null", streamReply("data: null\n\n" + done), rig.BadResponse},
-		{"a number", streamReply("data: 17\n\n" + done), rig.BadResponse},
-		{"text", streamReply("data: Good.\n\n" + done), rig.BadResponse},
-		{"choices null", streamReply(`data: {"choices":null}` + "\n\n" + done), rig.BadResponse},
-		{"choice null", streamReply(`data: {"choices":[null]}` + "\n\n" + done), rig.BadResponse},
-		{"delta a string", streamReply(`data: {"choices":[{"index":0,"delta":"Good."}]}` + "\n\n" + done), rig.BadResponse},
-		{"content a number", streamReply(`data: {"choices":[{"index":0,"delta":{"content":17}}]}` + "\n\n" + done), rig.BadResponse},
-		{"calls that are text", streamReply(`data: {"choices":[{"index":0,"delta":{"tool_calls":"f()"}}]}` + "\n\n" + done), rig.BadResponse},
-		{"an index of a million", streamReply(`data: {"choices":[{"index":1000000,"delta":{"content":"a"}}]}` + "\n\n" + done), rig.BadResponse},
-		{"an index below zero", streamReply(`data: {"choices":[{"index":-1,"delta":{"content":"a"}}]}` + "\n\n" + done), rig.BadResponse},
-		{"not UTF-8", streamReply(strings.Replace(goodEvents(), `"Go"`, "\"G\xff\"", 1) + done), rig.BadResponse},
-		{"a page", streamReply("<!DOCTYPE html><html><body>It works!</body></html>"), rig.BadResponse},
+		{"nothing", streamReply(""), rig.RefusalBadResponse},
+		{"done alone", streamReply(done), rig.RefusalBadResponse},
+		{"comments alone", streamReply(strings.Repeat(": still here\n\n", 20)), rig.RefusalBadResponse},
+		{"null", streamReply("data: null\n\n" + done), rig.RefusalBadResponse},
+		{"a number", streamReply("data: 17\n\n" + done), rig.RefusalBadResponse},
+		{"text", streamReply("data: Good.\n\n" + done), rig.RefusalBadResponse},
+		{"choices null", streamReply(`data: {"choices":null}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"choice null", streamReply(`data: {"choices":[null]}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"delta a string", streamReply(`data: {"choices":[{"index":0,"delta":"Good."}]}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"content a number", streamReply(`data: {"choices":[{"index":0,"delta":{"content":17}}]}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"calls that are text", streamReply(`data: {"choices":[{"index":0,"delta":{"tool_calls":"f()"}}]}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"an index of a million", streamReply(`data: {"choices":[{"index":1000000,"delta":{"content":"a"}}]}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"an index below zero", streamReply(`data: {"choices":[{"index":-1,"delta":{"content":"a"}}]}` + "\n\n" + done), rig.RefusalBadResponse},
+		{"not UTF-8", streamReply(strings.Replace(goodEvents(), `"Go"`, "\"G\xff\"", 1) + done), rig.RefusalBadResponse},
+		{"a page", streamReply("<!DOCTYPE html><html><body>It works!</body></html>"), rig.RefusalBadResponse},
 	})
 }
 
@@ -220,16 +220,16 @@ func TestFault17_Neighbours(t *testing.T) {
 		"event name, not JSON":  "event: error\ndata: died in /srv/models/secret-checkpoint",
 		"llama.cpp error field": `error: {"code":500,"message":"died in /srv/models/secret-checkpoint","type":"server_error"}`,
 	} {
-		want := rig.EngineFailed
+		want := rig.RefusalEngineFailed
 		if strings.HasPrefix(name, "llama.cpp") { // an unknown SSE field, so the stream has no answer
-			want = rig.BadResponse
+			want = rig.RefusalBadResponse
 		}
 		first = append(first, rawReply{name, streamReply(event + "\n\ndata: [DONE]\n\n"), want})
 		later = append(later, rawReply{name, streamReply("data: " + streamAnswer[0] + "\n\n" + event + "\n\ndata: [DONE]\n\n"), want})
 	}
 	t.Run("first", func(t *testing.T) {
 		t.Parallel()
-		playRaw(t, rig.StreamWays, first)
+		playRaw(t, rig.StreamRequestTypes, first)
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()
@@ -237,8 +237,8 @@ func TestFault17_Neighbours(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				f := startFakeEngine(t, c.play)
-				inWays(t, rig.StreamWays, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
-					e.Ask(w, "").WantBroken(w, c.want.Code)
+				inWays(t, rig.StreamRequestTypes, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+					e.SendRequest(w, "").WantBrokenStream(w, c.want.Code)
 				})
 			})
 		}
@@ -257,11 +257,11 @@ func TestFault29_Neighbours(t *testing.T) {
 		list = append(list, rawReply{fmt.Sprintf("retry after %q", value), busy("Retry-After: " + value + "\r\n"), rig.Refusal{Status: 429, Kind: "rate_limit_error", Code: "capacity_full", After: want}})
 	}
 	list = append(list,
-		rawReply{"two of them", busy("Retry-After: 5\r\nRetry-After: 9\r\n"), rig.CapacityFull},
-		rawReply{"a long page", "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n" + strings.Repeat("<p>nginx</p>", 100_000), rig.NoRoute},
-		rawReply{"a body that never comes, kept", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\n", rig.NoRoute},
-		rawReply{"a body cut short", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf", rig.NoRoute},
-		rawReply{"a broken chunk", "HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", rig.NoRoute},
+		rawReply{"two of them", busy("Retry-After: 5\r\nRetry-After: 9\r\n"), rig.RefusalCapacityFull},
+		rawReply{"a long page", "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n" + strings.Repeat("<p>nginx</p>", 100_000), rig.RefusalNoRoute},
+		rawReply{"a body that never comes, kept", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\n", rig.RefusalNoRoute},
+		rawReply{"a body cut short", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf", rig.RefusalNoRoute},
+		rawReply{"a broken chunk", "HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", rig.RefusalNoRoute},
 	)
-	playRaw(t, rig.TextWays, list)
+	playRaw(t, rig.TextRequestTypes, list)
 }

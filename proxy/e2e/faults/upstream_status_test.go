@@ -19,9 +19,9 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	for i, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
-				e.wantRefusedOnce(w, rig.EngineFailed, "upstream_fail")
+				e.wantRefusedOnce(w, rig.RefusalEngineFailed, "upstream_fail")
 			})
 		})
 	}
@@ -34,29 +34,29 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 		want rig.Refusal
 		text string
 	}{
-		{"status=400", rig.Rejected, "temperature"},
-		{"status=413", rig.BodyTooLarge, "1048576"},
-		{"status=422", rig.Rejected, "max_tokens"},
-		{"status=400;message=This model's maximum context length is 4096 tokens. However, you requested 5000 tokens", rig.ContextTooBig, "4096"},
-		{"status=400;message=bad\x00\x1b[31m\r\nvalue", rig.Rejected, "value"},
-		{"status=400;message=" + strings.Repeat("long ", 10000), rig.Rejected, "long"},
-		{"status=400;empty=1", rig.Rejected, ""},
-		{"status=400;html=1", rig.Rejected, ""},
+		{"status=400", rig.RefusalByEngine, "temperature"},
+		{"status=413", rig.RefusalBodyTooLarge, "1048576"},
+		{"status=422", rig.RefusalByEngine, "max_tokens"},
+		{"status=400;message=This model's maximum context length is 4096 tokens. However, you requested 5000 tokens", rig.RefusalContextTooBig, "4096"},
+		{"status=400;message=bad\x00\x1b[31m\r\nvalue", rig.RefusalByEngine, "value"},
+		{"status=400;message=" + strings.Repeat("long ", 10000), rig.RefusalByEngine, "long"},
+		{"status=400;empty=1", rig.RefusalByEngine, ""},
+		{"status=400;html=1", rig.RefusalByEngine, ""},
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.spec), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(c.spec)
 				const n = 10 // enough to open a breaker twice
 				for range n {
-					got := e.Ask(w, "").WantRefused(w, c.want)
+					got := e.SendRequest(w, "").WantRefused(w, c.want)
 					if !strings.Contains(got.Message, c.text) {
 						e.T.Errorf("message %q does not help", got.Message)
 					}
 					if strings.ContainsAny(got.Message, "\x00\x1b\r\n") || len(got.Message) > 4096 {
 						e.T.Errorf("message is not cleaned: %d bytes, %.60q", len(got.Message), got.Message)
 					}
-					if w.Dialect == "messages" && c.want == rig.ContextTooBig && !strings.HasPrefix(got.Message, "prompt is too long") {
+					if w.Dialect == "messages" && c.want == rig.RefusalContextTooBig && !strings.HasPrefix(got.Message, "prompt is too long") {
 						e.T.Errorf("message %q does not make an agent compact", got.Message)
 					}
 				}
@@ -78,28 +78,28 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	for i, code := range []int{401, 403} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault("status=" + strconv.Itoa(code))
-				r := e.Ask(w, "")
-				r.WantRefused(w, rig.EngineAuth)
+				r := e.SendRequest(w, "")
+				r.WantRefused(w, rig.RefusalEngineAuth)
 				if r.Header.Get("WWW-Authenticate") != "" {
 					e.T.Error("the client is asked for a credential")
 				}
 				e.wantSent(1)
-				e.wantAccessLine(w, rig.EngineAuth, "upstream_fail", 1)
+				e.wantAccessLine(w, rig.RefusalEngineAuth, "upstream_fail", 1)
 			})
 		})
 	}
 	t.Run("wrong key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "wrong"`, Cold: true}, func(e *edge, w rig.Way) {
-			e.Ask(w, "").WantRefused(w, rig.EngineAuth)
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "wrong"`, Cold: true}, func(e *edge, w rig.RequestType) {
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalEngineAuth)
 		})
 	})
 	t.Run("right key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "right"`}, func(e *edge, w rig.Way) {
-			e.Ask(w, "").Text(w)
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "right"`}, func(e *edge, w rig.RequestType) {
+			e.SendRequest(w, "").VisibleText(w)
 		})
 	})
 }
@@ -109,13 +109,13 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
 		// the interval is long enough that no probe notices the fault
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.RequestType) {
 			engine := e.Engines[0]
 			engine.SetModels("another")
-			e.Ask(w, "").WantRefused(w, rig.NoRoute)
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalNoRoute)
 			e.wantResult("model_gone", 1)
 			asked := engine.Stats().Requests
-			e.Ask(w, "").WantRefused(w, rig.NoRoute)
+			e.SendRequest(w, "").WantRefused(w, rig.RefusalNoRoute)
 			if n := engine.Stats().Requests; n != asked {
 				e.T.Error("a model that is gone was asked for again")
 			}
@@ -124,18 +124,18 @@ func TestFault28_ModelGone(t *testing.T) {
 				return !m.IsReady && m.Capacity.Available == 0 && m.Capacity.Total == 0
 			})
 			engine.SetModels("sim")
-			rig.WaitFor(e.T, rig.WaitTimeout, "the model is served again", func() bool { return e.Ask(w, "").Status == 200 })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the model is served again", func() bool { return e.SendRequest(w, "").Status == 200 })
 			rig.WaitFor(e.T, rig.WaitTimeout, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
 	t.Run("still listed", func(t *testing.T) { // an engine that lists the model is probed after a single 404
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
-			gone := rig.NoRoute
+			gone := rig.RefusalNoRoute
 			gone.After = "1"
-			e.Ask(w, "").WantRefused(w, gone)
-			rig.WaitFor(e.T, rig.WaitTimeout, "the model is served again", func() bool { return e.Ask(w, "").Status == 200 })
+			e.SendRequest(w, "").WantRefused(w, gone)
+			rig.WaitFor(e.T, rig.WaitTimeout, "the model is served again", func() bool { return e.SendRequest(w, "").Status == 200 })
 			if f := e.Status().Upstreams[0].LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
 				e.T.Errorf("last failure %+v", f)
 			}
@@ -151,27 +151,27 @@ func TestFault28_ModelGone(t *testing.T) {
 		want          rig.Refusal
 		outcome       string
 	}{
-		{"of the request", "image not found", rig.Rejected, "client_error"},
-		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
-		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
+		{"of the request", "image not found", rig.RefusalByEngine, "client_error"},
+		{"of the path", "Invalid URL (POST /v1/x)", rig.RefusalEngineFailed, "upstream_fail"},
+		{"framework", "Not Found", rig.RefusalEngineFailed, "upstream_fail"},
 	} {
 		// The error is not about the model, so the model stays available.
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
 				for range 6 {
-					e.Ask(w, "").WantRefused(w, c.want)
+					e.SendRequest(w, "").WantRefused(w, c.want)
 					e.wantAccessLine(w, c.want, c.outcome, 1)
 				}
-				e.Ask(w, "").WantStatus(200)
+				e.SendRequest(w, "").WantStatus(200)
 				e.wantResult("rejected", 6)
 			})
 		})
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetModels("another")
 			e.wantRetried(w, 6)
 			if n := e.Engines[0].Stats().Requests; n > 1 {
@@ -190,31 +190,32 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		sends   int64
 		after   string // Retry-After, if the dialect sends it with this status
 	}{
-		{"status=429", rig.CapacityFull, "limited", 2, "1"},
-		{"status=429;retry-after=7", rig.CapacityFull, "limited", 2, "7"},
-		{"status=429;retry-after=86400", rig.CapacityFull, "limited", 2, "60"},
-		{"status=429;retry-after=-5", rig.CapacityFull, "limited", 2, "1"},
-		{"status=429;retry-after=soon", rig.CapacityFull, "limited", 2, "1"},
-		{"status=429;retry-after=PAST", rig.CapacityFull, "limited", 2, "1"},
-		{"status=503;retry-after=9", rig.NoRoute, "no_route", 2, "9"},
-		{"status=503;retry-after=3600", rig.NoRoute, "no_route", 2, "60"},
-		{"status=503;retry-after=DATE", rig.NoRoute, "no_route", 2, ""}, // Retry-After is checked separately
-		{"status=503", rig.NoRoute, "no_route", 2, "1"},
-		{"status=529;retry-after=3", rig.NoRoute, "no_route", 2, "3"},
-		{"status=502", rig.EngineFailed, "upstream_fail", 2, ""},
-		{"status=500", rig.EngineFailed, "upstream_fail", 2, ""},
-		{"status=501", rig.EngineFailed, "upstream_fail", 2, ""},
-		{"status=507", rig.EngineFailed, "upstream_fail", 1, ""},
-		{"status=504", rig.TooSlow, "timeout", 1, "5"},
+		{"status=429", rig.RefusalCapacityFull, "limited", 2, "1"},
+		{"status=429;retry-after=7", rig.RefusalCapacityFull, "limited", 2, "7"},
+		{"status=429;retry-after=86400", rig.RefusalCapacityFull, "limited", 2, "60"},
+		{"status=429;retry-after=-5", rig.RefusalCapacityFull, "limited", 2, "1"},
+		{"status=429;retry-after=soon", rig.RefusalCapacityFull, "limited", 2, "1"},
+		{"status=429;retry-after=PAST", rig.RefusalCapacityFull, "limited", 2, "1"},
+		{"status=503;retry-after=9", rig.RefusalNoRoute, "no_route", 2, "9"},
+		{"status=503;retry-after=3600", rig.RefusalNoRoute, "no_route", 2, "60"},
+		// Retry-After is checked separately.
+		{"status=503;retry-after=DATE", rig.RefusalNoRoute, "no_route", 2, ""},
+		{"status=503", rig.RefusalNoRoute, "no_route", 2, "1"},
+		{"status=529;retry-after=3", rig.RefusalNoRoute, "no_route", 2, "3"},
+		{"status=502", rig.RefusalEngineFailed, "upstream_fail", 2, ""},
+		{"status=500", rig.RefusalEngineFailed, "upstream_fail", 2, ""},
+		{"status=501", rig.RefusalEngineFailed, "upstream_fail", 2, ""},
+		{"status=507", rig.RefusalEngineFailed, "upstream_fail", 1, ""},
+		{"status=504", rig.RefusalTooSlow, "timeout", 1, "5"},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				spec := strings.Replace(c.spec, "DATE", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat), 1)
 				e.fault(strings.Replace(spec, "PAST", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 1))
 				want := c.want
 				want.After = c.after
-				r := e.Ask(w, "")
+				r := e.SendRequest(w, "")
 				r.WantRefused(w, want)
 				if n, _ := strconv.Atoi(r.Header.Get("Retry-After")); strings.Contains(c.spec, "DATE") && (n < 20 || n > 40) {
 					e.T.Errorf("Retry-After %d for a date in 40 s", n)
@@ -227,7 +228,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502 status=500 status=501") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].SetFault(sim.Fault{Spec: spec})
 				e.wantRetried(w, 4)
 			})
@@ -235,11 +236,11 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	}
 	t.Run("no retry storm", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("status=429")
 			const calls = 100
 			for range calls {
-				e.Ask(w, "").WantRefused(w, rig.CapacityFull)
+				e.SendRequest(w, "").WantRefused(w, rig.RefusalCapacityFull)
 			}
 			// The budget is a fifth of the calls in the last ten seconds, but at least three.
 			if n := e.sent(); n > calls+calls/5+3 {
@@ -251,11 +252,11 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 
 func TestFault30_EarlyRefusalWhileSending(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 		e.fault("early-413;linger=1")
-		r := e.AskPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "")
-		r.WantRefused(w, rig.BodyTooLarge)
-		e.wantAccessLine(w, rig.BodyTooLarge, "client_error", 1)
+		r := e.SendPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "")
+		r.WantRefused(w, rig.RefusalBodyTooLarge)
+		e.wantAccessLine(w, rig.RefusalBodyTooLarge, "client_error", 1)
 		e.wantNewConnection(w)
 	})
 }

@@ -58,17 +58,17 @@ func (e *edge) wantAborted(want int64) {
 
 // wantRefusedOnce checks that a request is refused as expected, without a second attempt, and that
 // the log shows the same refusal.
-func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
+func (e *edge) wantRefusedOnce(w rig.RequestType, want rig.Refusal, outcome string) {
 	e.T.Helper()
-	e.Ask(w, "").WantRefused(w, want)
+	e.SendRequest(w, "").WantRefused(w, want)
 	e.wantSent(1)
 	e.wantAccessLine(w, want, outcome, 1)
 }
 
 // wantAccessLine checks that the newest access line shows the expected refusal, outcome and attempts.
-func (e *edge) wantAccessLine(w rig.Way, want rig.Refusal, outcome string, attempts int) {
+func (e *edge) wantAccessLine(w rig.RequestType, want rig.Refusal, outcome string, attempts int) {
 	e.T.Helper()
-	want = want.In(w.Dialect)
+	want = want.InDialect(w.Dialect)
 	if l := e.LastAccessLine(); l.Status != want.Status || l.Code != want.Code || l.Outcome != outcome || l.Attempts != attempts || l.Dialect != w.Dialect {
 		e.T.Errorf("the log says %+v, want %d %s %s after %d attempts", l, want.Status, want.Code, outcome, attempts)
 	}
@@ -85,10 +85,10 @@ func (e *edge) wantResult(result string, want float64) {
 // wantRetried checks that n requests are answered even though one engine fails. Each request may
 // fail at only one engine. That engine may receive the request twice if the first attempt was on a
 // dead keep-alive connection.
-func (e *edge) wantRetried(w rig.Way, n int) {
+func (e *edge) wantRetried(w rig.RequestType, n int) {
 	e.T.Helper()
 	for range n {
-		e.Ask(w, "").Text(w)
+		e.SendRequest(w, "").VisibleText(w)
 	}
 	e.wantFewAttempts()
 }
@@ -110,24 +110,24 @@ const resendWithin = time.Second
 // edge must send the request again, which the client does not notice. If a busy machine delays the
 // engine for longer than resendWithin, the engine may have processed the request, so the edge must
 // refuse it. In that case, askOnEndingConnection returns false.
-func (e *edge) askOnEndingConnection(w rig.Way) (resent bool) {
+func (e *edge) askOnEndingConnection(w rig.RequestType) (resent bool) {
 	e.T.Helper()
-	r := e.Ask(w, "")
+	r := e.SendRequest(w, "")
 	if r.Status != 200 && r.Took >= resendWithin {
-		r.WantRefused(w, rig.Unreachable)
+		r.WantRefused(w, rig.RefusalUnreachable)
 		return false
 	}
-	r.Text(w)
+	r.VisibleText(w)
 	return true
 }
 
 // wantNewConnection checks that the next request is answered over a new connection to the only engine.
-func (e *edge) wantNewConnection(w rig.Way) {
+func (e *edge) wantNewConnection(w rig.RequestType) {
 	e.T.Helper()
 	engine := e.Engines[0]
 	engine.SetFault()
 	accepted := engine.Stats().Accepted
-	rig.WantNoLeak(e.T, "the next answer", e.Ask(w, "").Text(w), e.Key)
+	rig.WantNoLeak(e.T, "the next answer", e.SendRequest(w, "").VisibleText(w), e.Key)
 	if engine.Stats().Accepted == accepted {
 		e.T.Error("the connection was used again")
 	}

@@ -20,7 +20,7 @@ import (
 // uses TLS on both listeners. The ACME authority of the third edge does not respond.
 type edges struct {
 	t   *testing.T
-	all []*rig.Program
+	all []*rig.ProgramEdge
 }
 
 const chatPath = "/v1/chat/completions"

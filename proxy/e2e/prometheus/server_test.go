@@ -54,7 +54,7 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 		"--web.listen-address="+address, "--log.level=warn"))
 	s := &server{t, "http://" + address}
 	rig.WaitFor(t, 2*rig.WaitTimeout, "Prometheus is ready", func() bool {
-		if p.Ended() {
+		if p.HasExited() {
 			t.Fatalf("Prometheus has ended: %s", p.Err)
 		}
 		res, err := http.Get(s.base + "/-/ready")

@@ -28,7 +28,7 @@ const (
 )
 
 // handshake returns a request for a session.
-func handshake(p *rig.Local, query string, lines ...string) string {
+func handshake(p *rig.LocalEdge, query string, lines ...string) string {
 	return p.RequestHead("GET", path+query, append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...)
 }
 
@@ -38,10 +38,10 @@ const update = `{"type":"session.update","session":{"type":"transcription","audi
 var audioMessage = `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("A", 6400) + `"}`
 
 // code reads up to the close frame and returns its code.
-func code(t *testing.T, c *rig.Raw) int {
+func code(t *testing.T, c *rig.RawConn) int {
 	t.Helper()
 	for {
-		op, payload, err := c.Frame()
+		op, payload, err := c.ReadFrame()
 		if err != nil {
 			t.Error(err)
 			return 0
@@ -63,23 +63,23 @@ func TestFault100_RealtimeFrames(t *testing.T) {
 		bytes string
 		code  int
 	}{
-		"unmasked":                 {rig.Frame(fin|opText, audioMessage, false), 1002},
-		"a reserved bit":           {rig.Frame(fin|0x40|opText, audioMessage, true), 1002},
-		"a reserved kind":          {rig.Frame(fin|0x3, audioMessage, true), 1002},
-		"a continuation":           {rig.Frame(fin, audioMessage, true), 1002},
-		"a message within another": {rig.Frame(opText, audioMessage, true) + rig.Frame(fin|opText, audioMessage, true), 1002},
-		"a ping in pieces":         {rig.Frame(opPing, "x", true), 1002},
-		"a close of one byte":      {rig.Frame(fin|opClose, "x", true), 1002},
-		"bytes":                    {rig.Frame(fin|opBinary, audioMessage, true), 1003},
-		"not UTF-8":                {rig.Frame(fin|opText, "{\"type\":\"\xff\"}", true), 1007},
+		"unmasked":                 {rig.WebSocketFrame(fin|opText, audioMessage, false), 1002},
+		"a reserved bit":           {rig.WebSocketFrame(fin|0x40|opText, audioMessage, true), 1002},
+		"a reserved kind":          {rig.WebSocketFrame(fin|0x3, audioMessage, true), 1002},
+		"a continuation":           {rig.WebSocketFrame(fin, audioMessage, true), 1002},
+		"a message within another": {rig.WebSocketFrame(opText, audioMessage, true) + rig.WebSocketFrame(fin|opText, audioMessage, true), 1002},
+		"a ping in pieces":         {rig.WebSocketFrame(opPing, "x", true), 1002},
+		"a close of one byte":      {rig.WebSocketFrame(fin|opClose, "x", true), 1002},
+		"bytes":                    {rig.WebSocketFrame(fin|opBinary, audioMessage, true), 1003},
+		"not UTF-8":                {rig.WebSocketFrame(fin|opText, "{\"type\":\"\xff\"}", true), 1007},
 		"an endless message":       {string([]byte{fin | opText, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}), 1009},
-		"cut":                      {rig.Frame(fin|opText, audioMessage, true)[:3000], 0},
+		"cut":                      {rig.WebSocketFrame(fin|opText, audioMessage, true)[:3000], 0},
 	} {
 		for _, query := range []string{"?model=ears", ""} {
 			t.Run(name+query, func(t *testing.T) {
 				c := p.Dial()
 				_ = c.Send(handshake(p, query))
-				c.Reply("GET").WantStatus(101)
+				c.ReadReply("GET").WantStatus(101)
 				_ = c.Send(row.bytes)
 				if row.code == 0 {
 					c.Reset()
@@ -104,16 +104,16 @@ func TestFault100_RealtimeEngineFrames(t *testing.T) {
 	t.Parallel()
 	delta := `{"type":"transcription.delta","delta":"` + rig.Canary + `"}`
 	for name, bytes := range map[string]string{
-		"masked":               rig.Frame(fin|opText, delta, true),
-		"a reserved bit":       rig.Frame(fin|0x40|opText, delta, false),
-		"bytes":                rig.Frame(fin|opBinary, delta, false),
-		"not UTF-8":            rig.Frame(fin|opText, strings.Replace(delta, `":"`+rig.Canary, `":"`+"\xff"+rig.Canary, 1), false),
+		"masked":               rig.WebSocketFrame(fin|opText, delta, true),
+		"a reserved bit":       rig.WebSocketFrame(fin|0x40|opText, delta, false),
+		"bytes":                rig.WebSocketFrame(fin|opBinary, delta, false),
+		"not UTF-8":            rig.WebSocketFrame(fin|opText, strings.Replace(delta, `":"`+rig.Canary, `":"`+"\xff"+rig.Canary, 1), false),
 		"an endless message":   string([]byte{fin | opText, 0x7f, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) + strings.Repeat(delta, 2<<20/len(delta)),
-		"2 MB":                 rig.Frame(fin|opText, strings.Replace(delta, rig.Canary, strings.Repeat(rig.Canary, 2<<20/len(rig.Canary)), 1), false),
-		"a delta of no text":   rig.Frame(fin|opText, `{"type":"transcription.delta","delta":{"a":"`+rig.Canary+`"}}`, false),
-		"another type":         rig.Frame(fin|opText, `["`+rig.Canary+`"]`, false),
-		"a close":              rig.Frame(fin|opClose, "\x03\xe8"+rig.Canary, false),
-		"a close of an attack": rig.Frame(fin|opClose, "\x03\xef"+rig.Canary, false),
+		"2 MB":                 rig.WebSocketFrame(fin|opText, strings.Replace(delta, rig.Canary, strings.Repeat(rig.Canary, 2<<20/len(rig.Canary)), 1), false),
+		"a delta of no text":   rig.WebSocketFrame(fin|opText, `{"type":"transcription.delta","delta":{"a":"`+rig.Canary+`"}}`, false),
+		"another type":         rig.WebSocketFrame(fin|opText, `["`+rig.Canary+`"]`, false),
+		"a close":              rig.WebSocketFrame(fin|opClose, "\x03\xe8"+rig.Canary, false),
+		"a close of an attack": rig.WebSocketFrame(fin|opClose, "\x03\xef"+rig.Canary, false),
 		"not a frame":          "HTTP/1.1 500 Internal Server Error\r\n\r\n" + rig.Canary,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func badEngine(t *testing.T, bytes string) (url string) {
 		defer conn.Close()
 		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
-			base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"+rig.Frame(fin|opText, `{"type":"session.created","id":"s"}`, false))
+			base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"+rig.WebSocketFrame(fin|opText, `{"type":"session.created","id":"s"}`, false))
 		in := bufio.NewReader(conn)
 		for range 3 { // reads the settings, the start of an item, and audio
 			if _, err := io.CopyN(io.Discard, in, frameLength(in)); err != nil {
@@ -185,12 +185,12 @@ func TestAudioBehindSettings(t *testing.T) {
 	p := rig.Start(t, vllm(""))
 	long := strings.Replace(audioMessage, "AAAA", strings.Repeat("AAAA", 32<<10), 1) // a message of 128 KB
 	c := p.Dial()
-	_ = c.Send(handshake(p, "?intent=transcription") + rig.Frame(fin|opText, update, true) + rig.Frame(fin|opText, long, true) +
-		rig.Frame(fin|opText, `{"type":"input_audio_buffer.commit"}`, true))
-	c.Reply("GET").WantStatus(101)
+	_ = c.Send(handshake(p, "?intent=transcription") + rig.WebSocketFrame(fin|opText, update, true) + rig.WebSocketFrame(fin|opText, long, true) +
+		rig.WebSocketFrame(fin|opText, `{"type":"input_audio_buffer.commit"}`, true))
+	c.ReadReply("GET").WantStatus(101)
 	var seen strings.Builder
 	for !strings.Contains(seen.String(), completed) {
-		op, payload, err := c.Frame()
+		op, payload, err := c.ReadFrame()
 		if err != nil || op != opText {
 			t.Fatalf("%v, %d %q; so far: %s", err, op, payload, seen.String())
 		}
@@ -201,7 +201,7 @@ func TestAudioBehindSettings(t *testing.T) {
 			t.Errorf("no %s: %s", kind, seen.String())
 		}
 	}
-	_ = c.Send(rig.Frame(fin|opClose, "\x03\xe8", true))
+	_ = c.Send(rig.WebSocketFrame(fin|opClose, "\x03\xe8", true))
 	if got := code(t, c); got != 1000 {
 		t.Errorf("closed with %d, want 1000", got)
 	}
@@ -227,7 +227,7 @@ func TestOrigins(t *testing.T) {
 	} {
 		c := p.Dial()
 		_ = c.Send(handshake(p, one.query, "Origin: "+one.origin))
-		if r := c.Reply("GET").WantStatus(one.status); r.Header.Get("Access-Control-Allow-Origin") != one.allowed {
+		if r := c.ReadReply("GET").WantStatus(one.status); r.Header.Get("Access-Control-Allow-Origin") != one.allowed {
 			t.Errorf("%s from %s: %v, want %q", one.query, one.origin, r.Header, one.allowed)
 		}
 		c.Close()

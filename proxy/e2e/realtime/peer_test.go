@@ -216,7 +216,7 @@ func (c *peer) wantClosed(code websocket.StatusCode) {
 }
 
 // waitNoSessions waits until no engine has a session.
-func waitNoSessions(t *testing.T, p *rig.Local) {
+func waitNoSessions(t *testing.T, p *rig.LocalEdge) {
 	t.Helper()
 	for i, e := range p.Engines {
 		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("engine %d is free", i), func() bool { return e.Stats().Running == 0 })

@@ -218,7 +218,7 @@ func TestRefusedBeforeUpgrade(t *testing.T) {
 		if err := raw.Send(p.RequestHead(method, path, "Content-Length: 0")); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := raw.TryReply(method); err != nil || r.Status != status || status == 405 && r.Header.Get("Allow") != "GET" {
+		if r, err := raw.TryReadReply(method); err != nil || r.Status != status || status == 405 && r.Header.Get("Allow") != "GET" {
 			t.Errorf("%s: %v, %+v", method, err, r)
 		}
 	}
@@ -267,7 +267,7 @@ func TestCatalog(t *testing.T) {
 	if _, res, err := tryDial(t, strict.Edge, "?intent=transcription", nil); err == nil || res == nil || res.StatusCode != 404 {
 		t.Errorf("strict, without a model: %v, %+v, want 404", err, res)
 	}
-	for _, p := range []*rig.Local{none, strict} {
+	for _, p := range []*rig.LocalEdge{none, strict} {
 		if _, res, err := tryDial(t, p.Edge, "?model=ears", nil); err == nil || res == nil || res.StatusCode != 404 {
 			t.Errorf("%v, %+v", err, res)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Text returns the visible text of a reply, which must be successful and complete.
-func (r *Reply) Text(w Way) string {
+// VisibleText returns the visible text of a reply, which must be successful and complete.
+func (r *Reply) VisibleText(w RequestType) string {
 	r.T.Helper()
 	r.WantStatus(200)
 	if !w.Stream {
@@ -21,7 +21,7 @@ func (r *Reply) Text(w Way) string {
 	return text
 }
 
-func (r *Reply) plainText(w Way) string {
+func (r *Reply) plainText(w RequestType) string {
 	r.T.Helper()
 	if w.Dialect == "speech" {
 		if r.Err != nil || !strings.HasPrefix(r.Body, "RIFF") || r.Header.Get("Content-Type") != "audio/wav" {
@@ -60,7 +60,7 @@ func (r *Reply) plainText(w Way) string {
 }
 
 // StreamText returns the visible text of a stream, and whether the stream ended properly.
-func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
+func StreamText(t testing.TB, w RequestType, events []Event) (text string, whole bool) {
 	t.Helper()
 	var b strings.Builder
 	finished := false
@@ -102,14 +102,14 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that failed after its first bytes. The last event must be an error in
+// WantBrokenStream checks a stream that failed after its first bytes. The last event must be an error in
 // the dialect, and the answer must not be marked as complete. code is the error code that chat
 // uses.
-func (r *Reply) WantBroken(w Way, code string) *APIError {
+func (r *Reply) WantBrokenStream(w RequestType, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)
 	events := r.Events()
-	if text, whole := StreamText(r.T, w, slices.DeleteFunc(slices.Clone(events), IsError)); text == "" || whole {
+	if text, whole := StreamText(r.T, w, slices.DeleteFunc(slices.Clone(events), IsErrorEvent)); text == "" || whole {
 		r.T.Errorf("text %q came, whole: %v\n%.2000s", text, whole, r.Body)
 	}
 	WantNoLeak(r.T, "the stream", r.Body, "127.0.0.1:")
@@ -119,7 +119,7 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 		if len(tail) < 3 || tail[0].Name != "error" || tail[1].Name != "response.failed" || tail[2].Data != "[DONE]" {
 			r.T.Fatalf("the stream ends with %v", tail)
 		}
-		code = responsesCode(code)
+		code = responsesErrorCode(code)
 		if !strings.Contains(tail[1].Data, `"error":{"code":"`+code+`"`) ||
 			!strings.Contains(tail[1].Data, `"status":"failed"`) {
 			r.T.Errorf("response.failed says %s, want %s", tail[1].Data, code)
@@ -150,13 +150,13 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 	return e.Error
 }
 
-// IsError reports whether an event signals that a stream has failed.
-func IsError(ev Event) bool {
+// IsErrorEvent reports whether an event signals that a stream has failed.
+func IsErrorEvent(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }
 
-// responsesCode returns the error code in Responses, which has a closed set of codes.
-func responsesCode(code string) string {
+// responsesErrorCode returns the error code in Responses, which has a closed set of codes.
+func responsesErrorCode(code string) string {
 	switch code {
 	case "capacity_full", "rate_limited":
 		return "rate_limit_exceeded"

@@ -69,8 +69,9 @@ func checkIdleMetrics(e *Edge) {
 	begun := StartWatch()
 	for ; !begun.exceeds(WaitTimeout); time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.AccessLines()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
-		told := lines == finished || lines == 0 // no lines means that the access log is disabled or written elsewhere
-		if lines < finished {                   // the log drops and counts lines if its buffer is full
+		// No lines means that the access log is disabled or written elsewhere.
+		told := lines == finished || lines == 0
+		if lines < finished { // the log drops and counts lines if its buffer is full
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {

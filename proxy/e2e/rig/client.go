@@ -53,7 +53,7 @@ func (e *Edge) Get(path string, header ...string) *Reply {
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
-	r := e.read(e.OpenResponse(context.Background(), method, path, body, header...), begun)
+	r := e.readReply(e.OpenResponse(context.Background(), method, path, body, header...), begun)
 	if r.Err == nil && method != http.MethodOptions { // the document does not describe preflights
 		r.WantConforming(method, path)
 	}
@@ -75,16 +75,16 @@ func (e *Edge) tryFetch(method, url string, header ...string) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	addLines(req.Header, header)
+	addHeaderLines(req.Header, header)
 	begun := time.Now()
 	res, err := e.Client.Do(req)
 	if err != nil {
 		return nil, err
 	}
-	return e.read(res, begun), nil
+	return e.readReply(res, begun), nil
 }
 
-func (e *Edge) read(res *http.Response, begun time.Time) *Reply {
+func (e *Edge) readReply(res *http.Response, begun time.Time) *Reply {
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	return &Reply{T: e.T, Status: res.StatusCode, Header: res.Header, Body: string(b), Err: err, Took: time.Since(begun)}
@@ -111,11 +111,11 @@ func (e *Edge) TryOpenResponse(ctx context.Context, method, path, body string, h
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Authorization", "Bearer "+e.Key)
-	addLines(req.Header, header)
+	addHeaderLines(req.Header, header)
 	return e.Client.Do(req)
 }
 
-func addLines(h http.Header, lines []string) {
+func addHeaderLines(h http.Header, lines []string) {
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, ":")
 		if value = strings.TrimSpace(value); value == "" {
@@ -135,9 +135,9 @@ func (r *Reply) WantStatus(want int) *Reply {
 	return r
 }
 
-// Chat returns a chat request for the model "sim", with the canary in the prompt. more contains
+// ChatRequest returns a chat request for the model "sim", with the canary in the prompt. more contains
 // additional members. The member "sim" controls the simulator (see bench/sim).
-func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
+func (e *Edge) ChatRequest(more string) string { return ChatBody("sim", more) }
 
 // ChatBody is like Edge.Chat, but for any model.
 func ChatBody(model, more string) string {

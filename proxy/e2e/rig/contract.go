@@ -36,13 +36,13 @@ type Operation struct {
 
 // Response is the document's description of one status.
 type Response struct {
-	Ref     string            `json:"$ref"`
-	Headers map[string]header `json:"headers"`
-	Content map[string]any    `json:"content"`
+	Ref     string                `json:"$ref"`
+	Headers map[string]headerSpec `json:"headers"`
+	Content map[string]any        `json:"content"`
 	at      string
 }
 
-type header struct {
+type headerSpec struct {
 	Ref      string `json:"$ref"`
 	Required bool   `json:"required"`
 	at       string
@@ -61,7 +61,7 @@ var loadContract = sync.OnceValues(func() (*Contract, error) {
 		return nil, err
 	}
 	root := tree.(map[string]any)
-	closeAnswers(root)
+	closeEdgeSchemas(root)
 	c := &Contract{schemas: jsonschema.NewCompiler(), compiled: map[string]*jsonschema.Schema{}}
 	c.schemas.DefaultDraft(jsonschema.Draft2020)
 	if err := c.schemas.AddResource(documentURL, root); err != nil {
@@ -81,12 +81,12 @@ var loadContract = sync.OnceValues(func() (*Contract, error) {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			op := &Operation{
-				Method: strings.ToUpper(method), Path: base + path, at: "/paths/" + escape(path) + "/" + method,
+				Method: strings.ToUpper(method), Path: base + path, at: "/paths/" + escapePointer(path) + "/" + method,
 				Responses: map[string]Response{},
 			}
 			for status, r := range o.Responses {
 				r.at = op.at + "/responses/" + status
-				if op.Responses[status], err = resolve(root, r); err != nil {
+				if op.Responses[status], err = resolveResponse(root, r); err != nil {
 					return nil, err
 				}
 			}
@@ -109,20 +109,20 @@ func PublishedContract(t testing.TB) *Contract {
 	return c
 }
 
-// closeAnswers closes the schemas of objects that only the edge writes, so that checks find
+// closeEdgeSchemas closes the schemas of objects that only the edge writes, so that checks find
 // undocumented members. The published schemas are open, so that clients accept members that are
 // added later.
-func closeAnswers(root map[string]any) {
+func closeEdgeSchemas(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
 		"Health", "Error", "MessagesError", "ErrorDetail", "ErrorMetadata", "QuotaMetadata", "ModelList", "Model", "Capacity", "Pool", "VisionPolicy",
 		"Message", "OutputBlock", "MessagesUsage", "TokenCount", "MessageEvent", "Response", "OutputItem", "OutputPart", "ResponseEvent",
 	} {
-		closeObject(schemas[name], false)
+		closeObjectSchema(schemas[name], false)
 	}
 }
 
-func closeObject(v any, branch bool) {
+func closeObjectSchema(v any, branch bool) {
 	s, ok := v.(map[string]any)
 	if !ok {
 		return
@@ -132,29 +132,29 @@ func closeObject(v any, branch bool) {
 		s["unevaluatedProperties"] = false
 	}
 	for _, p := range properties {
-		closeObject(p, false)
+		closeObjectSchema(p, false)
 	}
-	closeObject(s["items"], false)
+	closeObjectSchema(s["items"], false)
 	if list, ok := s["oneOf"].([]any); ok {
 		for _, one := range list {
-			closeObject(one, isObject)
+			closeObjectSchema(one, isObject)
 		}
 	}
 }
 
-func resolve(root map[string]any, r Response) (Response, error) {
+func resolveResponse(root map[string]any, r Response) (Response, error) {
 	if r.Ref != "" {
 		at := strings.TrimPrefix(r.Ref, "#")
-		if err := lookup(root, at, &r); err != nil {
+		if err := lookupPointer(root, at, &r); err != nil {
 			return r, err
 		}
 		r.at = at
 	}
 	for name, h := range r.Headers {
-		h.at = r.at + "/headers/" + escape(name)
+		h.at = r.at + "/headers/" + escapePointer(name)
 		if h.Ref != "" {
 			h.at = strings.TrimPrefix(h.Ref, "#")
-			if err := lookup(root, h.at, &h); err != nil {
+			if err := lookupPointer(root, h.at, &h); err != nil {
 				return r, err
 			}
 		}
@@ -163,7 +163,7 @@ func resolve(root map[string]any, r Response) (Response, error) {
 	return r, nil
 }
 
-func lookup(root map[string]any, pointer string, into any) error {
+func lookupPointer(root map[string]any, pointer string, into any) error {
 	var v any = root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		m, ok := v.(map[string]any)
@@ -178,7 +178,7 @@ func lookup(root map[string]any, pointer string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-func escape(s string) string {
+func escapePointer(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
@@ -262,13 +262,13 @@ func (r *Reply) WantConforming(method, target string) *Reply {
 		return r
 	}
 	for name, h := range res.Headers {
-		if err := c.header(h, r.Header.Values(name)); err != nil {
+		if err := c.validateHeader(h, r.Header.Values(name)); err != nil {
 			report("header %s: %v", name, err)
 		}
 	}
 	media := r.Header.Get("Content-Type")
 	_, known := res.Content[media]
-	at := res.at + "/content/" + escape(media) + "/schema"
+	at := res.at + "/content/" + escapePointer(media) + "/schema"
 	switch {
 	case method == "HEAD" || len(res.Content) == 0:
 		if r.Body != "" {
@@ -293,7 +293,7 @@ func (r *Reply) WantConforming(method, target string) *Reply {
 	return r
 }
 
-func (c *Contract) header(h header, values []string) error {
+func (c *Contract) validateHeader(h headerSpec, values []string) error {
 	switch {
 	case len(values) == 0 && h.Required:
 		return fmt.Errorf("missing")

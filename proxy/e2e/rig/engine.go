@@ -51,8 +51,8 @@ var lastPort atomic.Uint32
 
 func init() { lastPort.Store(rand.Uint32N(17000)) }
 
-// Listen opens a listener on a free port of loopback. The caller must close it.
-func Listen(t testing.TB) net.Listener {
+// ListenLoopback opens a listener on a free port of loopback. The caller must close it.
+func ListenLoopback(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,8 +61,8 @@ func Listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// Two returns default options for two engines.
-func Two() []sim.Options { return []sim.Options{{}, {}} }
+// TwoEngines returns default options for two engines.
+func TwoEngines() []sim.Options { return []sim.Options{{}, {}} }
 
 // QuietProbes prevents probes from changing a test's counts. The only probe during a test is the
 // first one, before the edge counts as started.

@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// Frame returns a WebSocket frame with the given first byte. It uses no library, so that the frame
+// WebSocketFrame returns a WebSocket frame with the given first byte. It uses no library, so that the frame
 // can violate RFC 6455, 5.2.
-func Frame(first byte, payload string, masked bool) string {
+func WebSocketFrame(first byte, payload string, masked bool) string {
 	bit := byte(0)
 	if masked {
 		bit = 0x80
@@ -33,8 +33,8 @@ func Frame(first byte, payload string, masked bool) string {
 	return string(b)
 }
 
-// Frame reads a frame from the edge. It returns an error if the frame is incomplete or masked.
-func (c *Raw) Frame() (op byte, payload string, err error) {
+// ReadFrame reads a frame from the edge. It returns an error if the frame is incomplete or masked.
+func (c *RawConn) ReadFrame() (op byte, payload string, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(c.In, head[:]); err != nil {
 		return 0, "", err

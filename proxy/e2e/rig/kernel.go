@@ -11,9 +11,9 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Memory returns a number of bytes from the program's status file in /proc. VmRSS is the current
+// MemoryBytes returns a number of bytes from the program's status file in /proc. VmRSS is the current
 // memory use, and VmHWM is the peak.
-func (p *Process) Memory(name string) int64 {
+func (p *Process) MemoryBytes(name string) int64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.readProc("status")) {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {
@@ -28,17 +28,17 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks the program's peak memory in bytes, except under the race detector, which
+// WantPeakMemory checks the program's peak memory in bytes, except under the race detector, which
 // multiplies memory use.
-func (p *Process) WantPeak(limit int64) {
+func (p *Process) WantPeakMemory(limit int64) {
 	p.t.Helper()
-	if n := p.Memory("VmHWM"); n > limit && !raced.On {
+	if n := p.MemoryBytes("VmHWM"); n > limit && !raced.Enabled {
 		p.t.Errorf("the program grew to %d MiB, want at most %d", n>>20, limit>>20)
 	}
 }
 
-// Descriptors returns how many files and sockets the program has open.
-func (p *Process) Descriptors() int {
+// DescriptorCount returns how many files and sockets the program has open.
+func (p *Process) DescriptorCount() int {
 	p.t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Local is an edge in the test process.
-type Local struct {
+// LocalEdge is an edge in the test process.
+type LocalEdge struct {
 	*Edge
 	Next *config.File
 
@@ -25,7 +25,7 @@ type Local struct {
 }
 
 // Start runs engines and an edge until the test ends.
-func Start(t testing.TB, s Setup) *Local {
+func Start(t testing.TB, s Setup) *LocalEdge {
 	t.Helper()
 	if s.Files != nil || s.Under != nil || s.Stderr != nil {
 		t.Fatal("the setup has what only the program can have")
@@ -34,7 +34,7 @@ func Start(t testing.TB, s Setup) *Local {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Local{Edge: newEdge(t, s), hash: hash, served: make(chan error, 1)}
+	p := &LocalEdge{Edge: newEdge(t, s), hash: hash, served: make(chan error, 1)}
 	p.Key = plain
 	p.run(p.parse(s))
 	t.Cleanup(p.End)
@@ -42,9 +42,9 @@ func Start(t testing.TB, s Setup) *Local {
 	return p
 }
 
-func (p *Local) parse(s Setup) *config.File {
+func (p *LocalEdge) parse(s Setup) *config.File {
 	p.T.Helper()
-	text := s.render(p.Engines, p.hash, "")
+	text := s.renderConfig(p.Engines, p.hash, "")
 	f, problems := config.ParseValid("test.yaml", []byte(text), engine.KnownEngines())
 	if f == nil {
 		p.T.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
@@ -52,10 +52,10 @@ func (p *Local) parse(s Setup) *config.File {
 	return f
 }
 
-func (p *Local) run(f *config.File) {
+func (p *LocalEdge) run(f *config.File) {
 	t := p.T
 	t.Helper()
-	public, admin := Listen(t), Listen(t)
+	public, admin := ListenLoopback(t), ListenLoopback(t)
 	f.Listen, f.Admin.Listen = public.Addr().String(), admin.Addr().String()
 	p.Next = f
 	log := p.Setup.Log
@@ -87,7 +87,7 @@ func (p *Local) run(f *config.File) {
 }
 
 // Reload makes the edge load the configuration from another setup with the same engines.
-func (p *Local) Reload(s Setup) {
+func (p *LocalEdge) Reload(s Setup) {
 	p.T.Helper()
 	p.SetNextConfig(s)
 	before := p.edge.LastReload()
@@ -99,7 +99,7 @@ func (p *Local) Reload(s Setup) {
 }
 
 // SetNextConfig sets the configuration for the next reload.
-func (p *Local) SetNextConfig(s Setup) {
+func (p *LocalEdge) SetNextConfig(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
 	f.Listen, f.Admin.Listen = p.Next.Listen, p.Next.Admin.Listen
@@ -107,13 +107,13 @@ func (p *Local) SetNextConfig(s Setup) {
 }
 
 // RequestReload requests a reload without waiting for it.
-func (p *Local) RequestReload() { p.edge.TriggerReload("test") }
+func (p *LocalEdge) RequestReload() { p.edge.TriggerReload("test") }
 
 // LastReload returns the result of the last reload, or nil.
-func (p *Local) LastReload() *reload.Result { return p.edge.LastReload() }
+func (p *LocalEdge) LastReload() *reload.Result { return p.edge.LastReload() }
 
 // ReloadAndWait requests a reload, and waits for the result.
-func (p *Local) ReloadAndWait() *reload.Result {
+func (p *LocalEdge) ReloadAndWait() *reload.Result {
 	p.T.Helper()
 	before := p.edge.LastReload()
 	p.edge.TriggerReload("test")
@@ -123,7 +123,7 @@ func (p *Local) ReloadAndWait() *reload.Result {
 
 // End checks that the edge is idle, stops it and checks its log. The rig calls End when the test
 // ends.
-func (p *Local) End() {
+func (p *LocalEdge) End() {
 	if p.ended {
 		return
 	}

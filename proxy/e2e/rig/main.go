@@ -19,12 +19,12 @@ import (
 func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		if raced.On {
+		if raced.Enabled {
 			atOnce = 8 // tests mostly wait, but need processor time under the race detector
 		}
 		_ = f.Value.Set(strconv.Itoa(atOnce))
 	}
-	stop := watchMachine()
+	stop := trackWakeDelay()
 	code = m.Run()
 	stop()
 	removeBinary()

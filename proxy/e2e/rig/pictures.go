@@ -8,8 +8,8 @@ import (
 	"image/png"
 )
 
-// Picture returns a data URL of a small picture in the format "png" or "jpeg".
-func Picture(format string) string {
+// PictureDataURL returns a data URL of a small picture in the format "png" or "jpeg".
+func PictureDataURL(format string) string {
 	img := image.NewRGBA(image.Rect(0, 0, 16, 16))
 	var b bytes.Buffer
 	if format == "png" {

@@ -17,44 +17,45 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment before any test changes it. If a test has changed HOME, the build would
+// initialEnv is the environment before any test changes it. If a test has changed HOME, the build would
 // otherwise start with an empty cache.
-var ownEnv = os.Environ()
+var initialEnv = os.Environ()
 
-// built contains the folder with the program, once a test has called Binary.
-var built struct {
+// builtFolder contains the folder with the program, once a test has called Binary.
+var builtFolder struct {
 	sync.Once
 	dir string
 	err error
 }
 
-// Binary returns the path of the program. The first call builds it.
-func Binary(t testing.TB) string {
+// ProgramPath returns the path of the program. The first call builds it.
+func ProgramPath(t testing.TB) string {
 	t.Helper()
-	built.Do(func() {
+	builtFolder.Do(func() {
 		//nolint:usetesting // it is for all tests of the package
-		if built.dir, built.err = os.MkdirTemp("", "penstock-rig-"); built.err != nil {
+		if builtFolder.dir, builtFolder.err = os.MkdirTemp("", "penstock-rig-"); builtFolder.err != nil {
 			return
 		}
-		args := []string{"build", "-o", filepath.Join(built.dir, "penstock")}
-		if raced.On {
-			args = append(args, "-race", "-tags", "testing") // "testing": the program exits if a lease is released twice
+		args := []string{"build", "-o", filepath.Join(builtFolder.dir, "penstock")}
+		if raced.Enabled {
+			// "testing": the program exits if a lease is released twice.
+			args = append(args, "-race", "-tags", "testing")
 		}
 		build := exec.Command("go", append(args, "penstock")...)
-		build.Env = ownEnv
+		build.Env = initialEnv
 		if out, err := build.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("%w\n%s", err, out)
+			builtFolder.err = fmt.Errorf("%w\n%s", err, out)
 		}
 	})
-	if built.err != nil {
-		t.Fatalf("build the program: %v", built.err)
+	if builtFolder.err != nil {
+		t.Fatalf("build the program: %v", builtFolder.err)
 	}
-	return filepath.Join(built.dir, "penstock")
+	return filepath.Join(builtFolder.dir, "penstock")
 }
 
 func removeBinary() {
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
+	if builtFolder.dir != "" {
+		_ = os.RemoveAll(builtFolder.dir)
 	}
 }
 
@@ -72,7 +73,7 @@ func CleanEnv() []string {
 // Command returns a command for the program with arguments, in a clean environment.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(Binary(t), args...)
+	cmd := exec.Command(ProgramPath(t), args...)
 	cmd.Env = CleanEnv()
 	return cmd
 }
@@ -80,7 +81,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // RunProgram runs the program until it exits. It must exit within three minutes.
 func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path := Binary(t) // called first, so that the build time does not count
+	path := ProgramPath(t) // called first, so that the build time does not count
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -141,7 +142,7 @@ func (p *Process) WaitOutput(pattern string) []string {
 	re := regexp.MustCompile(pattern)
 	var m []string
 	WaitFor(p.t, 2*WaitTimeout, "the program says "+pattern, func() bool {
-		ended := p.Ended()
+		ended := p.HasExited()
 		if m = re.FindStringSubmatch(p.Out.String()); m == nil && ended {
 			p.t.Fatalf("the program has ended with %v and does not say %s:\n%s%s", p.Cmd.ProcessState, pattern, p.Out, p.Err)
 		}
@@ -150,19 +151,19 @@ func (p *Process) WaitOutput(pattern string) []string {
 	return m
 }
 
-// Exits waits until the program exits, and checks the exit code. If limit is WaitTimeout, the
+// WantExit waits until the program exits, and checks the exit code. If limit is WaitTimeout, the
 // program must exit immediately. Any other limit is the duration of a drain.
-func (p *Process) Exits(limit time.Duration, code int) {
+func (p *Process) WantExit(limit time.Duration, code int) {
 	p.t.Helper()
 	begun := StartWatch()
-	for !p.Ended() && !begun.exceeds(limit) {
+	for !p.HasExited() && !begun.exceeds(limit) {
 		select {
 		case <-p.Done:
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	switch {
-	case !p.Ended():
+	case !p.HasExited():
 		p.t.Errorf("still running after %v", begun.Elapsed())
 		p.Signal(syscall.SIGQUIT)
 		<-p.Done
@@ -174,8 +175,8 @@ func (p *Process) Exits(limit time.Duration, code int) {
 	}
 }
 
-// Ended reports whether the program has exited.
-func (p *Process) Ended() bool {
+// HasExited reports whether the program has exited.
+func (p *Process) HasExited() bool {
 	select {
 	case <-p.Done:
 		return true

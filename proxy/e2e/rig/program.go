@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Program is an edge that runs as a process of the built program. It starts in about 20 ms.
-type Program struct {
+// ProgramEdge is an edge that runs as a process of the built program. It starts in about 20 ms.
+type ProgramEdge struct {
 	*Edge
 	*Process
 
@@ -25,12 +25,12 @@ type Program struct {
 }
 
 // StartProgram runs engines and `penstock serve --config FILE` until the test ends.
-func StartProgram(t testing.TB, s Setup) *Program {
+func StartProgram(t testing.TB, s Setup) *ProgramEdge {
 	t.Helper()
 	if s.Log != nil || s.Lookup != nil {
 		t.Fatal("the setup has what only an edge in this process can have")
 	}
-	p := &Program{Edge: newEdge(t, s), Dir: t.TempDir()}
+	p := &ProgramEdge{Edge: newEdge(t, s), Dir: t.TempDir()}
 	plain, hash, err := auth.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func StartProgram(t testing.TB, s Setup) *Program {
 	for name, text := range s.Files {
 		p.Write(name, strings.ReplaceAll(text, "{{hash}}", hash))
 	}
-	rest := s.render(p.Engines, hash, p.Dir)
+	rest := s.renderConfig(p.Engines, hash, p.Dir)
 	if own := strings.Replace(rest, "log: { ", "log: { level: debug, ", 1); own != rest {
 		rest = own
 	} else {
@@ -59,7 +59,7 @@ func StartProgram(t testing.TB, s Setup) *Program {
 	return p
 }
 
-func (p *Program) run() {
+func (p *ProgramEdge) run() {
 	p.T.Helper()
 	cmd := Command(p.T, "serve", "--config", p.Path)
 	if under := p.Setup.Under; under != nil {
@@ -69,25 +69,25 @@ func (p *Program) run() {
 	if p.Setup.Stderr != nil {
 		cmd.Stderr = p.Setup.Stderr
 	}
-	p.Adopt(StartCommand(p.T, cmd))
+	p.ReplaceProcess(StartCommand(p.T, cmd))
 	p.endBeforeDeadline(func() { _ = cmd.Process.Kill() })
 	m := p.WaitOutput(`serving (https?://(\S+))/v1 \(admin: (https?://[^)]+)\)`)
 	p.URL, p.Addr, p.Admin = m[1], m[2], m[3]
 	p.waitUpstreamsUp()
 }
 
-// Adopt replaces the edge's process by next. The rig stops next when the test ends.
-func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
+// ReplaceProcess replaces the edge's process by next. The rig stops next when the test ends.
+func (p *ProgramEdge) ReplaceProcess(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Restart runs the program again on the same address. The program must have exited.
-func (p *Program) Restart() {
+func (p *ProgramEdge) Restart() {
 	p.T.Helper()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "listen: 127.0.0.1:0", "listen: "+p.Addr, 1))
 	p.run()
 }
 
 // Write atomically writes a file next to the configuration, and returns its path.
-func (p *Program) Write(name, text string) string {
+func (p *ProgramEdge) Write(name, text string) string {
 	p.T.Helper()
 	path := filepath.Join(p.Dir, name)
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -101,7 +101,7 @@ func (p *Program) Write(name, text string) string {
 
 // Reload makes the program read its configuration again. It returns the status (200 or 422) and
 // the body of the response.
-func (p *Program) Reload() (status int, body string) {
+func (p *ProgramEdge) Reload() (status int, body string) {
 	p.T.Helper()
 	r := p.Fetch("POST", p.Admin+"/-/reload")
 	return r.Status, r.Body
@@ -109,12 +109,12 @@ func (p *Program) Reload() (status int, body string) {
 
 // End checks that the program is idle, stops it and checks its log. The rig calls End when the test
 // ends.
-func (p *Program) End() {
+func (p *ProgramEdge) End() {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	if !p.Ended() { // the test may have ended the program
+	if !p.HasExited() { // the test may have ended the program
 		if !p.Setup.Untidy {
 			p.WaitIdle()
 			checkIdleMetrics(p.Edge)
@@ -123,7 +123,7 @@ func (p *Program) End() {
 		p.Client.CloseIdleConnections()
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
-			p.Exits(WaitTimeout+5*time.Second, 0)
+			p.WantExit(WaitTimeout+5*time.Second, 0)
 		}
 	}
 	if !p.Setup.Untidy {

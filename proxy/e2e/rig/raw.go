@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Raw is a client connection that can violate HTTP.
-type Raw struct {
+// RawConn is a client connection that can violate HTTP.
+type RawConn struct {
 	net.Conn
 	T  testing.TB
 	In *bufio.Reader
@@ -23,7 +23,7 @@ type Raw struct {
 
 // Dial connects to the public listener. The connection is closed when the test ends. Its deadline
 // is three times WaitTimeout from now, because waits may take that long on a busy machine.
-func (e *Edge) Dial() *Raw {
+func (e *Edge) Dial() *RawConn {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
 	if err != nil {
@@ -31,24 +31,26 @@ func (e *Edge) Dial() *Raw {
 	}
 	e.T.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(3 * WaitTimeout))
-	return NewRaw(e.T, c)
+	return NewRawConn(e.T, c)
 }
 
-// NewRaw returns a Raw for a connection that the caller has opened and will close.
-func NewRaw(t testing.TB, c net.Conn) *Raw { return &Raw{c, t, bufio.NewReader(c)} }
+// NewRawConn returns a Raw for a connection that the caller has opened and will close.
+func NewRawConn(t testing.TB, c net.Conn) *RawConn { return &RawConn{c, t, bufio.NewReader(c)} }
 
 // Send writes text unchanged. It fails if the edge has closed the connection.
-func (c *Raw) Send(text string) error {
+func (c *RawConn) Send(text string) error {
 	_, err := io.WriteString(c.Conn, text)
 	return err
 }
 
 // Sendf is like Send, but formats the text.
-func (c *Raw) Sendf(format string, args ...any) error { return c.Send(fmt.Sprintf(format, args...)) }
+func (c *RawConn) Sendf(format string, args ...any) error {
+	return c.Send(fmt.Sprintf(format, args...))
+}
 
-// Drip sends text one byte at a time, with the given pause after each byte. It stops if the other
+// SendSlowly sends text one byte at a time, with the given pause after each byte. It stops if the other
 // side closes the connection.
-func (c *Raw) Drip(text string, gap time.Duration) {
+func (c *RawConn) SendSlowly(text string, gap time.Duration) {
 	for i := range text {
 		if c.Send(text[i:i+1]) != nil {
 			return
@@ -57,18 +59,18 @@ func (c *Raw) Drip(text string, gap time.Duration) {
 	}
 }
 
-// Reply reads one response, even if it is truncated.
-func (c *Raw) Reply(method string) *Reply {
+// ReadReply reads one response, even if it is truncated.
+func (c *RawConn) ReadReply(method string) *Reply {
 	c.T.Helper()
-	r, err := c.TryReply(method)
+	r, err := c.TryReadReply(method)
 	if err != nil {
 		c.T.Fatalf("no answer: %v", err)
 	}
 	return r
 }
 
-// TryReply is like Reply, but the connection may be closed without a response.
-func (c *Raw) TryReply(method string) (*Reply, error) {
+// TryReadReply is like Reply, but the connection may be closed without a response.
+func (c *RawConn) TryReadReply(method string) (*Reply, error) {
 	begun := time.Now()
 	for {
 		res, err := http.ReadResponse(c.In, &http.Request{Method: method})
@@ -95,9 +97,9 @@ func withLength(res *http.Response) http.Header {
 	return res.Header
 }
 
-// Closed reads until the edge closes the connection. ok is false if the edge does not close it
+// WaitClosed reads until the edge closes the connection. ok is false if the edge does not close it
 // within limit.
-func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
+func (c *RawConn) WaitClosed(limit time.Duration) (rest string, ok bool) {
 	begun := StartWatch()
 	for step := limit; ; step = time.Second {
 		_ = c.SetReadDeadline(time.Now().Add(step))
@@ -114,7 +116,7 @@ func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
 }
 
 // Reset closes the connection with a RST.
-func (c *Raw) Reset() {
+func (c *RawConn) Reset() {
 	_ = c.Conn.(*net.TCPConn).SetLinger(0)
 	c.Close()
 }

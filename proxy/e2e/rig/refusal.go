@@ -24,20 +24,20 @@ type Refusal struct {
 
 // The refusals that clients receive for failing engines.
 var (
-	Unreachable   = Refusal{502, "api_error", "upstream_unreachable", ""}
-	BadResponse   = Refusal{502, "api_error", "upstream_bad_response", ""}
-	EngineFailed  = Refusal{502, "api_error", "upstream_failed", ""}
-	EngineAuth    = Refusal{502, "api_error", "upstream_auth", ""}
-	NoRoute       = Refusal{503, "api_error", "no_healthy_route", ""}
-	TooSlow       = Refusal{504, "timeout_error", "generation_timeout", ""}
-	CapacityFull  = Refusal{429, "rate_limit_error", "capacity_full", ""}
-	Rejected      = Refusal{400, "invalid_request_error", "rejected_by_engine", ""}
-	BodyTooLarge  = Refusal{413, "request_too_large", "request_too_large", ""}
-	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
+	RefusalUnreachable   = Refusal{502, "api_error", "upstream_unreachable", ""}
+	RefusalBadResponse   = Refusal{502, "api_error", "upstream_bad_response", ""}
+	RefusalEngineFailed  = Refusal{502, "api_error", "upstream_failed", ""}
+	RefusalEngineAuth    = Refusal{502, "api_error", "upstream_auth", ""}
+	RefusalNoRoute       = Refusal{503, "api_error", "no_healthy_route", ""}
+	RefusalTooSlow       = Refusal{504, "timeout_error", "generation_timeout", ""}
+	RefusalCapacityFull  = Refusal{429, "rate_limit_error", "capacity_full", ""}
+	RefusalByEngine      = Refusal{400, "invalid_request_error", "rejected_by_engine", ""}
+	RefusalBodyTooLarge  = Refusal{413, "request_too_large", "request_too_large", ""}
+	RefusalContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
 )
 
-// In returns the refusal as the given dialect defines it.
-func (want Refusal) In(dialect string) Refusal {
+// InDialect returns the refusal as the given dialect defines it.
+func (want Refusal) InDialect(dialect string) Refusal {
 	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
 		want.Status, want.Kind = 529, "overloaded_error"
 	}
@@ -46,9 +46,9 @@ func (want Refusal) In(dialect string) Refusal {
 
 // WantRefused checks an error response as a client of the dialect reads it. The response must not
 // contain internal terms, and must have a Retry-After if and only if the status requires one.
-func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
+func (r *Reply) WantRefused(w RequestType, want Refusal) *APIError {
 	r.T.Helper()
-	e, messages := r.wantRecord(want.In(w.Dialect))
+	e, messages := r.wantErrorRecord(want.InDialect(w.Dialect))
 	if messages != (w.Dialect == "messages") {
 		r.T.Errorf("the shape is another dialect's: %s", r.Body)
 	}
@@ -58,13 +58,13 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 // WantError is like WantRefused, but the request's path determines the dialect.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
-	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})
+	e, _ := r.wantErrorRecord(Refusal{Status: status, Kind: kind, Code: code})
 	return e
 }
 
-// wantRecord checks everything except the dialect. messages reports whether the error has the
+// wantErrorRecord checks everything except the dialect. messages reports whether the error has the
 // format of Messages.
-func (r *Reply) wantRecord(want Refusal) (record *APIError, messages bool) {
+func (r *Reply) wantErrorRecord(want Refusal) (record *APIError, messages bool) {
 	r.T.Helper()
 	r.WantStatus(want.Status)
 	if r.Err != nil {

@@ -68,7 +68,7 @@ type Setup struct {
 	Stderr   *os.File
 }
 
-func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
+func (s *Setup) renderConfig(engines []*sim.Engine, hash, dir string) string {
 	if s.Config != "" {
 		text := strings.ReplaceAll(s.Config, "{{hash}}", hash)
 		text = strings.ReplaceAll(text, "{{dir}}", dir)
@@ -84,11 +84,11 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 			fmt.Fprintf(&b, "%s: { %s }\n", section[0], section[1])
 		}
 	}
-	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%supstreams:\n", s.Top, hash, more(s.Key), Indent(s.Keys))
+	fmt.Fprintf(&b, "%s\nkeys:\n  - { id: tester, hash: %q%s }\n%supstreams:\n", s.Top, hash, moreMembers(s.Key), IndentLines(s.Keys))
 	var deployments []string
 	upstream := func(kind string, i int, url string) {
 		name := kind + "-" + strconv.Itoa(i)
-		fmt.Fprintf(&b, "  - { name: %s, url: %q, engine: sim%s }\n", name, url, more(addProbeTimeout(s.Upstream)))
+		fmt.Fprintf(&b, "  - { name: %s, url: %q, engine: sim%s }\n", name, url, moreMembers(addProbeTimeout(s.Upstream)))
 		deployments = append(deployments, "{ upstream: "+name+" }")
 	}
 	for i, e := range engines {
@@ -98,11 +98,11 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 		upstream("fake", i, url)
 	}
 	fmt.Fprintf(&b, "%smodels:\n  - { id: sim, deployments: [%s]%s }\n%s",
-		Indent(s.Upstreams), strings.Join(deployments, ", "), more(s.Model), Indent(s.Models))
+		IndentLines(s.Upstreams), strings.Join(deployments, ", "), moreMembers(s.Model), IndentLines(s.Models))
 	return b.String()
 }
 
-func more(members string) string {
+func moreMembers(members string) string {
 	if members == "" {
 		return ""
 	}
@@ -132,8 +132,8 @@ func addProbeTimeout(upstream string) string {
 	return upstream
 }
 
-// Indent indents every line by two spaces.
-func Indent(entries string) string {
+// IndentLines indents every line by two spaces.
+func IndentLines(entries string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(entries, "\n")) {
 		b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")

@@ -6,11 +6,11 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Slack is added to every time limit for a measurement, because the machine may be busy.
-var Slack = slack()
+// MachineSlack is added to every time limit for a measurement, because the machine may be busy.
+var MachineSlack = measureSlack()
 
-func slack() time.Duration {
-	if raced.On {
+func measureSlack() time.Duration {
+	if raced.Enabled {
 		return 900 * time.Millisecond
 	}
 	return 400 * time.Millisecond

@@ -14,12 +14,12 @@ const AdminToken = "the-admin-token-of-this-test"
 
 func (e *Edge) adminPage(path string) *Reply {
 	e.T.Helper()
-	return e.page(e.Admin+path, "Authorization: Bearer "+AdminToken)
+	return e.fetchPage(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// page requests an admin page. If the edge has short client timeouts, it may close the connection
+// fetchPage requests an admin page. If the edge has short client timeouts, it may close the connection
 // on a busy machine. In this case, page repeats the request.
-func (e *Edge) page(url string, header ...string) *Reply {
+func (e *Edge) fetchPage(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(WaitTimeout); ; time.Sleep(10 * time.Millisecond) {
 		r, err := e.tryFetch("GET", url, header...)
@@ -121,7 +121,7 @@ type Model struct {
 func (e *Edge) Catalog() []Model {
 	e.T.Helper()
 	var list struct{ Data []Model }
-	r := e.page(e.URL + "/v1/models")
+	r := e.fetchPage(e.URL + "/v1/models")
 	if err := json.Unmarshal([]byte(r.Body), &list); err != nil {
 		e.T.Fatalf("the catalog: %v\n%s", err, r.Body)
 	}

@@ -30,7 +30,7 @@ func ParseEvents(text string) []Event {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		var e Event
 		for line := range strings.SplitSeq(block, "\n") {
-			e.add(line)
+			e.addLine(line)
 		}
 		if e.Data != "" {
 			out = append(out, e)
@@ -39,7 +39,7 @@ func ParseEvents(text string) []Event {
 	return out
 }
 
-func (e *Event) add(line string) {
+func (e *Event) addLine(line string) {
 	if v, ok := strings.CutPrefix(line, "event: "); ok {
 		e.Name = v
 	}
@@ -81,12 +81,12 @@ func (s *Stream) Next() (e Event, ok bool) {
 		if line == "" && e.Data != "" {
 			return e, true
 		}
-		e.add(line)
+		e.addLine(line)
 	}
 }
 
-// Leave closes the client's connection in the middle of the response.
-func (s *Stream) Leave() {
+// Disconnect closes the client's connection in the middle of the response.
+func (s *Stream) Disconnect() {
 	s.cancel()
 	s.Response.Body.Close()
 }

@@ -63,7 +63,7 @@ type StopWatch struct {
 }
 
 // StartWatch returns a running StopWatch.
-func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
+func StartWatch() StopWatch { return StopWatch{time.Now(), totalWakeDelay.Load()} }
 
 // Elapsed returns the time since the start.
 func (w StopWatch) Elapsed() time.Duration { return time.Since(w.begun) }
@@ -71,13 +71,13 @@ func (w StopWatch) Elapsed() time.Duration { return time.Since(w.begun) }
 // MachineDelay returns how much a busy machine may have delayed the measured operation. This is ten
 // times the total lateness of a goroutine that only sleeps.
 func (w StopWatch) MachineDelay() time.Duration {
-	return 10 * time.Duration(lateness.Load()-w.startLateness)
+	return 10 * time.Duration(totalWakeDelay.Load()-w.startLateness)
 }
 
 // StepDelay returns how much a busy machine may have delayed a single step, such as a request. This
 // is ten times the mean lateness.
 func (w StopWatch) StepDelay() time.Duration {
-	naps := max(1, (w.Elapsed()-time.Duration(lateness.Load()-w.startLateness))/nap)
+	naps := max(1, (w.Elapsed()-time.Duration(totalWakeDelay.Load()-w.startLateness))/wakeDelaySleep)
 	return w.MachineDelay() / naps
 }
 
@@ -96,13 +96,13 @@ func (w StopWatch) WantImmediate(t testing.TB, what string) {
 	}
 }
 
-const nap = 5 * time.Millisecond
+const wakeDelaySleep = 5 * time.Millisecond
 
-// lateness is the total wake-up delay of a goroutine that only sleeps, in nanoseconds.
-var lateness atomic.Int64
+// totalWakeDelay is the total wake-up delay of a goroutine that only sleeps, in nanoseconds.
+var totalWakeDelay atomic.Int64
 
-// watchMachine updates lateness until stop is called.
-func watchMachine() (stop func()) {
+// trackWakeDelay updates lateness until stop is called.
+func trackWakeDelay() (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -111,8 +111,8 @@ func watchMachine() (stop func()) {
 			select {
 			case <-end:
 				return
-			case <-time.After(nap):
-				lateness.Add(int64(time.Since(begun) - nap))
+			case <-time.After(wakeDelaySleep):
+				totalWakeDelay.Add(int64(time.Since(begun) - wakeDelaySleep))
 			}
 		}
 	}()

@@ -94,7 +94,7 @@ func TestPagesAreAccessible(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("the runbook")
-		tab = browser.Open(t, view.width, 900, view.dark)
+		tab = browser.OpenTab(t, view.width, 900, view.dark)
 		if err := chromedp.Do(tab, chromedp.Navigate("file://"+report)); err != nil {
 			t.Fatal(err)
 		}

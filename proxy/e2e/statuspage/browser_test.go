@@ -54,7 +54,7 @@ func (l *live) stream(begun bool) (leave func()) {
 		if _, ok := s.Next(); !ok {
 			l.t.Fatal("the stream ends before it begins")
 		}
-		return s.Leave
+		return s.Disconnect
 	}
 	ctx, leave := context.WithCancel(context.Background())
 	l.t.Cleanup(leave)
@@ -69,7 +69,7 @@ func (l *live) stream(begun bool) (leave func()) {
 // openPage opens the page like an operator who has the token. complaints returns the browser's
 // errors.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
-	tab = browser.Open(l.t, width, height, dark)
+	tab = browser.OpenTab(l.t, width, height, dark)
 	var mu sync.Mutex
 	var said strings.Builder
 	note := func(text string) {
@@ -114,7 +114,8 @@ func (l *live) waitExpression(tab context.Context, what, expression string) {
 	l.t.Helper()
 	for deadline := time.Now().Add(rig.WaitTimeout); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // the tab has loaded another page, which is checked next
+		// The tab has loaded another page, which is checked next.
+		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") {
 			l.t.Fatalf("%s: %v", what, err)
 		}
 		if ok && err == nil {

@@ -38,7 +38,7 @@ func TestPictures(t *testing.T) {
 	}
 	for _, p := range pictures {
 		t.Run(filepath.Base(p.file), func(t *testing.T) {
-			if golden.Updating() {
+			if golden.IsUpdating() {
 				if err := os.WriteFile(filepath.Join(root, p.file), p.draw(t), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +78,7 @@ func drawReport(t *testing.T) []byte {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	tab := browser.Open(t, 1280, 1250, false)
+	tab := browser.OpenTab(t, 1280, 1250, false)
 	if err := chromedp.Do(tab, chromedp.Navigate("file://"+page)); err != nil {
 		t.Fatal(err)
 	}

@@ -26,13 +26,13 @@ import (
 type plantedFault struct {
 	name  string
 	setup rig.Setup
-	plant func(l *live, p *rig.Program)
+	plant func(l *live, p *rig.ProgramEdge)
 	send  []string // members of the calls that each sender sends, in turn; if empty, no calls are sent
 	says  string   // regular expression for the page's first sentence
 	title string   // regular expression for the tab's title; if empty, the title is not checked
 	todo  string   // alert that the page links to; if empty, the sentence itself says what to do
 	log   []string
-	mend  func(l *live, p *rig.Program) // repairs the fault; nil if recovery would take too long
+	mend  func(l *live, p *rig.ProgramEdge) // repairs the fault; nil if recovery would take too long
 }
 
 const (
@@ -45,8 +45,8 @@ const (
 )
 
 // fault returns a function that makes the first engine fail a share of its calls.
-func fault(spec string, share float64) func(*live, *rig.Program) {
-	return func(l *live, _ *rig.Program) { l.Engines[0].SetFault(sim.Fault{Spec: spec, Share: share}) }
+func fault(spec string, share float64) func(*live, *rig.ProgramEdge) {
+	return func(l *live, _ *rig.ProgramEdge) { l.Engines[0].SetFault(sim.Fault{Spec: spec, Share: share}) }
 }
 
 // vllm returns a setup with engines whose profile, vllm, names the flags that they may need.
@@ -65,13 +65,13 @@ func vllm(engines int) rig.Setup {
 // certificate returns a setup with a certificate that became valid the duration ago before now, and
 // expires after the duration left.
 func certificate(t *testing.T, ago, left time.Duration) rig.Setup {
-	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-ago), time.Now().Add(left))
+	cert, key := selfsigned.NewPair(t, "edge", time.Now().Add(-ago), time.Now().Add(left))
 	return rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Files: map[string]string{"edge.pem": cert, "edge.key": key}}
 }
 
 // renew writes a certificate that is valid for 90 days.
-func renew(l *live, p *rig.Program) {
-	cert, key := selfsigned.Pair(l.t, "edge", time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
+func renew(l *live, p *rig.ProgramEdge) {
+	cert, key := selfsigned.NewPair(l.t, "edge", time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
 	p.Write("edge.pem", cert)
 	p.Write("edge.key", key)
 }
@@ -131,20 +131,20 @@ func faults(t *testing.T) []plantedFault {
 		{
 			name:  "an engine is stopped, beside a good one",
 			setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Fakes: []string{url}, Model: "policy: round_robin", Upstream: "probe: { interval: 500ms, timeout: 500ms }"},
-			plant: func(l *live, _ *rig.Program) {
+			plant: func(l *live, _ *rig.ProgramEdge) {
 				for range 2 { // one call for each engine
-					l.OpenStream("/v1/chat/completions", l.Chat(endlessMembers)).Next()
+					l.OpenStream("/v1/chat/completions", l.ChatRequest(endlessMembers)).Next()
 				}
 				frozen.Signal(syscall.SIGSTOP)
 			},
 			says: `fake-0 does not answer its probes, and nothing has come from it for \d+ s: it is busy or has stopped`,
 			todo: "PenstockUpstreamStalled", log: []string{`"event":"upstream_suspect"`, `"upstream":"fake-0"`, "look at its process and its log"},
-			mend: func(*live, *rig.Program) { frozen.Signal(syscall.SIGCONT) },
+			mend: func(*live, *rig.ProgramEdge) { frozen.Signal(syscall.SIGCONT) },
 		},
 		{
 			name: "a full queue", setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1", Model: "queue: { depth: 1, wait: 60s }"},
-			plant: func(l *live, _ *rig.Program) {
-				l.OpenStream("/v1/chat/completions", l.Chat(endlessMembers)).Next()
+			plant: func(l *live, _ *rig.ProgramEdge) {
+				l.OpenStream("/v1/chat/completions", l.ChatRequest(endlessMembers)).Next()
 				l.send(endlessMembers)
 			},
 			send: []string{fewTokens}, title: alarm,

@@ -15,9 +15,9 @@ import (
 
 // startArms runs edges with two engines. The second engine belongs to an arm that receives a share of
 // the calls.
-func startArms(t *testing.T, edges int, traffic, model string) []*rig.Local {
+func startArms(t *testing.T, edges int, traffic, model string) []*rig.LocalEdge {
 	t.Helper()
-	var all []*rig.Local
+	var all []*rig.LocalEdge
 	for i := range edges {
 		s := armsSetup(traffic, model)
 		if i > 0 {
@@ -53,7 +53,7 @@ type line struct {
 	MissedArm          string `json:"missed_arm"`
 }
 
-func lines(p *rig.Local) (all []line) {
+func lines(p *rig.LocalEdge) (all []line) {
 	for text := range strings.Lines(p.Log.String()) {
 		var l line
 		if json.Unmarshal([]byte(text), &l) == nil && l.Msg == "call" {
@@ -64,12 +64,12 @@ func lines(p *rig.Local) (all []line) {
 }
 
 // finishedLines waits until all calls have ended and returns their lines.
-func finishedLines(p *rig.Local) []line {
+func finishedLines(p *rig.LocalEdge) []line {
 	p.AccessLinesWhenIdle()
 	return lines(p)
 }
 
-func last(p *rig.Local) line {
+func last(p *rig.LocalEdge) line {
 	all := finishedLines(p)
 	return all[len(all)-1]
 }
@@ -128,7 +128,7 @@ func TestArms(t *testing.T) {
 }
 
 // findConversations returns a conversation that is assigned to the arm and a conversation that is not.
-func findConversations(p *rig.Local) (own, other int) {
+func findConversations(p *rig.LocalEdge) (own, other int) {
 	own, other = -1, -1
 	for n := 0; own < 0 || other < 0; n++ {
 		p.Post(chatPath, turn(n, 0, "")).WantStatus(200)
@@ -163,8 +163,8 @@ func TestArmIsFull(t *testing.T) {
 	if n := p.Metric("penstock_arm_missed_calls_total", "model", "sim", "arm", "new"); n != 1 {
 		t.Errorf("%v calls have missed the arm", n)
 	}
-	held[0].Leave()
-	held[1].Leave()
+	held[0].Disconnect()
+	held[1].Disconnect()
 	rig.WaitFor(t, rig.WaitTimeout, "the slots are free", func() bool { return p.Status().CountCalls("streaming") == 0 })
 	for i := range held {
 		held[i] = p.OpenStream(chatPath, turn(other, 0, endlessMembers))
@@ -193,7 +193,8 @@ func TestArmIsFull(t *testing.T) {
 			t.Errorf("the log has %+v of a refused call of the arm", got)
 		}
 	}
-	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // the other deployments have answered one call
+	// The other deployments have answered one call.
+	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} {
 		if n := p.Metric("penstock_arm_refused_calls_total", "model", "sim", "arm", arm); n != want {
 			t.Errorf("%v calls of %s are counted as refused, want %v", n, arm, want)
 		}
@@ -202,7 +203,7 @@ func TestArmIsFull(t *testing.T) {
 		t.Errorf("%v calls ended at the arm that it was not asked for", n-before)
 	}
 	for _, s := range held {
-		s.Leave()
+		s.Disconnect()
 	}
 }
 
@@ -225,9 +226,9 @@ func TestArmQueues(t *testing.T) {
 	if !waiting(1)() {
 		t.Error("the call of no arm waits no more")
 	}
-	held[0].Leave()
+	held[0].Disconnect()
 	waits.Wait()
-	held[1].Leave()
+	held[1].Disconnect()
 	for _, c := range finishedLines(p) {
 		if want := map[string]string{"old": "-", "new": "new"}[c.Upstream]; c.Arm != want || c.MissedArm != "" {
 			t.Errorf("the log has %+v", c)
@@ -237,7 +238,7 @@ func TestArmQueues(t *testing.T) {
 
 // runClients runs clients, each with a different conversation, until stop is called. No call may
 // fail.
-func runClients(p *rig.Local, clients int) (stop func()) {
+func runClients(p *rig.LocalEdge, clients int) (stop func()) {
 	var all sync.WaitGroup
 	var ended atomic.Bool
 	for n := range clients {

@@ -18,7 +18,7 @@ import (
 
 // canaryEdge starts an edge with an arm for half of the conversations. old and fresh are the TTFTs
 // of the two engines.
-func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
+func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.LocalEdge {
 	t.Helper()
 	s := armsSetup("50%", "")
 	s.Config = strings.ReplaceAll(s.Config, "concurrency: 2", "concurrency: 64")
@@ -27,7 +27,7 @@ func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 }
 
 // stream makes streamed calls, each for a new conversation.
-func stream(p *rig.Local, from, calls int) {
+func stream(p *rig.LocalEdge, from, calls int) {
 	var clients sync.WaitGroup
 	next := make(chan int)
 	for range 12 {
@@ -46,13 +46,13 @@ func stream(p *rig.Local, from, calls int) {
 }
 
 // compare returns the result of `penstock canary` and its exit code.
-func compare(t *testing.T, p *rig.Local, model string) (c []canary.Comparison, code int, err error) {
+func compare(t *testing.T, p *rig.LocalEdge, model string) (c []canary.Comparison, code int, err error) {
 	t.Helper()
 	return compareArms(t, p, model, "new")
 }
 
 // compareArms is like compare, but for any arm.
-func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comparison, code int, err error) {
+func compareArms(t *testing.T, p *rig.LocalEdge, model, arm string) (c []canary.Comparison, code int, err error) {
 	t.Helper()
 	o := admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: model, JSON: true}
 	var out, text bytes.Buffer
@@ -80,12 +80,12 @@ func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)
 	stream(p, 0, 20)
-	if c, code, err := compare(t, p, "sim"); err != nil || code != 4 || c[0].Verdict != canary.Unknown || c[0].Calls+c[0].Rest != 20 {
+	if c, code, err := compare(t, p, "sim"); err != nil || code != 4 || c[0].Verdict != canary.VerdictUnknown || c[0].Calls+c[0].Rest != 20 {
 		t.Errorf("after 20 calls: %+v, %d, %v", c, code, err)
 	}
 	stream(p, 20, 180)
 	c, code, err := compare(t, p, "sim")
-	if err != nil || code != 3 || c[0].Verdict != canary.Worse || c[0].Rows[0].Verdict != canary.Worse {
+	if err != nil || code != 3 || c[0].Verdict != canary.VerdictWorse || c[0].Rows[0].Verdict != canary.VerdictWorse {
 		t.Errorf("after 200 calls: %+v, %d, %v", c, code, err)
 	}
 	for _, r := range c[0].Rows {
@@ -122,7 +122,7 @@ func TestCanaryFails(t *testing.T) {
 	p.Engines[1].SetFault(sim.Fault{Spec: "status=503", Share: 0.3})
 	stream(p, 0, 200)
 	c, code, err := compare(t, p, "sim")
-	if err != nil || code != 3 || c[0].Verdict != canary.Worse {
+	if err != nil || code != 3 || c[0].Verdict != canary.VerdictWorse {
 		t.Errorf("canary = %+v, code %d, %v; want worse and code 3", c, code, err)
 	}
 }

@@ -52,7 +52,7 @@ const consentKey = "key-of-those-who-have-agreed"
 
 // startConfined runs an edge with the key tester, which has no consent, and another key, which has
 // consent. The second model is only at the external engine.
-func startConfined(t *testing.T, model string) (*rig.Local, *externalEngine) {
+func startConfined(t *testing.T, model string) (*rig.LocalEdge, *externalEngine) {
 	t.Helper()
 	o := new(externalEngine)
 	return rig.Start(t, rig.Setup{
@@ -88,28 +88,28 @@ func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model string
-		house func(*testing.T, *rig.Local) // what happens to the in-house engines
-		want  map[string]int               // the expected status, by path; if 0, the default
+		house func(*testing.T, *rig.LocalEdge) // what happens to the in-house engines
+		want  map[string]int                   // the expected status, by path; if 0, the default
 	}{
-		"full": {"", func(t *testing.T, p *rig.Local) {
+		"full": {"", func(t *testing.T, p *rig.LocalEdge) {
 			ctx, cancel := context.WithCancel(context.Background())
 			t.Cleanup(cancel)
 			for range 2 {
-				s := p.OpenResponse(ctx, "POST", chatPath, p.Chat(endlessBody))
+				s := p.OpenResponse(ctx, "POST", chatPath, p.ChatRequest(endlessBody))
 				t.Cleanup(func() { _ = s.Body.Close() })
 			}
 		}, map[string]int{"": 429}},
-		"full, and a queue": {", queue: { depth: 4, wait: 100ms }", func(t *testing.T, p *rig.Local) {
+		"full, and a queue": {", queue: { depth: 4, wait: 100ms }", func(t *testing.T, p *rig.LocalEdge) {
 			ctx, cancel := context.WithCancel(context.Background())
 			t.Cleanup(cancel)
 			for range 2 {
-				s := p.OpenResponse(ctx, "POST", chatPath, p.Chat(endlessBody))
+				s := p.OpenResponse(ctx, "POST", chatPath, p.ChatRequest(endlessBody))
 				t.Cleanup(func() { _ = s.Body.Close() })
 			}
 		}, map[string]int{"": 429}},
-		"failing": {"", func(_ *testing.T, p *rig.Local) { p.Engines[0].SetFault(sim.Fault{Spec: "status=503"}) }, map[string]int{"": 503, "/v1/messages": 529}},
-		"resets":  {"", func(_ *testing.T, p *rig.Local) { p.Engines[0].SetFault(sim.Fault{Spec: "reset-before"}) }, map[string]int{"": 502, "/v1/messages": 529}},
-		"down": {"", func(t *testing.T, p *rig.Local) {
+		"failing": {"", func(_ *testing.T, p *rig.LocalEdge) { p.Engines[0].SetFault(sim.Fault{Spec: "status=503"}) }, map[string]int{"": 503, "/v1/messages": 529}},
+		"resets":  {"", func(_ *testing.T, p *rig.LocalEdge) { p.Engines[0].SetFault(sim.Fault{Spec: "reset-before"}) }, map[string]int{"": 502, "/v1/messages": 529}},
+		"down": {"", func(t *testing.T, p *rig.LocalEdge) {
 			p.Engines[0].SetHealthy(false)
 			rig.WaitFor(t, rig.WaitTimeout, "the house is down", func() bool { return p.Upstream("house").State == "down" })
 		}, map[string]int{"": 503, "/v1/messages": 529}},
@@ -135,12 +135,12 @@ func TestConsent(t *testing.T) {
 					}
 				}
 			}
-			r := p.Post(chatPath, strings.ReplaceAll(p.Chat(""), `"sim"`, `"theirs"`))
+			r := p.Post(chatPath, strings.ReplaceAll(p.ChatRequest(""), `"sim"`, `"theirs"`))
 			if r.WantError(403, "permission_error", "model_not_allowed"); !strings.Contains(r.Body, "the key's tiers") {
 				t.Errorf("the refusal does not name tiers: %s", r.Body)
 			}
 			rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
-			p.Post(chatPath, p.Chat(`"user":"has-agreed"`), "Authorization: Bearer "+consentKey).WantStatus(200)
+			p.Post(chatPath, p.ChatRequest(`"user":"has-agreed"`), "Authorization: Bearer "+consentKey).WantStatus(200)
 			if !strings.Contains(o.text(), "has-agreed") {
 				t.Error("a call whose key has agreed did not get there")
 			}

@@ -39,7 +39,7 @@ models:
 	rig.WaitFor(t, rig.WaitTimeout, "the engines are up", func() bool {
 		return p.Upstream("a").State == "up" && p.Upstream("b").State == "up" && p.Upstream("c").State == "up"
 	})
-	full := (&overflowEdge{Local: p, house: p.Engines[0]}).hold
+	full := (&overflowEdge{LocalEdge: p, house: p.Engines[0]}).hold
 	check := func(why string, status int) {
 		t.Helper()
 		for path, body := range prompts {
@@ -53,17 +53,17 @@ models:
 				}
 			}
 		}
-		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+confinedKey).WantStatus(status)
-		if r := p.Post(chatPath, rig.VisionBody(rig.Picture("png"), "")).WantStatus(200); !strings.Contains(r.Body, `"model":"pictures"`) {
+		p.Post(chatPath, p.ChatRequest(""), "Authorization: Bearer "+confinedKey).WantStatus(status)
+		if r := p.Post(chatPath, rig.VisionBody(rig.PictureDataURL("png"), "")).WantStatus(200); !strings.Contains(r.Body, `"model":"pictures"`) {
 			t.Errorf("%s, a picture: the model is %s", why, r.Body)
 		}
-		long := strings.Replace(p.Chat(""), `"content":"`, `"content":"`+strings.Repeat("many words ", 3000), 1)
+		long := strings.Replace(p.ChatRequest(""), `"content":"`, `"content":"`+strings.Repeat("many words ", 3000), 1)
 		if r := p.Post(chatPath, long).WantStatus(200); !strings.Contains(r.Body, `"model":"pictures"`) {
 			t.Errorf("%s, a long prompt: the model is %.300s", why, r.Body)
 		}
 	}
 	release := full()
-	running := p.OpenResponse(t.Context(), "POST", chatPath, p.Chat(endlessBody))
+	running := p.OpenResponse(t.Context(), "POST", chatPath, p.ChatRequest(endlessBody))
 	rig.WaitFor(t, rig.WaitTimeout, "the page has the running call's model", func() bool {
 		for _, c := range p.Status().Calls {
 			if c.Model == "small" && c.Asked == "sim" && c.State == "streaming" {
@@ -75,7 +75,7 @@ models:
 	_ = running.Body.Close()
 	check("full", 429)
 	release()
-	if r := p.Post(chatPath, p.Chat("")).WantStatus(200); !strings.Contains(r.Body, `"model":"sim"`) {
+	if r := p.Post(chatPath, p.ChatRequest("")).WantStatus(200); !strings.Contains(r.Body, `"model":"sim"`) {
 		t.Errorf("with a free slot: %s", r.Body)
 	}
 	p.Engines[0].SetHealthy(false)

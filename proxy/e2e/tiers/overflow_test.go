@@ -43,7 +43,7 @@ func hosted(t *testing.T, e *sim.Engine) string {
 // overflowEdge is an edge with two engines: an in-house engine with two slots, and a hosted engine for
 // overflow.
 type overflowEdge struct {
-	*rig.Local
+	*rig.LocalEdge
 	house, cloud *sim.Engine
 }
 
@@ -51,7 +51,7 @@ type overflowEdge struct {
 func start(t *testing.T, when, model string) *overflowEdge {
 	t.Helper()
 	cloud := rig.StartEngine(t, sim.Options{Models: []string{"hosted-model"}, Slots: 64, Record: true})
-	p := &overflowEdge{cloud: cloud, Local: rig.Start(t, rig.Setup{
+	p := &overflowEdge{cloud: cloud, LocalEdge: rig.Start(t, rig.Setup{
 		Engines: []sim.Options{{Slots: 64, Record: true}},
 		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
 retry: { budget: 100%% }
@@ -76,7 +76,7 @@ func (p *overflowEdge) hold() (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var streams []*http.Response
 	for range 2 {
-		streams = append(streams, p.OpenResponse(ctx, "POST", chatPath, p.Chat(endlessBody)))
+		streams = append(streams, p.OpenResponse(ctx, "POST", chatPath, p.ChatRequest(endlessBody)))
 	}
 	return sync.OnceFunc(func() {
 		cancel()
@@ -104,7 +104,7 @@ func TestOverflow(t *testing.T) {
 	p := start(t, "full", "")
 	release := p.hold()
 	defer release()
-	for _, body := range []string{p.Chat(""), p.Chat(`"stream":true`)} {
+	for _, body := range []string{p.ChatRequest(""), p.ChatRequest(`"stream":true`)} {
 		if r := p.Post(chatPath, body).WantStatus(200); !strings.Contains(r.Body, `"model":"sim"`) {
 			t.Errorf("the model is %s", r.Body)
 		}
@@ -127,7 +127,7 @@ func TestOverflow(t *testing.T) {
 		t.Errorf("the state page has %+v", m)
 	}
 	release()
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	got := p.AccessLinesWhenIdle()
 	if n := 0; len(got) == 5 {
 		for _, c := range got {
@@ -151,7 +151,7 @@ func TestOverflowWaits(t *testing.T) {
 	release := p.hold()
 	defer release()
 	for _, more := range []string{"", `"stream":true`} {
-		p.Post(chatPath, p.Chat(more)).WantStatus(200)
+		p.Post(chatPath, p.ChatRequest(more)).WantStatus(200)
 	}
 	release()
 	overflowed := 0
@@ -177,9 +177,9 @@ func TestFullQueueOverflows(t *testing.T) {
 	defer release()
 	waiting := func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 }
 	var waits sync.WaitGroup
-	waits.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
+	waits.Go(func() { p.Post(chatPath, p.ChatRequest("")).WantStatus(200) })
 	rig.WaitFor(t, rig.WaitTimeout, "one waits", waiting)
-	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 	if !waiting() {
 		t.Error("the call that waited does so no more")
 	}
@@ -201,7 +201,7 @@ func TestSpareTier(t *testing.T) {
 	p := start(t, "down", "queue: { depth: 8, wait: 60s }")
 	release := p.hold()
 	var waits sync.WaitGroup
-	waits.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
+	waits.Go(func() { p.Post(chatPath, p.ChatRequest("")).WantStatus(200) })
 	rig.WaitFor(t, rig.WaitTimeout, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 })
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
@@ -229,7 +229,7 @@ func TestHouseFalls(t *testing.T) {
 	for range 6 {
 		clients.Go(func() {
 			for !ended.Load() {
-				p.Post(chatPath, p.Chat(`"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
+				p.Post(chatPath, p.ChatRequest(`"sim":{"tokens":3,"delay_ms":5}`)).WantStatus(200)
 			}
 		})
 	}
@@ -251,7 +251,8 @@ func TestHouseFalls(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
 	overflowed, done := p.cloud.Stats().Requests, p.house.Stats().Completed
 	rig.WaitFor(t, rig.WaitTimeout, "only the house works", func() bool {
-		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be the breaker's trial
+		// The first call to the in-house engine may be the breaker's trial.
+		if n := p.cloud.Stats().Requests; n != overflowed {
 			overflowed, done = n, p.house.Stats().Completed
 		}
 		return p.house.Stats().Completed >= done+20
@@ -266,8 +267,8 @@ func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")
 	p.house.SetFault(sim.Fault{Spec: "status=429"})
-	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
-	p.Post(chatPath, p.Chat(`"stream":true`)).WantError(429, "rate_limit_error", "capacity_full")
+	p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "capacity_full")
+	p.Post(chatPath, p.ChatRequest(`"stream":true`)).WantError(429, "rate_limit_error", "capacity_full")
 	for _, c := range p.AccessLinesWhenIdle() {
 		if c.Tier != 0 {
 			t.Errorf("a call went to tier %d", c.Tier)

@@ -40,7 +40,8 @@ models:
 			return p.Post(path, strings.Replace(fmt.Sprintf(body, more), `"model":"sim"`, `"model":"`+model+`"`, 1))
 		}
 		for model, want := range map[string]string{"sim": "", "old": old, "old-2": old, "leaves": leaves, "away": away, "stays": "", "nothing": ""} {
-			if strings.HasSuffix(path, "count_tokens") && (model == "leaves" || model == "stays" || model == "away") { // the edge itself counts these tokens
+			// The edge itself counts these tokens.
+			if strings.HasSuffix(path, "count_tokens") && (model == "leaves" || model == "stays" || model == "away") {
 				continue
 			}
 			for _, more := range []string{"", `,"stream":true`} {

@@ -29,15 +29,15 @@ func TestFailingEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + models})
+			p := rig.Start(t, rig.Setup{Engines: rig.TwoEngines(), Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + models})
 			p.Engines[0].SetFault(sim.Fault{Spec: "status=400"})
-			p.Post(chatPath, p.Chat("")).WantStatus(400)
+			p.Post(chatPath, p.ChatRequest("")).WantStatus(400)
 			for _, fault := range []string{"status=500", "status=501", "status=502", "status=503", "status=429", "reset-before", "error-first;code=500"} {
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				p.Engines[0].DropConns(1, false)
 				for _, more := range []string{"", `"stream":true`} {
 					before := p.Engines[1].Stats().Requests
-					if r := p.Post(chatPath, p.Chat(more)); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
+					if r := p.Post(chatPath, p.ChatRequest(more)); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
 						t.Errorf("%s %s: answer = %d %s, want 200 without an error", fault, more, r.Status, r.Body)
 					}
 					if n := p.Engines[1].Stats().Requests - before; n > 1 {
@@ -71,7 +71,7 @@ models:
 // slot so long that the client has received keep-alives.
 func TestFallbackAfterLongWait(t *testing.T) {
 	t.Parallel()
-	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: `timeouts: { linger: 0s }
+	p := rig.Start(t, rig.Setup{Engines: rig.TwoEngines(), Config: `timeouts: { linger: 0s }
 stream: { commit_after: 100ms, keepalive: 100ms }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams:
@@ -81,10 +81,10 @@ models:
   - { id: sim, deployments: [{ upstream: a }], queue: { depth: 8, wait: 1s }, fallback: [other] }
   - { id: other, deployments: [{ upstream: b, served: sim }] }
 `})
-	running := p.OpenResponse(t.Context(), "POST", chatPath, p.Chat(endlessBody))
+	running := p.OpenResponse(t.Context(), "POST", chatPath, p.ChatRequest(endlessBody))
 	rig.WaitFor(t, rig.WaitTimeout, "the slot is taken", func() bool { return p.Engines[0].Stats().Running == 1 })
 	for dialect, c := range map[string][2]string{
-		"chat":      {chatPath, p.Chat(`"stream":true`)},
+		"chat":      {chatPath, p.ChatRequest(`"stream":true`)},
 		"messages":  {"/v1/messages", `{"model":"sim","max_tokens":20,"stream":true,"messages":[{"role":"user","content":"hi"}]}`},
 		"responses": {"/v1/responses", `{"model":"sim","stream":true,"input":"hi"}`},
 	} {

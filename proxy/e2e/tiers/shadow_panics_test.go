@@ -17,13 +17,13 @@ func TestShadowPanics(t *testing.T) {
 	s.Guard, s.Untidy = guard.New(), true
 	p := rig.Start(t, s)
 	s.Guard.Inject("shadow.run", 1)
-	p.AskPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
+	p.SendPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
 	waitCopies(t, p, "failed", 1)
 	p.WaitIdle()
-	p.AskPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+	p.SendPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
 	waitCopies(t, p, "ok", 1)
 	p.WaitIdle()
-	if n := s.Guard.PanicCount(guard.Shadow); n != 1 {
+	if n := s.Guard.PanicCount(guard.PlaceShadow); n != 1 {
 		t.Errorf("%d panics, want 1", n)
 	}
 }

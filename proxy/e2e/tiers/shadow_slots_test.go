@@ -34,7 +34,7 @@ models:
 	})
 	for n := range 4 {
 		c := p.OpenStream(chatPath, turn(n, 0, endlessMembers))
-		defer c.Leave()
+		defer c.Disconnect()
 		c.Next()
 		running := min(n+1, 2)
 		rig.WaitFor(t, rig.WaitTimeout, "copies run", func() bool { return p.Engines[1].Stats().Running == running })
@@ -158,7 +158,7 @@ func TestShadowIsReloadedAway(t *testing.T) {
 		t.Errorf("%d copies run after the reload", n)
 	}
 	p.Post(chatPath, turn(1, 0, "")).WantStatus(200)
-	c.Leave()
+	c.Disconnect()
 	rig.WaitFor(t, rig.WaitTimeout, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 	p.WaitIdle()
 	if n := p.Engines[1].Stats().Requests; n != 1 {

@@ -32,12 +32,12 @@ models:
 }
 
 // copies returns how many copies of calls for "sim" ended with the given result.
-func copies(p *rig.Local, end string) float64 {
+func copies(p *rig.LocalEdge, end string) float64 {
 	return p.Metric("penstock_shadow_calls_total", `model="sim"`, `result="`+end+`"`)
 }
 
 // waitCopies waits until n copies have ended with the given result.
-func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
+func waitCopies(t *testing.T, p *rig.LocalEdge, end string, n float64) {
 	t.Helper()
 	rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
 }
@@ -58,8 +58,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
-	for i, way := range rig.TextWays {
-		p.AskPrompt(way, rig.Prompt, `"tokens":20`).WantStatus(200)
+	for i, way := range rig.TextRequestTypes {
+		p.SendPrompt(way, rig.Prompt, `"tokens":20`).WantStatus(200)
 		waitCopies(t, p, "ok", float64(i+1))
 		p.WaitIdle()
 		sent, copied := generations(p.Engines[0]), generations(p.Engines[1])
@@ -70,7 +70,7 @@ func TestShadow(t *testing.T) {
 			t.Errorf("%s: the engines were sent\n%s %s\n%s %s", way, a.Target, a.Body, b.Target, b.Body)
 		}
 	}
-	n := len(rig.TextWays)
+	n := len(rig.TextRequestTypes)
 	if told := p.AccessLinesWhenIdle(); len(told) != n || slices.ContainsFunc(lines(p), func(l line) bool { return l.Upstream != "old" || l.Arm != "-" }) {
 		t.Errorf("the log has %d calls: %+v", len(told), lines(p))
 	}
@@ -90,7 +90,8 @@ func TestShadow(t *testing.T) {
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
-	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies use less than half of the slots
+	// Copies use less than half of the slots.
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1)
 	s.Config = strings.Replace(s.Config, "concurrency: 8", "concurrency: 64", 1)
 	s.Engines[1].Slots = 128
 	s.Engines[0].Latency, s.Engines[1].Latency = 100*time.Millisecond, 900*time.Millisecond
@@ -138,15 +139,15 @@ func TestShadowShare(t *testing.T) {
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
-	for i, way := range rig.TextWays {
+	for i, way := range rig.TextRequestTypes {
 		running := func() bool { return p.Engines[1].Stats().Running == 1 }
 		if way.Stream {
-			c := p.OpenStream(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))
+			c := p.OpenStream(way.Path, way.RequestBody("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))
 			rig.WaitFor(t, rig.WaitTimeout, "the copy runs", running)
-			c.Leave()
+			c.Disconnect()
 		} else {
 			c := p.Dial()
-			if err := c.Send(p.RequestBytes(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))); err != nil {
+			if err := c.Send(p.RequestBytes(way.Path, way.RequestBody("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))); err != nil {
 				t.Fatal(err)
 			}
 			rig.WaitFor(t, rig.WaitTimeout, "the copy runs", running)
@@ -155,7 +156,7 @@ func TestShadowEndsWithItsClient(t *testing.T) {
 		waitCopies(t, p, "client_gone", float64(i+1))
 		p.WaitIdle()
 	}
-	if n := p.Engines[1].Stats().Aborted; n != int64(len(rig.TextWays)) {
+	if n := p.Engines[1].Stats().Aborted; n != int64(len(rig.TextRequestTypes)) {
 		t.Errorf("the engine has ended %d copies", n)
 	}
 }
@@ -167,9 +168,9 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	s := shadowSetup("100%", "")
 	s.Engines[1].Latency, s.Untidy = time.Hour, true
 	p := rig.Start(t, s)
-	p.AskPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+	p.SendPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
 	rig.WaitFor(t, rig.WaitTimeout, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
-	p.AskPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
+	p.SendPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
 	waitCopies(t, p, "no_slot", 1)
 	p.End()
 	rig.WaitFor(t, rig.WaitTimeout, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
@@ -185,7 +186,7 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"})
 	for i := range 12 {
 		c := p.Dial()
-		if err := c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true,"sim":{"tokens":5,"delay_ms":5}`))); err != nil {
+		if err := c.Send(p.RequestBytes(chatPath, p.ChatRequest(`"stream":true,"sim":{"tokens":5,"delay_ms":5}`))); err != nil {
 			t.Fatal(err)
 		}
 		for all := ""; !strings.Contains(all, "[DONE]"); {
@@ -210,9 +211,9 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 			p := rig.Start(t, shadowSetup("100%", more))
 			own := p.OpenStream(chatPath, strings.Replace(turn(1, 0, endlessMembers), `"sim"`, `"copy"`, 1))
 			own.Next()
-			p.AskPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
+			p.SendPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
 			waitCopies(t, p, "no_slot", 1)
-			own.Leave()
+			own.Disconnect()
 			rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Engines[1].Stats().Running == 0 })
 			p.WaitIdle()
 			first := p.OpenStream(chatPath, turn(0, 0, endlessMembers))
@@ -221,7 +222,7 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 			if more == "" {
 				p.Post(chatPath, strings.Replace(turn(1, 0, ""), `"sim"`, `"copy"`, 1)).WantStatus(429)
 			}
-			first.Leave()
+			first.Disconnect()
 			if n := len(generations(p.Engines[1])); n != 2 {
 				t.Errorf("the engine was sent %d requests", n)
 			}
@@ -239,14 +240,14 @@ func TestShadowFails(t *testing.T) {
 			p := rig.Start(t, shadowSetup("100%", ""))
 			p.Engines[1].SetFault(sim.Fault{Spec: fault})
 			for i := range 12 {
-				p.AskPrompt(rig.TextWays[i%len(rig.TextWays)], rig.Prompt, "").WantStatus(200)
+				p.SendPrompt(rig.TextRequestTypes[i%len(rig.TextRequestTypes)], rig.Prompt, "").WantStatus(200)
 				waitCopies(t, p, "failed", float64(i+1))
 			}
 			if u := p.Upstream("new"); u.Breaker != "closed" || u.State != "up" || u.LastFailure == nil {
 				t.Errorf("its upstream is %+v", u)
 			}
 			p.Engines[1].SetFault()
-			p.AskPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+			p.SendPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
 			waitCopies(t, p, "ok", 1)
 			p.WaitIdle()
 		})
@@ -274,7 +275,7 @@ func TestShadowRefused(t *testing.T) {
 			p := rig.Start(t, shadowSetup("100%", ""))
 			p.Engines[1].SetFault(sim.Fault{Spec: fault})
 			for i := range 3 {
-				p.AskPrompt(rig.TextWays[i%len(rig.TextWays)], rig.Prompt, "").WantStatus(200)
+				p.SendPrompt(rig.TextRequestTypes[i%len(rig.TextRequestTypes)], rig.Prompt, "").WantStatus(200)
 				waitCopies(t, p, "unfit", float64(i+1))
 			}
 			if u := p.Upstream("new"); u.LastFailure != nil {
@@ -303,8 +304,8 @@ models:
   - { id: copy, deployments: [{ upstream: out, served: sim }] }
 `, auth.HashKey(consentKey), o.start(t)),
 	})
-	for i, way := range rig.TextWays {
-		p.AskPrompt(way, sentinel, "").WantStatus(200)
+	for i, way := range rig.TextRequestTypes {
+		p.SendPrompt(way, sentinel, "").WantStatus(200)
 		waitCopies(t, p, "forbidden", float64(i+1))
 	}
 	if strings.Contains(o.text(), sentinel) {

@@ -69,9 +69,9 @@ func autobahn() map[string]autobahnCase {
 
 		// These cases are not in the suite. RFC 6455 (5.1, 5.2 and 5.5) requires 1002 for each of
 		// them.
-		"8.1 a ping without a mask":           {rig.Frame(fin|opPing, "p", false), 1002, ""},
-		"8.2 a close without a mask":          {rig.Frame(fin|opClose, control(1000, ""), false), 1002, ""},
-		"8.3 a text without a mask":           {rig.Frame(fin|opText, probeMessage, false), 1002, ""},
+		"8.1 a ping without a mask":           {rig.WebSocketFrame(fin|opPing, "p", false), 1002, ""},
+		"8.2 a close without a mask":          {rig.WebSocketFrame(fin|opClose, control(1000, ""), false), 1002, ""},
+		"8.3 a text without a mask":           {rig.WebSocketFrame(fin|opText, probeMessage, false), 1002, ""},
 		"8.4 a close in two":                  {frame(opClose, control(1000, "")[:1]) + frame(fin|opContinue, control(1000, "")[1:]), 1002, ""},
 		"8.5 a close of 126":                  {frame(fin|opClose, control(1000, strings.Repeat("*", 124))), 1002, ""},
 		"8.6 a close with a reserved bit":     {frame(fin|0x40|opClose, control(1000, "")), 1002, ""},
@@ -93,10 +93,12 @@ func autobahn() map[string]autobahnCase {
 		cases[fmt.Sprintf("6 not UTF-8 %d", i)] = autobahnCase{frame(fin|opText, bad), 1007, ""}
 		cases[fmt.Sprintf("6 not UTF-8 %d, one byte a frame", i)] = autobahnCase{bytewise(bad), 1007, ""}
 	}
-	for _, code := range []int{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999} { // 7.7: valid close codes
+	// 7.7: valid close codes.
+	for _, code := range []int{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999} {
 		cases[fmt.Sprintf("7.7 a close by %d", code)] = autobahnCase{frame(fin|opClose, control(code, "")), code, ""}
 	}
-	for _, code := range []int{0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535} { // 7.9 and 7.13: invalid close codes
+	// 7.9 and 7.13: invalid close codes.
+	for _, code := range []int{0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535} {
 		cases[fmt.Sprintf("7.9 a close by %d", code)] = autobahnCase{frame(fin|opClose, control(code, "")), 1002, ""}
 	}
 	return cases
@@ -161,7 +163,7 @@ func TestAutobahn(t *testing.T) {
 					}
 					// sent because the edge waits for a close frame
 					_ = c.Send(frame(fin|opClose, ""))
-					if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+					if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 						t.Errorf("not closed behind it: %q", rest)
 					}
 					return

@@ -25,7 +25,7 @@ const (
 )
 
 // handshake returns the upgrade request, with additional or replaced header lines.
-func handshake(p *rig.Local, lines ...string) string {
+func handshake(p *rig.LocalEdge, lines ...string) string {
 	good := []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, ": ")
@@ -46,15 +46,15 @@ func handshake(p *rig.Local, lines ...string) string {
 
 // raw is a connection that has been upgraded.
 type raw struct {
-	*rig.Raw
+	*rig.RawConn
 	t rapid.TB
 }
 
-func dialRaw(t *testing.T, p *rig.Local) *raw {
+func dialRaw(t *testing.T, p *rig.LocalEdge) *raw {
 	t.Helper()
 	c := p.Dial()
 	_ = c.Send(handshake(p))
-	r := c.Reply("GET")
+	r := c.ReadReply("GET")
 	if r.Status != 101 || r.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || r.Header.Get("Sec-WebSocket-Extensions") != "" {
 		t.Fatalf("answer = %d %v %s, want 101 without extensions", r.Status, r.Header, r.Body)
 	}
@@ -62,12 +62,12 @@ func dialRaw(t *testing.T, p *rig.Local) *raw {
 }
 
 // frame returns a masked frame.
-func frame(first byte, payload string) string { return rig.Frame(first, payload, true) }
+func frame(first byte, payload string) string { return rig.WebSocketFrame(first, payload, true) }
 
 // next reads a frame from the edge. The frame must be complete and must not be masked.
 func (c *raw) next() (op byte, payload string) {
 	c.t.Helper()
-	op, payload, err := c.Frame()
+	op, payload, err := c.ReadFrame()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestWrongFrames(t *testing.T) {
 		bytes string
 		code  int
 	}{
-		"unmasked":                  {rig.Frame(fin|opText, hello, false), 1002},
+		"unmasked":                  {rig.WebSocketFrame(fin|opText, hello, false), 1002},
 		"reserved bit":              {frame(fin|0x40|opText, hello), 1002},
 		"reserved kind":             {frame(fin|0x3, hello), 1002},
 		"reserved control":          {frame(fin|0xb, ""), 1002},
@@ -182,7 +182,7 @@ func TestWrongFrames(t *testing.T) {
 			_ = c.Send(row.bytes)
 			c.wantClosed(row.code)
 			_ = c.Send(frame(fin|opClose, ""))
-			if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+			if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed behind it: %q", rest)
 			}
 		})
@@ -256,7 +256,8 @@ func TestEmptyFragments(t *testing.T) {
 		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
 		c.readUntil(`"type":"response.completed"`)
 	}
-	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // until the edge closes the connection
+	// Until the edge closes the connection.
+	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }()
 	c.wantClosed(1008)
 }
 
@@ -312,7 +313,7 @@ func TestHandshakes(t *testing.T) {
 		{[]string{"Origin: https://elsewhere.example"}, 403, "operation_not_allowed"},
 	} {
 		_ = c.Send(handshake(p, row.lines...))
-		r := c.Reply("GET").WantStatus(row.status)
+		r := c.ReadReply("GET").WantStatus(row.status)
 		if !strings.Contains(r.Body, `"code":"`+row.code+`"`) {
 			t.Errorf("%q: answer = %s, want the code %s", row.lines, r.Body, row.code)
 		}
@@ -321,7 +322,7 @@ func TestHandshakes(t *testing.T) {
 	for _, origin := range []string{"Origin: https://listed.example", "Origin: http://edge", "Origin: vscode-webview://x"} {
 		c := p.Dial()
 		_ = c.Send(handshake(p, origin))
-		c.Reply("GET").WantStatus(101)
+		c.ReadReply("GET").WantStatus(101)
 	}
 }
 
@@ -339,12 +340,12 @@ func TestHandshakeWithBody(t *testing.T) {
 	} {
 		c := p.Dial()
 		_ = c.Send(handshake(p, row.line) + row.body)
-		r := c.Reply("GET").WantStatus(400)
+		r := c.ReadReply("GET").WantStatus(400)
 		if !strings.Contains(r.Body, `"code":"bad_request"`) || r.Header.Get("Upgrade") != "" {
 			t.Errorf("%s: answer = %v %s, want bad_request without an upgrade", name, r.Header, r.Body)
 		}
 		r.WantConforming("GET", path)
-		if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
+		if rest, ok := c.WaitClosed(rig.WaitTimeout); !ok || rest != "" {
 			t.Errorf("%s: not closed behind it: %q", name, rest)
 		}
 	}
@@ -353,7 +354,7 @@ func TestHandshakeWithBody(t *testing.T) {
 	}
 	c := p.Dial()
 	_ = c.Send(handshake(p, "Content-Length: 0"))
-	c.Reply("GET").WantStatus(101)
+	c.ReadReply("GET").WantStatus(101)
 }
 
 // TestEarlyFrames checks that the edge reads frames that arrive together with the upgrade request.
@@ -362,7 +363,7 @@ func TestEarlyFrames(t *testing.T) {
 	p := start(t, rig.Setup{Untidy: true})
 	c := p.Dial()
 	_ = c.Send(handshake(p) + frame(fin|opText, hello))
-	c.Reply("GET").WantStatus(101)
+	c.ReadReply("GET").WantStatus(101)
 	(&raw{c, t}).readUntil(`"type":"response.completed"`)
 }
 
@@ -379,7 +380,7 @@ func TestFuzzedFrames(t *testing.T) {
 		for range n {
 			first := byte(rapid.IntRange(0, 255).Draw(rt, "first"))
 			payload := rapid.SampledFrom([]string{"", hello, "{}", "\xff\xfe", strings.Repeat("x", 200)}).Draw(rt, "payload")
-			b.WriteString(rig.Frame(first, payload, rapid.IntRange(0, 9).Draw(rt, "masked") > 0))
+			b.WriteString(rig.WebSocketFrame(first, payload, rapid.IntRange(0, 9).Draw(rt, "masked") > 0))
 		}
 		text := b.String()
 		if cut := rapid.IntRange(0, len(text)).Draw(rt, "cut"); rapid.Bool().Draw(rt, "is cut") {

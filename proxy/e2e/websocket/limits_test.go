@@ -180,7 +180,7 @@ func TestQueueBound(t *testing.T) {
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	large := func(c *peer) { c.requestResponse("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
-	busy := func(p *rig.Local, running int) *peer {
+	busy := func(p *rig.LocalEdge, running int) *peer {
 		c := dial(t, p)
 		c.requestResponse(`"ttft_ms":600000`, "")
 		rig.WaitFor(t, rig.WaitTimeout, "the call runs", func() bool { return p.Engines[0].Stats().Running == running })
@@ -220,7 +220,8 @@ func TestWaitingMessages_Share(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, rig.Setup{Untidy: true, Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 1536KiB"}) // the body memory is 10 MiB
+	// The body memory is 10 MiB.
+	p := start(t, rig.Setup{Untidy: true, Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 1536KiB"})
 	var open []*peer
 	for i := range 3 {
 		open = append(open, dial(t, p))
@@ -272,7 +273,7 @@ func TestConnectionsOfAKey(t *testing.T) {
 	ask := func() *rig.Reply {
 		c := p.Dial()
 		_ = c.Send(handshake(p))
-		return c.Reply("GET")
+		return c.ReadReply("GET")
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "one more is refused", func() bool { return ask().Status == 429 })
 	if r := ask(); !strings.Contains(r.Body, "rate_limited") || r.Header.Get("Retry-After") == "" {

@@ -17,8 +17,8 @@ import (
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	for point, place := range map[string]string{
-		"websocket.serve": guard.WebSocket, "websocket.turn": guard.WebSocket, "call.run": guard.Handler, "relay.run": guard.Stream,
-		"attempt.end": guard.Stream, "relay.close": guard.Stream,
+		"websocket.serve": guard.PlaceWebSocket, "websocket.turn": guard.PlaceWebSocket, "call.run": guard.PlaceHandler, "relay.run": guard.PlaceStream,
+		"attempt.end": guard.PlaceStream, "relay.close": guard.PlaceStream,
 	} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +32,8 @@ func TestPanics(t *testing.T) {
 			if point != "websocket.serve" {
 				c.requestResponse("", "")
 			}
-			if point != "attempt.end" && point != "relay.close" { // at these points, the answer has already been sent
+			// At these points, the answer has already been sent.
+			if point != "attempt.end" && point != "relay.close" {
 				c.wantClosed(websocket.StatusInternalError)
 			}
 			rig.WaitFor(t, rig.WaitTimeout, "the panic", func() bool { return g.PanicCount(place) == 1 })

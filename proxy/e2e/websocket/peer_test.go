@@ -20,7 +20,7 @@ const (
 )
 
 // start runs an edge with WebSocket until the test ends.
-func start(t *testing.T, s rig.Setup) *rig.Local {
+func start(t *testing.T, s rig.Setup) *rig.LocalEdge {
 	t.Helper()
 	s.Top += "\n" + enabledSetting
 	return rig.Start(t, s)
@@ -57,7 +57,7 @@ type event struct {
 }
 
 // dial connects a client with the edge's key.
-func dial(t *testing.T, p *rig.Local) *peer {
+func dial(t *testing.T, p *rig.LocalEdge) *peer {
 	t.Helper()
 	return dialBy(t, p.Edge, nil)
 }

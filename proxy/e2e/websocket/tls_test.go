@@ -21,13 +21,13 @@ import (
 func TestCertificate(t *testing.T) {
 	t.Parallel()
 	authority := selfsigned.NewAuthority(t, "machines")
-	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	cert, key := selfsigned.NewPair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	p := rig.StartProgram(t, rig.Setup{
 		Top: enabledSetting + "\ntls: { cert: edge.pem, key: edge.key, client_ca: clients.pem }", Untidy: true,
 		Files: map[string]string{"edge.pem": cert, "edge.key": key, "clients.pem": authority.PEM},
 		Keys:  "- { id: agent, certificate: { san: agent.test } }\n",
 	})
-	agent := authority.Client(t, func(c *x509.Certificate) { c.DNSNames = []string{"agent.test"} })
+	agent := authority.NewClientCertificate(t, func(c *x509.Certificate) { c.DNSNames = []string{"agent.test"} })
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{agent}}}
 	defer transport.CloseIdleConnections()
 	ws, _, err := websocket.Dial(t.Context(), "wss://"+p.Addr+path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
@@ -50,7 +50,7 @@ func TestCertificate(t *testing.T) {
 // that is too large, and a drain.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	cert, key := selfsigned.NewPair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	p := rig.StartProgram(t, rig.Setup{
 		Top: enabledSetting + "\ntls: { cert: edge.pem, key: edge.key }", Untidy: true, Timeouts: "linger: 0s, drain: 5s", Limits: "request_body: 8MiB",
 		Files: map[string]string{"edge.pem": cert, "edge.key": key},
@@ -84,11 +84,11 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	wrong := &raw{rig.NewRaw(t, conn), t}
+	wrong := &raw{rig.NewRawConn(t, conn), t}
 	_ = wrong.SetDeadline(time.Now().Add(rig.WaitTimeout))
-	_ = wrong.Send(handshake(&rig.Local{Edge: p.Edge}))
-	wrong.Reply("GET").WantStatus(101)
-	_ = wrong.Send(rig.Frame(fin|opText, hello, false))
+	_ = wrong.Send(handshake(&rig.LocalEdge{Edge: p.Edge}))
+	wrong.ReadReply("GET").WantStatus(101)
+	_ = wrong.Send(rig.WebSocketFrame(fin|opText, hello, false))
 	wrong.wantClosed(1002)
 	rig.WaitFor(t, rig.WaitTimeout, "the others are gone", func() bool { return p.Metric("penstock_websocket_connections") == 1 })
 	c.requestResponse(`"text":"to the end","delay_ms":100`, "")
@@ -97,5 +97,5 @@ func TestTLS(t *testing.T) {
 	for e := c.readEvent(); e.Type != "response.completed"; e = c.readEvent() {
 	}
 	c.wantClosed(websocket.StatusGoingAway)
-	p.Exits(rig.WaitTimeout, 0)
+	p.WantExit(rig.WaitTimeout, 0)
 }

@@ -118,7 +118,8 @@ func TestWhatIsKept(t *testing.T) {
 	if e := c.refused(400, "previous_response_not_found"); e.Error.Param != "previous_response_id" || strings.Contains(e.text, one.Response.ID) {
 		t.Errorf("refusal = %s, want previous_response_id without the id", e.text)
 	}
-	c.send(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // the message has no input, as after a warm-up
+	// The message has no input, as after a warm-up.
+	c.send(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID)
 	three, _ := c.wantCompleted()
 	if got := roles(chat(t, p.Engines[0])); got != "user assistant user assistant" {
 		t.Errorf("the third turn: %s", got)

@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	busyPeriod = 50 * time.Millisecond
-	idlePeriod = 250 * time.Millisecond
+	busyExchangePeriod = 50 * time.Millisecond
+	idleExchangePeriod = 250 * time.Millisecond
 	// Maximum interval between two messages that contain all of an edge's work, even if the work
 	// has not changed.
 	fullMessageInterval = time.Second
 	answerFreshTime     = 2 * time.Second // how long an answer remains valid without a newer answer
 	// Timeout for a message, unless the store's timeout is longer.
-	messageTimeout = 200 * time.Millisecond
-	maxFacts       = 64 // maximum number of facts in one message
+	messageTimeout  = 200 * time.Millisecond
+	maxMessageFacts = 64 // maximum number of facts in one message
 )
 
 // Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
 	Available() bool
-	// Edges returns how many edges share the limits while the store is lost.
-	Edges() int
+	// EdgeCount returns how many edges share the limits while the store is lost.
+	EdgeCount() int
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
@@ -63,7 +63,7 @@ type Options struct {
 // goroutines.
 type Board struct {
 	o        Options
-	exchange func(ctx context.Context, m *message) (reply, error)
+	exchange func(ctx context.Context, m *boardMessage) (boardReply, error)
 	clock    func() time.Time
 	// Seed for hashing request bodies, used if this edge creates the board. Each message appends
 	// its number to the seed.
@@ -83,7 +83,7 @@ type Board struct {
 	mu           sync.Mutex
 	facts        map[string]string
 	version      string
-	pending      []fact // facts that the board has not acknowledged
+	pending      []sharedFact // facts that the board has not acknowledged
 	factNumber   uint64
 	appliedModes map[string]string // last valid modes, keyed by fact name
 	// Upstreams to which these modes were applied. An upstream that was removed and returns is a
@@ -91,7 +91,7 @@ type Board struct {
 	appliedTo    map[string]*upstreams.Upstream
 	ignoredModes map[string]string // invalid modes that have already been logged
 
-	lastCorrection time.Time // when this edge last corrected secretFact on the board
+	lastCorrection time.Time // when this edge last corrected secretSinceFact on the board
 }
 
 // New returns an edge's view of the board. Run starts to exchange messages.
@@ -102,10 +102,10 @@ func New(o Options) *Board {
 		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), lastSentWork: unchangedWork,
 		facts: map[string]string{}, appliedModes: map[string]string{}, appliedTo: map[string]*upstreams.Upstream{}, ignoredModes: map[string]string{},
 	}
-	b.exchange = func(ctx context.Context, m *message) (reply, error) {
-		list, err := o.Link.Run(ctx, boardScript, "board", m.args())
+	b.exchange = func(ctx context.Context, m *boardMessage) (boardReply, error) {
+		list, err := o.Link.Run(ctx, boardScript, "board", m.scriptArgs())
 		if err != nil {
-			return reply{}, err
+			return boardReply{}, err
 		}
 		return parseReply(list, m.version)
 	}
@@ -117,7 +117,7 @@ func New(o Options) *Board {
 func (b *Board) Run(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
-	defer func() { b.o.Upstreams.DivideSlots(b.o.Link.Edges()) }()
+	defer func() { b.o.Upstreams.DivideSlots(b.o.Link.EdgeCount()) }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,9 +132,9 @@ func (b *Board) Run(ctx context.Context) {
 
 func (b *Board) currentPeriod() time.Duration {
 	if b.isBusy {
-		return busyPeriod
+		return busyExchangePeriod
 	}
-	return idlePeriod
+	return idleExchangePeriod
 }
 
 func (b *Board) exchangeOnce(ctx context.Context) {
@@ -168,9 +168,9 @@ func (b *Board) exchangeOnce(ctx context.Context) {
 	b.adoptFacts(m, &r)
 }
 
-func (b *Board) buildMessage(text string, now time.Time) *message {
+func (b *Board) buildMessage(text string, now time.Time) *boardMessage {
 	b.messageNumber++
-	m := &message{edge: b.o.Edge, number: b.messageNumber, work: text, seed: b.seed + "." + strconv.FormatUint(b.messageNumber, 16)}
+	m := &boardMessage{edge: b.o.Edge, number: b.messageNumber, work: text, seed: b.seed + "." + strconv.FormatUint(b.messageNumber, 16)}
 	if text == b.lastSentWork && now.Sub(b.lastFullSent) < fullMessageInterval {
 		m.work = unchangedWork
 	} else {
@@ -179,7 +179,7 @@ func (b *Board) buildMessage(text string, now time.Time) *message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m.version = b.version
-	m.facts = append(m.facts, b.pending[:min(len(b.pending), maxFacts)]...)
+	m.facts = append(m.facts, b.pending[:min(len(b.pending), maxMessageFacts)]...)
 	return m
 }
 
@@ -189,14 +189,14 @@ func (b *Board) expireAnswer(now time.Time) {
 	b.isBusy = false
 	if now.Sub(time.Unix(0, b.lastAnswer.Load())) >= answerFreshTime {
 		b.edges.Store(0)
-		b.o.Upstreams.DivideSlots(b.o.Link.Edges())
+		b.o.Upstreams.DivideSlots(b.o.Link.EdgeCount())
 	}
 }
 
-func ownWork(here []upstreams.LocalWork) works {
-	w := make(works, len(here))
+func ownWork(here []upstreams.LocalWork) workByUpstream {
+	w := make(workByUpstream, len(here))
 	for i := range here {
-		one := work{calls: here[i].Work.InFlight}
+		one := upstreamWork{calls: here[i].Work.InFlight}
 		if here[i].Work.Down {
 			one.down = 1
 		}
@@ -205,16 +205,16 @@ func ownWork(here []upstreams.LocalWork) works {
 	return w
 }
 
-func (b *Board) otherEdgesWork(r *reply, own works) *upstreams.OtherEdgesWork {
+func (b *Board) otherEdgesWork(r *boardReply, own workByUpstream) *upstreams.OtherEdgesWork {
 	e := &upstreams.OtherEdgesWork{
-		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.localWork)),
+		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.EdgeWork, len(b.localWork)),
 		Placed: make(map[upstreams.ID]int64, len(b.localWork)),
 	}
 	for i := range b.localWork {
 		id := b.localWork[i].ID
 		name := UpstreamKey(id)
 		sum, mine := r.works[name], own[name]
-		var w upstreams.Work
+		var w upstreams.EdgeWork
 		for p := range w.InFlight {
 			w.InFlight[p] = max(0, sum.calls[p]-mine.calls[p])
 		}
@@ -224,10 +224,10 @@ func (b *Board) otherEdgesWork(r *reply, own works) *upstreams.OtherEdgesWork {
 	return e
 }
 
-// putFact sends a fact to all edges. An empty value deletes the fact.
-func (b *Board) putFact(name, value string, life time.Duration) {
+// publishFact sends a fact to all edges. An empty value deletes the fact.
+func (b *Board) publishFact(name, value string, life time.Duration) {
 	b.mu.Lock()
-	b.putLocked(name, value, life)
+	b.publishFactLocked(name, value, life)
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
@@ -235,9 +235,9 @@ func (b *Board) putFact(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked does the work of putFact. A new fact replaces a pending fact with the same name. The
+// publishFactLocked does the work of publishFact. A new fact replaces a pending fact with the same name. The
 // caller must hold mu.
-func (b *Board) putLocked(name, value string, life time.Duration) {
+func (b *Board) publishFactLocked(name, value string, life time.Duration) {
 	b.factNumber++
 	next := b.pending[:0:0]
 	for _, f := range b.pending {
@@ -248,7 +248,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 	if len(next) >= maxPendingFacts {
 		next = next[1:] // the store has been unreachable for a long time
 	}
-	next = append(next, fact{b.factNumber, name, value, life})
+	next = append(next, sharedFact{b.factNumber, name, value, life})
 	b.pending = next
 }
 
@@ -256,7 +256,7 @@ const maxPendingFacts = 1024
 
 // adoptFacts adopts the facts in an answer, and removes pending facts that the board has
 // acknowledged.
-func (b *Board) adoptFacts(m *message, r *reply) {
+func (b *Board) adoptFacts(m *boardMessage, r *boardReply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
 		last := m.facts[n-1].number
@@ -292,7 +292,7 @@ func (b *Board) restoreFacts(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {
 			b.facts[name] = value
-			b.putLocked(name, value, b.storedModeLifetime())
+			b.publishFactLocked(name, value, b.storedModeLifetime())
 		}
 	}
 }

@@ -25,7 +25,7 @@ type ModeSetting struct {
 // A mode applies until an operator sets another mode, so edges renew its signature long before the
 // signature expires. Signatures expire so that an attacker cannot restore an old copy of a mode.
 const (
-	modeLifetime = 7 * 24 * time.Hour
+	modeSignatureLifetime = 7 * 24 * time.Hour
 	// A mode is signed again when its signature will be valid for less than this time.
 	modeRenewBefore   = 6 * 24 * time.Hour
 	modeCheckInterval = time.Hour
@@ -34,7 +34,7 @@ const (
 // PublishMode sends a mode to the other edges. The caller must set the mode at this edge
 // afterwards, because otherwise the board could set the previous mode again in between. PublishMode
 // does not wait for the store. While the store is unreachable, the mode stays pending.
-func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.Mode, who string, now time.Time) {
+func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.OperatorMode, who string, now time.Time) {
 	name := modePrefix + UpstreamKey(u.ID())
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
@@ -45,7 +45,7 @@ func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.Mode, who string,
 	value := b.signMode(name, s, now)
 	b.facts[name], b.appliedModes[name], b.appliedTo[name] = value, value, u
 	b.mu.Unlock()
-	b.putFact(name, value, b.storedModeLifetime())
+	b.publishFact(name, value, b.storedModeLifetime())
 }
 
 // storedModeLifetime returns how long the store keeps a mode after its last signature. An edge
@@ -55,14 +55,14 @@ func (b *Board) storedModeLifetime() time.Duration {
 	if b.o.Signer == nil {
 		return 0
 	}
-	return modeLifetime
+	return modeSignatureLifetime
 }
 
 func (b *Board) signMode(name string, s ModeSetting, now time.Time) string {
 	if b.o.Signer != nil {
-		s.Edge, s.Expires = b.o.Edge, now.Add(modeLifetime).Unix()
+		s.Edge, s.Expires = b.o.Edge, now.Add(modeSignatureLifetime).Unix()
 	}
-	return b.o.Signer.Sign(sign.Mode, name, s)
+	return b.o.Signer.Sign(sign.KindMode, name, s)
 }
 
 func parseMode(value string) (s ModeSetting, err error) {
@@ -76,7 +76,7 @@ func parseMode(value string) (s ModeSetting, err error) {
 // isValidMode reports whether a mode is valid, which means that an edge of the fleet has signed it
 // and it has not expired.
 func (b *Board) isValidMode(name, value string, s *ModeSetting, now time.Time) bool {
-	return b.o.Signer.IsAccepted(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
+	return b.o.Signer.IsAccepted(sign.KindMode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
 // isOlder reports whether a mode was set before the applied mode. The caller must hold mu.
@@ -85,9 +85,9 @@ func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns the mode that an operator last set for an upstream. If no operator has set one, ok
+// OperatorMode returns the mode that an operator last set for an upstream. If no operator has set one, ok
 // is false.
-func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
+func (b *Board) OperatorMode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, err := parseMode(b.appliedModes[modePrefix+UpstreamKey(id)])
@@ -99,7 +99,7 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
-		mode upstreams.Mode
+		mode upstreams.OperatorMode
 	}
 	var changes []change
 	to := map[string]*upstreams.Upstream{}
@@ -110,7 +110,7 @@ func (b *Board) applyModes() {
 	}
 	for i := range b.localWork {
 		name, up := modePrefix+UpstreamKey(b.localWork[i].ID), b.localWork[i].Upstream
-		adopted := !waiting[name] && b.adopt(name, up)
+		adopted := !waiting[name] && b.adoptMode(name, up)
 		s, err := parseMode(b.appliedModes[name])
 		if err != nil { // no operator has set a mode
 			continue
@@ -129,10 +129,10 @@ func (b *Board) applyModes() {
 	}
 }
 
-// adopt makes the board's mode of an upstream the applied mode, and reports whether it is new. It
+// adoptMode makes the board's mode of an upstream the applied mode, and reports whether it is new. It
 // validates the mode, because it may have been written by another program or by an edge with a
 // different version. The caller must hold mu.
-func (b *Board) adopt(name string, up *upstreams.Upstream) bool {
+func (b *Board) adoptMode(name string, up *upstreams.Upstream) bool {
 	value := b.facts[name]
 	if value == "" || value == b.appliedModes[name] || value == b.ignoredModes[name] {
 		return false
@@ -149,7 +149,7 @@ func (b *Board) adopt(name string, up *upstreams.Upstream) bool {
 		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
 		// restored it.
 		b.facts[name] = b.appliedModes[name]
-		b.putLocked(name, b.appliedModes[name], b.storedModeLifetime())
+		b.publishFactLocked(name, b.appliedModes[name], b.storedModeLifetime())
 		return false
 	}
 	delete(b.ignoredModes, name)
@@ -190,20 +190,20 @@ func (b *Board) renewModes(now time.Time) {
 		value = b.signMode(name, s, now)
 		b.facts[name], b.appliedModes[name] = value, value
 		delete(b.ignoredModes, name)
-		b.putLocked(name, value, modeLifetime)
+		b.publishFactLocked(name, value, modeSignatureLifetime)
 	}
 }
 
-// secretFact is the name of the fact that records when the fleet's first secret appeared.
-const secretFact = "s:since"
+// secretSinceFact is the name of the fact that records when the fleet's first secret appeared.
+const secretSinceFact = "s:since"
 
 // adoptSecretAge adopts the board's record of when the fleet's first secret appeared. It corrects a
 // wrong record at most once a minute, because edges with different secrets may overwrite each
 // other's correction. The caller must hold mu.
 func (b *Board) adoptSecretAge(now time.Time) {
-	correction := b.o.Signer.AdoptAppeared(b.facts[secretFact], now)
+	correction := b.o.Signer.AdoptSecretSince(b.facts[secretSinceFact], now)
 	if correction != "" && now.Sub(b.lastCorrection) >= time.Minute {
 		b.lastCorrection = now
-		b.putLocked(secretFact, correction, 0)
+		b.publishFactLocked(secretSinceFact, correction, 0)
 	}
 }

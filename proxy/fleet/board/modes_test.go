@@ -24,17 +24,17 @@ func TestForgedModes(t *testing.T) {
 		"without a signature": func(*world, string, string) string { return `{"mode":"drain","who":"x","when":9999999999}` },
 		"of another upstream": func(_ *world, drained, _ string) string { return drained },
 		"of another fleet": func(w *world, _, _ string) string {
-			return sign.New("qs", w.secrets).Sign(sign.Mode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+			return sign.New("qs", w.secrets).Sign(sign.KindMode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
 		},
 		"signed by another": func(w *world, _, _ string) string {
-			return sign.New("ps", []string{"another"}).Sign(sign.Mode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+			return sign.New("ps", []string{"another"}).Sign(sign.KindMode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
 		},
 		"with another time": func(_ *world, _, last string) string { return strings.Replace(last, `"expires":`, `"expires":9`, 1) },
 		"that was put back": func(_ *world, _, last string) string { return last },
 	} {
 		w := newWorld(t, 2, 2)
-		w.twin.answer(&message{edge: "one", number: 1, work: "", seed: "s"})
-		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
+		w.twin.answer(&boardMessage{edge: "one", number: 1, work: "", seed: "s"})
+		w.twin.facts[secretSinceFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.KindSince, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
 		drained, last := drain(w, 0, 0), drain(w, 0, 1)
 		if w.edges[1].ups[0].Mode() != upstreams.ModeDrain || w.edges[1].ups[1].Mode() != upstreams.ModeDrain {
 			t.Fatalf("%s: a drain does not reach the other edge", what)
@@ -137,8 +137,8 @@ func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 	} {
 		w := newWorld(t, 1, 2)
 		e := w.edges[0]
-		w.twin.answer(&message{edge: "one", number: 1, work: "", seed: "s"})
-		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
+		w.twin.answer(&boardMessage{edge: "one", number: 1, work: "", seed: "s"})
+		w.twin.facts[secretSinceFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.KindSince, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
 		w.exchangeAll()
 		e.line.cut = true
 		e.board.PublishMode(e.ups[0], upstreams.ModeDrain, "operator", w.now)
@@ -178,10 +178,10 @@ func TestModesOfRemovedUpstreams(t *testing.T) {
 		if _, there := e.board.facts[modePrefix+UpstreamKey(gone)]; there {
 			t.Errorf("edge %d still has the mode of an upstream that is gone", i)
 		}
-		if _, there := e.board.Mode(gone); there {
+		if _, there := e.board.OperatorMode(gone); there {
 			t.Errorf("edge %d still shows the mode of an upstream that is gone", i)
 		}
-		if s, there := e.board.Mode(stays); !there || s.Expires < w.now.Unix() {
+		if s, there := e.board.OperatorMode(stays); !there || s.Expires < w.now.Unix() {
 			t.Errorf("edge %d has the mode %+v", i, s)
 		}
 	}

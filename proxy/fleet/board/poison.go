@@ -27,7 +27,7 @@ func poisonName(hash uint64, id upstreams.ID) string {
 // ReportLost notifies every edge that the body with the given hash has crashed an upstream. The
 // fact expires after life.
 func (b *Board) ReportLost(hash uint64, id upstreams.ID, life time.Duration) {
-	b.putFact(poisonName(hash, id), "1", life)
+	b.publishFact(poisonName(hash, id), "1", life)
 }
 
 // ReportCleared makes every edge forget which engines the body with the given hash has crashed.
@@ -47,7 +47,7 @@ func (b *Board) ReportCleared(hash uint64) {
 	}
 	b.mu.Unlock()
 	for _, name := range names {
-		b.putFact(name, "", 0)
+		b.publishFact(name, "", 0)
 	}
 }
 

@@ -33,7 +33,7 @@ type edge struct {
 
 func (e *edge) LocalWork(dst []upstreams.LocalWork) []upstreams.LocalWork {
 	for i, u := range e.ups {
-		h := upstreams.LocalWork{ID: u.ID(), Upstream: u, Work: upstreams.Work{Down: e.down[i]}}
+		h := upstreams.LocalWork{ID: u.ID(), Upstream: u, Work: upstreams.EdgeWork{Down: e.down[i]}}
 		h.Work.InFlight[0] = e.calls[i]
 		dst = append(dst, h)
 	}
@@ -48,7 +48,7 @@ func (e *edge) SetLostEngines(lost map[uint64][]*upstreams.Upstream) { e.lost = 
 
 func (l *simulatedStore) Available() bool { return !l.cut }
 
-func (l *simulatedStore) Edges() int { return l.edges }
+func (l *simulatedStore) EdgeCount() int { return l.edges }
 
 func (l *simulatedStore) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
 	panic("the board has an exchange of its own")
@@ -117,7 +117,7 @@ func (w *world) checkViews(t interface{ Fatalf(string, ...any) }) {
 			t.Fatalf("edge %d knows of %+v, of %d edges", i, e.elsewhere, len(w.edges))
 		}
 		for k, u := range e.ups {
-			want := upstreams.Work{}
+			want := upstreams.EdgeWork{}
 			for _, other := range w.edges {
 				if other != e {
 					want.InFlight[0] += other.calls[k]
@@ -160,7 +160,7 @@ func TestBoard(t *testing.T) {
 			case 3:
 				e.down[u] = rapid.Bool().Draw(t, "down")
 			case 4:
-				m := rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeDrain, upstreams.ModeMaintenance}).Draw(t, "mode")
+				m := rapid.SampledFrom([]upstreams.OperatorMode{upstreams.ModeReady, upstreams.ModeDrain, upstreams.ModeMaintenance}).Draw(t, "mode")
 				e.ups[u].SetMode(m)
 				e.board.PublishMode(e.ups[u], m, "ann", w.now)
 			case 5:
@@ -219,16 +219,16 @@ func TestDeadEdge(t *testing.T) {
 	w.exchangeAll()
 	w.checkViews(t)
 	two.line.cut, two.line.edges = true, 3
-	for passed := time.Duration(0); passed <= workLease+busyPeriod; passed += busyPeriod {
-		w.advance(busyPeriod)
+	for passed := time.Duration(0); passed <= workLease+busyExchangePeriod; passed += busyExchangePeriod {
+		w.advance(busyExchangePeriod)
 		w.exchangeAll()
-		if fresh := passed+busyPeriod < answerFreshTime; (two.elsewhere != nil) != fresh {
+		if fresh := passed+busyExchangePeriod < answerFreshTime; (two.elsewhere != nil) != fresh {
 			t.Fatalf("after %s the edge that is cut off knows %v", passed, two.elsewhere)
 		} else if fresh != (two.slotDivisor == 0) || !fresh && two.slotDivisor != 3 {
 			t.Fatalf("after %s the edge that is cut off has one part of %d", passed, two.slotDivisor)
 		}
 	}
-	if got := one.elsewhere; got.Edges != 1 || got.Works[one.ups[0].ID()] != (upstreams.Work{}) {
+	if got := one.elsewhere; got.Edges != 1 || got.Works[one.ups[0].ID()] != (upstreams.EdgeWork{}) {
 		t.Errorf("the dead edge is still counted: %+v", got)
 	}
 }
@@ -248,7 +248,7 @@ func TestFacts(t *testing.T) {
 	if two.ups[1].Mode() != upstreams.ModeDrain || two.ups[0].Mode() != upstreams.ModeReady || len(one.lost[77]) != 1 {
 		t.Fatalf("the other edge's mode = %s, lost = %v; want %s and one loss of 77", two.ups[1].Mode(), one.lost, upstreams.ModeDrain)
 	}
-	if s, ok := two.board.Mode(two.ups[1].ID()); !ok || s.Who != "ann" || s.When != w.now.Unix() {
+	if s, ok := two.board.OperatorMode(two.ups[1].ID()); !ok || s.Who != "ann" || s.When != w.now.Unix() {
 		t.Errorf("Mode = %+v, want it set by ann at %d", s, w.now.Unix())
 	}
 	w.twin.forget()
@@ -290,7 +290,7 @@ func TestRetention(t *testing.T) {
 	e.board.ReportLost(77, e.ups[0].ID(), time.Minute)
 	own := ownWork(e.LocalWork(nil))
 	m := e.board.buildMessage(own.String(), w.now)
-	for _, word := range m.args() {
+	for _, word := range m.scriptArgs() {
 		for _, u := range e.ups {
 			if word == string(u.ID()) || word == u.Name() {
 				t.Errorf("an upstream's name is sent: %q", word)

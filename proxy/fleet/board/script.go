@@ -27,19 +27,19 @@ const workLease = 3 * time.Second
 // UpstreamKey returns the name of an upstream in the store, which is a hash of the upstream's id.
 func UpstreamKey(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works maps upstream names to work. work.down is the number of edges that have found the upstream
+// workByUpstream maps upstream names to work. work.down is the number of edges that have found the upstream
 // down.
-type works map[string]work
+type workByUpstream map[string]upstreamWork
 
-type work struct {
+type upstreamWork struct {
 	calls [3]int
 	down  int
 }
 
-func (w works) String() string {
+func (w workByUpstream) String() string {
 	names := make([]string, 0, len(w))
 	for name, one := range w {
-		if one != (work{}) {
+		if one != (upstreamWork{}) {
 			names = append(names, name)
 		}
 	}
@@ -52,12 +52,12 @@ func (w works) String() string {
 	return strings.TrimSuffix(b.String(), " ")
 }
 
-func parseWorks(text string) (works, error) {
+func parseWorks(text string) (workByUpstream, error) {
 	words := strings.Fields(text)
 	if len(words)%5 != 0 {
 		return nil, errors.New("the board's work is cut")
 	}
-	w := make(works, len(words)/5)
+	w := make(workByUpstream, len(words)/5)
 	for i := 0; i < len(words); i += 5 {
 		var n [4]int
 		for k := range n {
@@ -66,29 +66,29 @@ func parseWorks(text string) (works, error) {
 				return nil, errors.New("the board's work has no numbers")
 			}
 		}
-		w[words[i]] = work{[3]int(n[:3]), n[3]}
+		w[words[i]] = upstreamWork{[3]int(n[:3]), n[3]}
 	}
 	return w, nil
 }
 
-type fact struct {
+type sharedFact struct {
 	number      uint64
 	name, value string // an empty value deletes the fact
 	lifetime    time.Duration
 }
 
-type message struct {
+type boardMessage struct {
 	edge    string
 	number  uint64
 	work    string // unchangedWork if the work has not changed
 	version string // version of the facts that the edge knows
 	seed    string // used if the board does not exist
-	facts   []fact
+	facts   []sharedFact
 }
 
 const unchangedWork = "="
 
-func (m *message) args() []string {
+func (m *boardMessage) scriptArgs() []string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	out := []string{m.edge, strconv.FormatUint(m.number, 10), ms(workLease), m.work, m.version, m.seed}
 	for _, f := range m.facts {
@@ -97,10 +97,10 @@ func (m *message) args() []string {
 	return out
 }
 
-type reply struct {
+type boardReply struct {
 	workKnown bool
 	edges     int
-	works     works
+	works     workByUpstream
 	version   string
 	facts     map[string]string // nil if the facts are unchanged
 }
@@ -109,7 +109,7 @@ var errOvertaken = errors.New("a later message was there first")
 
 // parseReply parses the answer to a message. version is the version of the facts that the edge knew
 // when it sent the message.
-func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error) {
+func parseReply(list []valkey.ValkeyMessage, version string) (r boardReply, err error) {
 	if len(list) == 1 {
 		return r, errOvertaken
 	}

@@ -16,10 +16,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func drawWork(t *rapid.T) string {
-	w := works{}
+	w := workByUpstream{}
 	for range rapid.IntRange(0, 3).Draw(t, "upstreams") {
 		n := func(most int, what string) int { return rapid.IntRange(0, most).Draw(t, what) }
-		w[rapid.SampledFrom([]string{"aa", "bb", "cc"}).Draw(t, "name")] = work{[3]int{n(5, "text"), n(2, "vision"), n(1, "audio")}, n(1, "down")}
+		w[rapid.SampledFrom([]string{"aa", "bb", "cc"}).Draw(t, "name")] = upstreamWork{[3]int{n(5, "text"), n(2, "vision"), n(1, "audio")}, n(1, "down")}
 	}
 	return w.String()
 }
@@ -38,7 +38,7 @@ func TestScript(t *testing.T) {
 		key, other := fmt.Sprint("board-", run), &scriptModel{now: 1e12}
 		version, facts := "", uint64(0)
 		for range rapid.IntRange(1, 30).Draw(t, "messages") {
-			m := message{
+			m := boardMessage{
 				edge: rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "edge"), number: uint64(rapid.IntRange(1, 30).Draw(t, "number")),
 				work: unchangedWork, version: version, seed: rapid.SampledFrom([]string{"s1", "s2"}).Draw(t, "seed"),
 			}
@@ -47,14 +47,14 @@ func TestScript(t *testing.T) {
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "facts") {
 				facts += uint64(rapid.IntRange(0, 1).Draw(t, "newer"))
-				m.facts = append(m.facts, fact{
+				m.facts = append(m.facts, sharedFact{
 					facts, rapid.SampledFrom([]string{"m:a", "p:b"}).Draw(t, "name"), rapid.SampledFrom([]string{"", "x", `{"a b": 1}`}).Draw(t, "value"),
 					time.Duration(rapid.SampledFrom([]int{0, 2, 20}).Draw(t, "life")) * time.Second,
 				})
 			}
 			server.SetTime(time.UnixMilli(other.now))
-			var got reply
-			list, err := boardScript.Exec(context.Background(), client, []string{key}, m.args()).ToArray()
+			var got boardReply
+			list, err := boardScript.Exec(context.Background(), client, []string{key}, m.scriptArgs()).ToArray()
 			if err == nil {
 				got, err = parseReply(list, m.version)
 			}

@@ -13,9 +13,9 @@ type scriptModel struct {
 	seed   string
 	first  int64
 	newest int
-	sum    works
+	sum    workByUpstream
 	edges  map[string]*twinEdge
-	work   map[string]works
+	work   map[string]workByUpstream
 	facts  map[string]twinFact
 }
 
@@ -32,28 +32,28 @@ type twinFact struct {
 
 func (t *scriptModel) forget() { *t = scriptModel{now: t.now} }
 
-func (w works) add(more works, sign int) {
+func (w workByUpstream) add(more workByUpstream, sign int) {
 	for name, m := range more {
 		one := w[name]
 		for i := range m.calls {
 			one.calls[i] += sign * m.calls[i]
 		}
 		one.down += sign * m.down
-		if w[name] = one; one == (work{}) {
+		if w[name] = one; one == (upstreamWork{}) {
 			delete(w, name)
 		}
 	}
 }
 
-func (t *scriptModel) answer(m *message) (reply, error) {
+func (t *scriptModel) answer(m *boardMessage) (boardReply, error) {
 	ms := workLease.Milliseconds()
 	if t.edges == nil {
 		t.seed, t.first = m.seed, t.now+ms
-		t.sum, t.edges, t.work, t.facts = works{}, map[string]*twinEdge{}, map[string]works{}, map[string]twinFact{}
+		t.sum, t.edges, t.work, t.facts = workByUpstream{}, map[string]*twinEdge{}, map[string]workByUpstream{}, map[string]twinFact{}
 	}
 	me := t.edges[m.edge]
 	if me != nil && m.number <= me.number {
-		return reply{}, errOvertaken
+		return boardReply{}, errOvertaken
 	}
 	if me == nil {
 		me = &twinEdge{}
@@ -92,7 +92,7 @@ func (t *scriptModel) answer(m *message) (reply, error) {
 	if t.first = min(t.first, me.ends); t.first <= t.now {
 		t.reap()
 	}
-	r := reply{workKnown: known, edges: len(t.edges), works: maps.Clone(t.sum), version: fmt.Sprintf("%s:%d", t.seed, t.newest)}
+	r := boardReply{workKnown: known, edges: len(t.edges), works: maps.Clone(t.sum), version: fmt.Sprintf("%s:%d", t.seed, t.newest)}
 	if r.version != m.version {
 		r.facts = map[string]string{}
 		for name, f := range t.facts {
@@ -134,9 +134,9 @@ type simulatedStore struct {
 	late               []func() // messages that will arrive a second time
 }
 
-func (l *simulatedStore) exchange(_ context.Context, m *message) (reply, error) {
+func (l *simulatedStore) exchange(_ context.Context, m *boardMessage) (boardReply, error) {
 	if l.lose() {
-		return reply{}, context.DeadlineExceeded
+		return boardReply{}, context.DeadlineExceeded
 	}
 	if l.repeat() {
 		again := *m
@@ -144,7 +144,7 @@ func (l *simulatedStore) exchange(_ context.Context, m *message) (reply, error) 
 	}
 	r, err := l.twin.answer(m)
 	if l.mute() {
-		return reply{}, context.DeadlineExceeded
+		return boardReply{}, context.DeadlineExceeded
 	}
 	return r, err
 }

@@ -14,12 +14,12 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
+// LockLease is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
 // lock once the lease has expired.
-const Lease = 10 * time.Second
+const LockLease = 10 * time.Second
 
 const (
-	leaseRenewInterval = Lease / 5
+	leaseRenewInterval = LockLease / 5
 	// An edge abandons its order this long before the lease expires.
 	leaseMargin    = time.Second
 	lockRetryPause = 500 * time.Millisecond // pause between two attempts to acquire a lock
@@ -33,29 +33,29 @@ type Storage struct {
 	guard *guard.Guard
 
 	mu     sync.Mutex
-	values map[string]value // keyed by certmagic key
+	values map[string]storedValue // keyed by certmagic key
 	// Entries written by program versions without certmagic, keyed by kind and name.
-	legacyEntries map[string]value
+	legacyEntries map[string]storedValue
 	heldLocks     map[string]func() // keyed by lock name; each function stops the renewal of the lock
 }
 
-type value struct {
+type storedValue struct {
 	text      []byte    // nil if sealed with a key that this edge does not have
 	updatedAt time.Time // when this edge last read or wrote the value
 }
 
-var _ acme.Fleet = (*Storage)(nil)
+var _ acme.FleetStore = (*Storage)(nil)
 
 // NewStorage returns a Storage that uses s.
 func NewStorage(s *Store, g *guard.Guard) *Storage {
-	return &Storage{store: s, guard: g, values: map[string]value{}, legacyEntries: map[string]value{}, heldLocks: map[string]func(){}}
+	return &Storage{store: s, guard: g, values: map[string]storedValue{}, legacyEntries: map[string]storedValue{}, heldLocks: map[string]func(){}}
 }
 
 // Available reports whether the store can be reached.
 func (s *Storage) Available() bool { return s.store.Available() }
 
-// refresh adopts the changes in the store. The caller must hold mu.
-func (s *Storage) refresh(ctx context.Context) error {
+// adoptChanges adopts the changes in the store. The caller must hold mu.
+func (s *Storage) adoptChanges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	entries, whole, err := s.store.Changes(ctx, false)
@@ -72,12 +72,12 @@ func (s *Storage) refresh(ctx context.Context) error {
 			at, into = e.Name, s.values
 		}
 		switch {
-		case e.State == Stale:
-			into[at] = value{nil, time.Now()}
-		case e.State != Good || len(e.Text) == 0: // another edge will restore a rejected entry
+		case e.State == StateStale:
+			into[at] = storedValue{nil, time.Now()}
+		case e.State != StateGood || len(e.Text) == 0: // another edge will restore a rejected entry
 			delete(into, at)
 		default:
-			into[at] = value{e.Text, time.Now()}
+			into[at] = storedValue{e.Text, time.Now()}
 		}
 	}
 	return nil
@@ -87,7 +87,7 @@ func (s *Storage) refresh(ctx context.Context) error {
 func (s *Storage) LegacyData(ctx context.Context) (account []byte, certificates map[string][]byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.refresh(ctx); err != nil {
+	if err := s.adoptChanges(ctx); err != nil {
 		return nil, nil, err
 	}
 	certificates = map[string][]byte{}
@@ -103,7 +103,7 @@ func (s *Storage) LegacyData(ctx context.Context) (account []byte, certificates 
 func (s *Storage) Load(ctx context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.refresh(ctx); err != nil {
+	if err := s.adoptChanges(ctx); err != nil {
 		return nil, err
 	}
 	v, ok := s.values[key]
@@ -111,12 +111,12 @@ func (s *Storage) Load(ctx context.Context, key string) ([]byte, error) {
 	case !ok:
 		return nil, fs.ErrNotExist
 	case v.text == nil:
-		return nil, errStale
+		return nil, errStaleKeys
 	}
 	return v.text, nil
 }
 
-var errStale = errors.New("the fleet's store has it sealed by keys that this edge does not have: give all edges the same seal.keys")
+var errStaleKeys = errors.New("the fleet's store has it sealed by keys that this edge does not have: give all edges the same seal.keys")
 
 // Store implements certmagic.Storage.
 func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
@@ -128,7 +128,7 @@ func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
 // putLocked writes a value. An empty text deletes it. The caller must hold mu.
 func (s *Storage) putLocked(ctx context.Context, key string, text []byte) (err error) {
 	for range 5 {
-		if err = s.refresh(ctx); err != nil {
+		if err = s.adoptChanges(ctx); err != nil {
 			return err
 		}
 		asking, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -145,7 +145,7 @@ func (s *Storage) putLocked(ctx context.Context, key string, text []byte) (err e
 		delete(s.values, key)
 		return nil
 	}
-	s.values[key] = value{text, time.Now()}
+	s.values[key] = storedValue{text, time.Now()}
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (s *Storage) putLocked(ctx context.Context, key string, text []byte) (err e
 func (s *Storage) Delete(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.refresh(ctx); err != nil {
+	if err := s.adoptChanges(ctx); err != nil {
 		return err
 	}
 	for at := range s.values {
@@ -176,7 +176,7 @@ func (s *Storage) Exists(ctx context.Context, key string) bool {
 func (s *Storage) List(ctx context.Context, path string, recursive bool) (keys []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.refresh(ctx); err != nil {
+	if err := s.adoptChanges(ctx); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
@@ -203,7 +203,7 @@ func (s *Storage) List(ctx context.Context, path string, recursive bool) (keys [
 func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.refresh(ctx); err != nil {
+	if err := s.adoptChanges(ctx); err != nil {
 		return certmagic.KeyInfo{}, err
 	}
 	if v, ok := s.values[key]; ok {
@@ -252,7 +252,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	s.heldLocks[name] = func() { end(); <-ended }
 	s.mu.Unlock()
-	go s.guard.Once(guard.ACME, func() {
+	go s.guard.Once(guard.PlaceACME, func() {
 		defer close(ended)
 		whole := false
 		defer func() {
@@ -290,7 +290,7 @@ func (s *Storage) renewLock(ctx, attempt context.Context, name string, good time
 			return
 		case err == nil && granted:
 			good = sent
-		case err == nil || time.Since(good) > Lease-leaseMargin-leaseRenewInterval:
+		case err == nil || time.Since(good) > LockLease-leaseMargin-leaseRenewInterval:
 			acme.ReportLockLoss(attempt, ErrLockLost)
 			return
 		}

@@ -60,7 +60,7 @@ func TestStorage(t *testing.T) {
 		t.Error("the store has a value in the open")
 	}
 	strangers := NewStorage(f.edge("c", strings.Repeat("x", 32)), nil)
-	if _, err := strangers.Load(ctx, "y"); !errors.Is(err, errStale) || !strangers.Exists(ctx, "y") {
+	if _, err := strangers.Load(ctx, "y"); !errors.Is(err, errStaleKeys) || !strangers.Exists(ctx, "y") {
 		t.Errorf("with other seals: %v", err)
 	}
 	f.redis.FlushAll()
@@ -69,9 +69,9 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestLock checks that a second edge waits for a lock, and that a second attempt at the same edge
+// TestStorageLock checks that a second edge waits for a lock, and that a second attempt at the same edge
 // waits as well. If a lock is lost, the attempt that holds it must be canceled.
-func TestLock(t *testing.T) {
+func TestStorageLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
 	if err := a.Lock(t.Context(), "x"); err != nil {
@@ -95,7 +95,7 @@ func TestLock(t *testing.T) {
 	if err := b.Lock(acme.WithLockLoss(attempt, lose), "x"); err != nil {
 		t.Fatal(err)
 	}
-	f.advance(2 * Lease)
+	f.advance(2 * LockLease)
 	if ok, err := a.TryLock(t.Context(), "x"); !ok || err != nil {
 		t.Fatalf("TryLock after the lease = %v, %v; want true", ok, err)
 	}

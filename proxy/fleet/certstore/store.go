@@ -40,10 +40,10 @@ type Store struct {
 	entriesToReseal []Entry // valid entries that are not sealed with the first secret
 	keys            *seal.Keys
 	lastChange      string // change number at the last read
-	fieldStates     map[string]*fieldState
+	fieldStates     map[string]*knownFieldState
 }
 
-type fieldState struct {
+type knownFieldState struct {
 	changeNumber string // "0" if the store does not contain the entry
 	version      uint64
 	blob         string
@@ -54,9 +54,9 @@ func New(o Options) *Store {
 	sum := sha256.Sum256([]byte(o.Directory))
 	s := &Store{
 		o: o, key: "acme:" + hex.EncodeToString(sum[:8]), refusedCounters: map[string]*metrics.Counter{}, lastChange: "0",
-		fieldStates: map[string]*fieldState{},
+		fieldStates: map[string]*knownFieldState{},
 	}
-	for _, state := range []EntryState{Forged, Stale, Older} {
+	for _, state := range []EntryState{StateForged, StateStale, StateOlder} {
 		name := `penstock_fleet_certificates_refused_total{reason="` + state.String() + `"}`
 		s.refusedCounters[state.String()] = o.Metrics.NewCounter(name)
 	}
@@ -131,34 +131,34 @@ func (s *Store) openEntry(name, value string) (e Entry, ok bool) {
 	if !e.Kind.IsKnown() {
 		return e, false // the entry was written by a newer program version
 	}
-	f := s.fieldOf(name)
+	f := s.entryFieldState(name)
 	f.changeNumber = change
 	text, version, state := s.unseal(name, blob)
-	if state == Good && version < f.version {
-		state = Older
+	if state == StateGood && version < f.version {
+		state = StateOlder
 	}
-	if e.State = state; state != Good {
+	if e.State = state; state != StateGood {
 		s.countRefused(f, e, blob)
 		return e, true
 	}
 	e.Text, f.version, f.blob = text, version, ""
 	var result seal.Result
-	if !s.sealBox(name, &result).UsesNewestSecret([]byte(blob)) {
+	if !s.entrySealBox(name, &result).UsesNewestSecret([]byte(blob)) {
 		s.entriesToReseal = append(s.entriesToReseal, e)
 	}
 	return e, true
 }
 
-func (s *Store) fieldOf(name string) *fieldState {
+func (s *Store) entryFieldState(name string) *knownFieldState {
 	f := s.fieldStates[name]
 	if f == nil {
-		f = &fieldState{changeNumber: "0"}
+		f = &knownFieldState{changeNumber: "0"}
 		s.fieldStates[name] = f
 	}
 	return f
 }
 
-func (s *Store) sealBox(field string, result *seal.Result) seal.Box {
+func (s *Store) entrySealBox(field string, result *seal.Result) seal.Box {
 	if secrets := s.o.Secrets(); s.keys == nil || !slices.Equal(secrets, s.secrets) {
 		s.secretsChanged, s.secrets, s.keys = time.Now(), secrets, seal.NewKeysFor("certificates", secrets...)
 	}
@@ -167,32 +167,32 @@ func (s *Store) sealBox(field string, result *seal.Result) seal.Box {
 
 func (s *Store) unseal(field, blob string) (text []byte, version uint64, state EntryState) {
 	var result seal.Result
-	plain, ok := s.sealBox(field, &result).Open(nil, []byte(blob))
-	if !ok && result == seal.Stale {
-		return nil, 0, Stale
+	plain, ok := s.entrySealBox(field, &result).Open(nil, []byte(blob))
+	if !ok && result == seal.ResultStale {
+		return nil, 0, StateStale
 	}
 	number, text, cut := bytes.Cut(plain, []byte(" "))
 	version, err := strconv.ParseUint(string(number), 10, 64)
 	if !ok || !cut || err != nil {
-		return nil, 0, Forged
+		return nil, 0, StateForged
 	}
-	return text, version, Good
+	return text, version, StateGood
 }
 
-var remedies = map[EntryState]string{
-	Forged: "find out who else can write to the fleet's store: this edge restores its own entries",
-	Stale:  "give all edges the same seal.keys",
-	Older:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
+var entryRemedies = map[EntryState]string{
+	StateForged: "find out who else can write to the fleet's store: this edge restores its own entries",
+	StateStale:  "give all edges the same seal.keys",
+	StateOlder:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
-func (s *Store) countRefused(f *fieldState, e Entry, blob string) {
+func (s *Store) countRefused(f *knownFieldState, e Entry, blob string) {
 	if f.blob == blob {
 		return
 	}
 	f.blob = blob
 	s.refusedCounters[e.State.String()].Inc()
 	s.o.Log.Error("an entry of the fleet's certificates in the store is refused", zap.String("reason", e.State.String()),
-		zap.String("entry", string(e.Kind)), zap.String("domain", e.Name), zap.String("remedy", remedies[e.State]))
+		zap.String("entry", string(e.Kind)), zap.String("domain", e.Name), zap.String("remedy", entryRemedies[e.State]))
 }
 
 var errTooLong = errors.New("the entry is too long to be sealed")
@@ -208,11 +208,11 @@ func (s *Store) Put(ctx context.Context, e Entry) error {
 // putLocked does the work of Put. The caller must hold mu.
 func (s *Store) putLocked(ctx context.Context, e Entry) error {
 	name := fieldName(e.Kind, e.Name)
-	f := s.fieldOf(name)
+	f := s.entryFieldState(name)
 	version := max(f.version+1, uint64(time.Now().UnixMicro()))
 	plain := append(strconv.AppendUint(nil, version, 10), ' ')
 	var result seal.Result
-	blob, ok := s.sealBox(name, &result).Seal(nil, append(plain, e.Text...))
+	blob, ok := s.entrySealBox(name, &result).Seal(nil, append(plain, e.Text...))
 	if !ok {
 		return errTooLong
 	}
@@ -230,7 +230,7 @@ func (s *Store) putLocked(ctx context.Context, e Entry) error {
 // ClaimLock requests a lock for the duration Lease. The holder renews the lock by calling ClaimLock
 // again before the lease expires on the store's clock.
 func (s *Store) ClaimLock(ctx context.Context, name string) (granted bool, err error) {
-	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(entriesTTL))
+	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(LockLease), milliseconds(entriesTTL))
 	return err == nil && words[0] == "granted", err
 }
 

@@ -75,7 +75,7 @@ func (f *fleet) read(s *Store, all bool) (out []string, whole bool) {
 	}
 	for _, e := range entries {
 		what := string(e.Text)
-		if e.State != Good {
+		if e.State != StateGood {
 			what = "!" + e.State.String()
 		}
 		out = append(out, fmt.Sprintf("%s %s %s", e.Kind, e.Name, what))
@@ -197,9 +197,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClaims checks that only one edge holds a lock at a time, and that another edge can acquire
+// TestClaimLock checks that only one edge holds a lock at a time, and that another edge can acquire
 // the lock after it has expired or was released.
-func TestClaims(t *testing.T) {
+func TestClaimLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
 	claim := func(s *Store, want bool) {
@@ -210,11 +210,11 @@ func TestClaims(t *testing.T) {
 	}
 	claim(a, true)
 	claim(b, false)
-	f.advance(Lease / 2)
+	f.advance(LockLease / 2)
 	claim(a, true) // a renews its lock
-	f.advance(Lease / 2)
+	f.advance(LockLease / 2)
 	claim(b, false)
-	f.advance(Lease / 2)
+	f.advance(LockLease / 2)
 	claim(b, true)
 	claim(a, false)
 	if err := errors.Join(a.ReleaseLock(t.Context(), "a.test"), b.ReleaseLock(t.Context(), "a.test")); err != nil {

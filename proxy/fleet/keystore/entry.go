@@ -24,9 +24,9 @@ type entry struct {
 
 // These are the reasons for rejecting an entry, as metric labels.
 const (
-	forged = "forged" // not signed with the secret, or truncated
-	older  = "older"  // this edge has already read a newer version
-	broken = "broken" // signed, but invalid for this program version
+	entryForged = "forged" // not signed with the secret, or truncated
+	entryOlder  = "older"  // this edge has already read a newer version
+	entryBroken = "broken" // signed, but invalid for this program version
 )
 
 type refusedEntryError struct {
@@ -39,27 +39,27 @@ func (r *refusedEntryError) Error() string { return r.err.Error() }
 // formatPrefix is the prefix of every entry. Another format would have a different number.
 const formatPrefix = "1 "
 
-func mac(secret, id string, version uint64, body string) []byte {
+func entryMAC(secret, id string, version uint64, body string) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "penstock key %q %d %s", id, version, body)
 	return h.Sum(nil)
 }
 
 func signEntry(secret, id string, version uint64, body string) string {
-	return formatPrefix + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
+	return formatPrefix + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(entryMAC(secret, id, version, body)) + " " + body
 }
 
 const maxEntryBytes = 64 << 10
 
-// verify checks that an entry is signed with one of the secrets, and returns the entry's version
+// verifyEntry checks that an entry is signed with one of the secrets, and returns the entry's version
 // and body.
-func verify(secrets []string, id, raw string) (e entry, err error) {
+func verifyEntry(secrets []string, id, raw string) (e entry, err error) {
 	text, known := strings.CutPrefix(raw, formatPrefix)
 	number, rest, _ := strings.Cut(text, " ")
 	digits, body, whole := strings.Cut(rest, " ")
 	version, bad := strconv.ParseUint(number, 10, 64)
 	if !known || !whole || digits == "" || bad != nil || len(raw) > maxEntryBytes {
-		return e, &refusedEntryError{forged, errors.New("it does not have the form of an entry")}
+		return e, &refusedEntryError{entryForged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
 		// Comparing the complete text rejects every other encoding of the same entry.
@@ -67,11 +67,11 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}
 	}
-	return e, &refusedEntryError{forged, errors.New("none of fleet.keys.secrets has signed it")}
+	return e, &refusedEntryError{entryForged, errors.New("none of fleet.keys.secrets has signed it")}
 }
 
 func parseEntry(secrets []string, id, raw string) (entry, error) {
-	e, err := verify(secrets, id, raw)
+	e, err := verifyEntry(secrets, id, raw)
 	if err != nil {
 		return e, err
 	}
@@ -79,16 +79,16 @@ func parseEntry(secrets []string, id, raw string) (entry, error) {
 		Revoked bool `json:"revoked"`
 	}
 	if err := json.Unmarshal([]byte(e.body), &kind); err != nil {
-		return e, &refusedEntryError{broken, errors.New("its text is not JSON")}
+		return e, &refusedEntryError{entryBroken, errors.New("its text is not JSON")}
 	}
 	if e.revoked = kind.Revoked; e.revoked {
 		return e, nil
 	}
 	if e.key, err = config.ReadKey(e.body); err != nil {
-		return e, &refusedEntryError{broken, err}
+		return e, &refusedEntryError{entryBroken, err}
 	}
 	if e.key.ID != id {
-		return e, &refusedEntryError{broken, errors.New("it belongs to another id")}
+		return e, &refusedEntryError{entryBroken, errors.New("it belongs to another id")}
 	}
 	return e, nil
 }

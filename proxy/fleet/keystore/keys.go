@@ -56,9 +56,9 @@ type Keys struct {
 // revocation is lost, the revocation still takes effect within this time.
 const readInterval = 500 * time.Millisecond
 
-// fullReadEvery: every so many intervals, all entries are read even if the change number is
+// fullReadIntervals: every so many intervals, all entries are read even if the change number is
 // unchanged. Such a read finds entries that were replaced or removed without a new change number.
-const fullReadEvery = 20
+const fullReadIntervals = 20
 
 // New returns the Keys for an edge. If the file Options.Cache exists, the edge starts with the keys
 // in this file.
@@ -67,7 +67,7 @@ func New(o Options) *Keys {
 		opts: o, readNow: make(chan struct{}, 1), updateWaiters: make(chan chan struct{}), ready: make(chan struct{}), entries: map[string]entry{},
 		lastRefused: map[string]string{}, refused: map[string]*metrics.Counter{},
 	}
-	for _, reason := range []string{forged, older, broken} {
+	for _, reason := range []string{entryForged, entryOlder, entryBroken} {
 		k.refused[reason] = o.Metrics.NewCounter(`penstock_fleet_keys_refused_total{reason="` + reason + `"}`)
 	}
 	o.Metrics.NewGauge("penstock_fleet_keys", func() float64 { return float64(k.count.Load()) })
@@ -79,7 +79,7 @@ func New(o Options) *Keys {
 		o.Log.Warn("there is no copy of the store's keys to start with", zap.Error(err))
 		return k
 	}
-	if k.merge(all, nil) {
+	if k.adoptEntries(all, nil) {
 		k.applyKeys()
 	}
 	close(k.ready)
@@ -102,12 +102,12 @@ func (k *Keys) Run(ctx context.Context) {
 	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for {
-		k.refresh(ctx)
+		k.readIfChanged(ctx)
 		select {
 		case <-tick.C:
 		case done := <-k.updateWaiters:
 			k.lastChange = ""
-			k.refresh(ctx)
+			k.readIfChanged(ctx)
 			close(done)
 		case <-k.readNow:
 			k.lastChange = "" // another writer may have changed the number to any value
@@ -126,7 +126,7 @@ func (k *Keys) Listen(ctx context.Context) {
 			// Some stores do not allow other commands on a subscribed connection.
 			own, _ := c.Dedicate()
 			// Receive blocks until the connection is lost.
-			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
+			changes := own.B().Subscribe().Channel(keysHashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.triggerRead() })
 			own.Close()
 			k.triggerRead() // a change may have been missed
@@ -144,7 +144,7 @@ func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields, err := c.Do(ctx, c.B().Hgetall().Key(hashName(k.opts.Prefix)).Build()).AsStrMap()
+	fields, err := c.Do(ctx, c.B().Hgetall().Key(keysHashName(k.opts.Prefix)).Build()).AsStrMap()
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +191,12 @@ func (k *Keys) triggerRead() {
 	}
 }
 
-// refresh reads the keys if they have changed. It logs when reading starts to fail and when it
+// readIfChanged reads the keys if they have changed. It logs when reading starts to fail and when it
 // succeeds again.
-func (k *Keys) refresh(ctx context.Context) {
+func (k *Keys) readIfChanged(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
-		err = k.read(ctx, client)
+		err = k.readEntries(ctx, client)
 	}
 	switch {
 	case err == nil:
@@ -215,10 +215,10 @@ func (k *Keys) refresh(ctx context.Context) {
 // When an edge starts, the first read often fails because the store has not been reached yet.
 const logAfterFailures = 3
 
-func (k *Keys) read(ctx context.Context, c valkey.Client) error {
+func (k *Keys) readEntries(ctx context.Context, c valkey.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, readInterval)
 	defer cancel()
-	name := hashName(k.opts.Prefix)
+	name := keysHashName(k.opts.Prefix)
 	numbers, err := c.Do(ctx, c.B().Hmget().Key(name).Field(changeField).Build()).ToArray()
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 		return errors.New("the store gives no change number")
 	}
 	change := parseChange(numbers[0])
-	if k.readCount++; change == k.lastChange && change != "" && k.isReady() && k.readCount%fullReadEvery != 0 {
+	if k.readCount++; change == k.lastChange && change != "" && k.isReady() && k.readCount%fullReadIntervals != 0 {
 		return nil
 	}
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(name).Build()).AsStrMap()
@@ -240,7 +240,7 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 			all[id] = raw
 		}
 	}
-	changed := k.merge(all, func(id, expected, raw string) { k.restore(ctx, c, id, expected, raw) })
+	changed := k.adoptEntries(all, func(id, expected, raw string) { k.restoreEntry(ctx, c, id, expected, raw) })
 	k.lastChange = change
 	if changed || !k.isReady() {
 		k.applyKeys()
@@ -256,15 +256,15 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 // cannot increment it. All entries are then read after every readInterval.
 func parseChange(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // a nil message if no key has been written yet
-	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= maxChange {
+	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= maxChangeNumber {
 		return ""
 	}
 	return text
 }
 
-// maxChange is the smallest number that a script in the store cannot increment, because Lua
+// maxChangeNumber is the smallest number that a script in the store cannot increment, because Lua
 // numbers are doubles.
-const maxChange = 1 << 53
+const maxChangeNumber = 1 << 53
 
 func (k *Keys) isReady() bool {
 	select {
@@ -275,9 +275,9 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge adopts entries, and reports whether the keys have changed. It calls restore for each entry
+// adoptEntries adopts entries, and reports whether the keys have changed. It calls restore for each entry
 // that is missing from the store, or older in the store than at this edge. restore may be nil.
-func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
+func (k *Keys) adoptEntries(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.entries[id]
 		if has && held.raw == raw {
@@ -286,7 +286,7 @@ func (k *Keys) merge(all map[string]string, restore func(id, expected, raw strin
 		}
 		e, err := parseEntry(k.opts.Secrets, id, raw)
 		if err == nil && has && e.version <= held.version {
-			err = &refusedEntryError{older, errors.New("it is older than one that was read before")}
+			err = &refusedEntryError{entryOlder, errors.New("it is older than one that was read before")}
 			if restore != nil {
 				restore(id, raw, held.raw)
 			}
@@ -315,7 +315,7 @@ func (k *Keys) logRefused(id, raw string, err error) {
 		return
 	}
 	k.lastRefused[id] = raw
-	reason := broken
+	reason := entryBroken
 	var r *refusedEntryError
 	if errors.As(err, &r) {
 		reason = r.reason
@@ -325,10 +325,10 @@ func (k *Keys) logRefused(id, raw string, err error) {
 		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
 }
 
-// restore writes an entry back to the store, unless another writer has changed the entry since it
+// restoreEntry writes an entry back to the store, unless another writer has changed the entry since it
 // was read.
-func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
-	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
+func (k *Keys) restoreEntry(ctx context.Context, c valkey.Client, id, expected, raw string) {
+	if done, err := putIfUnchanged(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
 		k.opts.Log.Warn("a key's entry was missing from the store, or older than before: the last one is restored",
 			zap.String("key", id))
 	}

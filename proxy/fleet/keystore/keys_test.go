@@ -65,7 +65,7 @@ func (e *edge) ids() string {
 func (e *edge) readAll(t testing.TB) {
 	t.Helper()
 	e.lastChange = "unknown"
-	if err := e.read(t.Context(), e.client); err != nil {
+	if err := e.readEntries(t.Context(), e.client); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,13 +88,13 @@ func TestKeys(t *testing.T) {
 	client := dial(t, store.Addr())
 	defer client.Close()
 	w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
-	e.refresh(t.Context())
+	e.readIfChanged(t.Context())
 	if e.ids() != "" || !e.isReady() {
 		t.Errorf("an empty store gives %q, ready %v", e.ids(), e.isReady())
 	}
 	mustAdd(t, w, "b")
 	mustAdd(t, w, "a")
-	if e.refresh(t.Context()); e.ids() != "a b" {
+	if e.readIfChanged(t.Context()); e.ids() != "a b" {
 		t.Errorf("in force: %q", e.ids())
 	}
 	if err := w.Add(t.Context(), fields("a")); err == nil || !strings.Contains(err.Error(), "revoke it first") {
@@ -103,7 +103,7 @@ func TestKeys(t *testing.T) {
 	if err := w.Revoke(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if e.refresh(t.Context()); e.ids() != "b" {
+	if e.readIfChanged(t.Context()); e.ids() != "b" {
 		t.Errorf("in force after the revocation: %q", e.ids())
 	}
 	for id, want := range map[string]string{"a": "already", "c": "no key"} {
@@ -112,7 +112,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	mustAdd(t, w, "a")
-	if e.refresh(t.Context()); e.ids() != "a b" {
+	if e.readIfChanged(t.Context()); e.ids() != "a b" {
 		t.Errorf("in force after a new key of the id: %q", e.ids())
 	}
 	if err := w.Add(t.Context(), map[string]any{"id": "x", "hash": "plain"}); err == nil {
@@ -143,15 +143,15 @@ func TestForged(t *testing.T) {
 	stranger := NewWriter(client, "ps", []string{strings.Repeat("x", 32)})
 	refused := func(reason string) uint64 { return e.refused[reason].Get() }
 	for what, c := range map[string]struct{ id, raw, reason string }{
-		"another secret's":  {"c", signEntry(strings.Repeat("x", 32), "c", 1e18, `{"id":"c"}`), forged},
-		"cut":               {"a", last[:len(last)-1], forged},
-		"empty":             {"a", "", forged},
-		"to another id":     {"d", last, forged},
-		"a raised limit":    {"a", strings.Replace(last, `"concurrency":3`, `"concurrency":9`, 1), forged},
-		"a raised version":  {"a", strings.Replace(last, "1 1", "1 9", 1), forged},
-		"an older one":      {"a", first, older},
-		"signed, but wrong": {"e", signEntry(secret, "e", 5, `{"id":"f"}`), broken},
-		"signed, no JSON":   {"g", signEntry(secret, "g", 5, `{`), broken},
+		"another secret's":  {"c", signEntry(strings.Repeat("x", 32), "c", 1e18, `{"id":"c"}`), entryForged},
+		"cut":               {"a", last[:len(last)-1], entryForged},
+		"empty":             {"a", "", entryForged},
+		"to another id":     {"d", last, entryForged},
+		"a raised limit":    {"a", strings.Replace(last, `"concurrency":3`, `"concurrency":9`, 1), entryForged},
+		"a raised version":  {"a", strings.Replace(last, "1 1", "1 9", 1), entryForged},
+		"an older one":      {"a", first, entryOlder},
+		"signed, but wrong": {"e", signEntry(secret, "e", 5, `{"id":"f"}`), entryBroken},
+		"signed, no JSON":   {"g", signEntry(secret, "g", 5, `{`), entryBroken},
 	} {
 		before := refused(c.reason)
 		store.HSet("ps:{keys}", "k:"+c.id, c.raw)
@@ -199,16 +199,16 @@ func TestForged(t *testing.T) {
 func TestForgedIDs(t *testing.T) {
 	e := newEdge(t, nil, "")
 	for i := range 10 {
-		e.merge(map[string]string{fmt.Sprint(i): strings.Repeat("x", 1000), "same": "forged"}, nil)
+		e.adoptEntries(map[string]string{fmt.Sprint(i): strings.Repeat("x", 1000), "same": "forged"}, nil)
 	}
-	if len(e.lastRefused) != 2 || e.refused[forged].Get() != 11 {
-		t.Errorf("%d entries are remembered, %d were counted", len(e.lastRefused), e.refused[forged].Get())
+	if len(e.lastRefused) != 2 || e.refused[entryForged].Get() != 11 {
+		t.Errorf("%d entries are remembered, %d were counted", len(e.lastRefused), e.refused[entryForged].Get())
 	}
 }
 
-// TestCopy checks that an edge with a copy of the entries can start without the store, and that it
+// TestCacheFile checks that an edge with a copy of the entries can start without the store, and that it
 // verifies the entries in the copy.
-func TestCopy(t *testing.T) {
+func TestCacheFile(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
 	defer client.Close()
@@ -219,7 +219,7 @@ func TestCopy(t *testing.T) {
 	}
 	mustAdd(t, w, "a")
 	mustAdd(t, w, "b")
-	first.refresh(t.Context())
+	first.readIfChanged(t.Context())
 	if again := newEdge(t, client, name); !again.isReady() || again.ids() != "a b" {
 		t.Errorf("with the copy: %q, ready %v", again.ids(), again.isReady())
 	}
@@ -244,9 +244,9 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestNeverBack checks that an edge never uses an unsigned entry and never returns to an older
+// TestOlderEntriesAreRefused checks that an edge never uses an unsigned entry and never returns to an older
 // entry, no matter what the store contains.
-func TestNeverBack(t *testing.T) {
+func TestOlderEntriesAreRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
 		signed := map[string]bool{} // entries signed by the operator
@@ -276,7 +276,7 @@ func TestNeverBack(t *testing.T) {
 			for id, e := range k.entries {
 				before[id] = e.version
 			}
-			k.merge(shown, func(id, expected, raw string) {
+			k.adoptEntries(shown, func(id, expected, raw string) {
 				if raw != k.entries[id].raw || expected != shown[id] {
 					t.Fatalf("an entry is put right by another one")
 				}
@@ -293,9 +293,9 @@ func TestNeverBack(t *testing.T) {
 	})
 }
 
-// TestNudge checks that an edge learns of a revocation immediately from a message, and within a
+// TestTriggerRead checks that an edge learns of a revocation immediately from a message, and within a
 // second if the message is lost. While the store is unreachable, the keys must remain valid.
-func TestNudge(t *testing.T) {
+func TestTriggerRead(t *testing.T) {
 	store := miniredis.RunT(t)
 	client, other := dial(t, store.Addr()), dial(t, store.Addr())
 	defer client.Close()
@@ -334,12 +334,12 @@ func TestForgedChangeNumber(t *testing.T) {
 		mustAdd(t, w, "a")
 		mustAdd(t, w, "b")
 		store.HSet("ps:{keys}", changeField, number)
-		e.refresh(t.Context())
+		e.readIfChanged(t.Context())
 		for _, id := range []string{"a", "b"} {
 			if err := w.Revoke(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			if e.refresh(t.Context()); strings.Contains(e.ids(), id) {
+			if e.readIfChanged(t.Context()); strings.Contains(e.ids(), id) {
 				t.Errorf("%s: in force after the revocation of %s: %q", number, id, e.ids())
 			}
 		}

@@ -25,14 +25,14 @@ const (
 	changeField = "n"
 )
 
-// hashName returns the name of the hash that contains all keys. The channel for change
+// keysHashName returns the name of the hash that contains all keys. The channel for change
 // notifications has the same name.
-func hashName(prefix string) string { return prefix + ":{keys}" }
+func keysHashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the store still contains the expected entry. expected is "" if the entry
+// putIfUnchanged writes an entry if the store still contains the expected entry. expected is "" if the entry
 // must not exist.
-func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
-	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
+func putIfUnchanged(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
+	done, err := putScript.Exec(ctx, c, []string{keysHashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
 }
 
@@ -80,7 +80,7 @@ func (l *ListedKey) String() string {
 
 // List returns all entries in the store, sorted by id.
 func (w *Writer) List(ctx context.Context) ([]ListedKey, error) {
-	fields, err := w.client.Do(ctx, w.client.B().Hgetall().Key(hashName(w.prefix)).Build()).AsStrMap()
+	fields, err := w.client.Do(ctx, w.client.B().Hgetall().Key(keysHashName(w.prefix)).Build()).AsStrMap()
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ var errConcurrentChange = errors.New("this key is being changed elsewhere: try a
 // changeEntry writes an entry with the body returned by next. If next returns an error, the entry
 // does not change. A forged entry is treated like a missing one.
 func (w *Writer) changeEntry(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
-	name := hashName(w.prefix)
+	name := keysHashName(w.prefix)
 	for range 10 {
 		now, err := w.client.Do(ctx, w.client.B().Time().Build()).AsIntSlice()
 		if err != nil {
@@ -186,7 +186,7 @@ func (w *Writer) changeEntry(ctx context.Context, id string, next func(e entry, 
 			return err
 		}
 		version := max(uint64(now[0])*1e6+uint64(now[1]), e.version+1)
-		done, err := put(ctx, w.client, w.prefix, id, raw, signEntry(w.secrets[0], id, version, body))
+		done, err := putIfUnchanged(ctx, w.client, w.prefix, id, raw, signEntry(w.secrets[0], id, version, body))
 		if err != nil || done {
 			return err
 		}

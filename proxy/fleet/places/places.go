@@ -53,8 +53,9 @@ type Exchange struct {
 
 // streamPosition is how far a route's stream has been read.
 type streamPosition struct {
-	placements  *routing.Placements // the route's placements; a route that is configured again has new ones
-	lastEntryID string              // id of the last entry
+	// The route's placements; a route that is configured again has new ones.
+	placements  *routing.SharedPlacements
+	lastEntryID string // id of the last entry
 }
 
 // New returns an Exchange. Run starts to exchange placements.
@@ -113,19 +114,19 @@ func (e *Exchange) exchangeAll(ctx context.Context) {
 // exchangeRoute appends this edge's placements for a route, and reads new ones. Each route has a
 // separate timeout. With hundreds of models, a common timeout could expire even though the store
 // answers, and the store would count as lost.
-func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.Placements) {
+func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.SharedPlacements) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	if e.publish(ctx, model, p) == nil {
-		e.readNew(ctx, model, p)
+	if e.appendPlacements(ctx, model, p) == nil {
+		e.readNewPlacements(ctx, model, p)
 	}
 }
 
 func streamKey(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// publish appends this edge's placements. If the store fails, publish drops them, because
+// appendPlacements appends this edge's placements. If the store fails, publish drops them, because
 // placements are only hints.
-func (e *Exchange) publish(ctx context.Context, model string, p *routing.Placements) error {
+func (e *Exchange) appendPlacements(ctx context.Context, model string, p *routing.SharedPlacements) error {
 	e.newPlacements = p.TakeUnshared(e.newPlacements[:0])
 	for rest := e.newPlacements; len(rest) > 0; {
 		n := min(len(rest), maxEntryPlacements)
@@ -138,8 +139,8 @@ func (e *Exchange) publish(ctx context.Context, model string, p *routing.Placeme
 	return nil
 }
 
-// readNew reads the entries added since the last read. The first read covers the entire stream.
-func (e *Exchange) readNew(ctx context.Context, model string, p *routing.Placements) {
+// readNewPlacements reads the entries added since the last read. The first read covers the entire stream.
+func (e *Exchange) readNewPlacements(ctx context.Context, model string, p *routing.SharedPlacements) {
 	after := "0"
 	if at := e.positions[model]; at.placements == p {
 		after = at.lastEntryID

@@ -28,9 +28,9 @@ const UnsignedGrace = 24 * time.Hour
 
 // These are the kinds of signed texts.
 const (
-	Member = "member" // a member's entry; its name is the edge's id
-	Mode   = "mode"   // a mode set by an operator; its name is the name of the fact
-	Since  = "since"  // when the fleet's first secret appeared
+	KindMember = "member" // a member's entry; its name is the edge's id
+	KindMode   = "mode"   // a mode set by an operator; its name is the name of the fact
+	KindSince  = "since"  // when the fleet's first secret appeared
 )
 
 // Signer signs and verifies texts. Its methods may be called by multiple goroutines. A nil Signer
@@ -99,24 +99,24 @@ func (s *Signer) IsAccepted(kind, name, text string, now time.Time) bool {
 	return since > 0 && now.Before(time.Unix(since, 0).Add(UnsignedGrace)) && !strings.Contains(text, `"mac"`)
 }
 
-type appearedRecord struct {
+type secretSinceRecord struct {
 	Since int64 `json:"since"` // in Unix seconds
 }
 
-// AdoptAppeared reads the stored record of when the fleet's first secret appeared. The earliest
-// known time counts. AdoptAppeared returns a corrected record for the store, or "" if the record is
+// AdoptSecretSince reads the stored record of when the fleet's first secret appeared. The earliest
+// known time counts. AdoptSecretSince returns a corrected record for the store, or "" if the record is
 // correct. If the record was signed with an older secret, the correction is signed with the first
 // secret. Otherwise, the record would become invalid when the older secret is removed, and unsigned
 // texts would be accepted for another day.
-func (s *Signer) AdoptAppeared(stored string, now time.Time) (correction string) {
+func (s *Signer) AdoptSecretSince(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""
 	}
-	var a appearedRecord
+	var a secretSinceRecord
 	known := s.secretSince.Load()
-	if s.IsSigned(Since, "", stored) && json.Unmarshal([]byte(stored), &a) == nil && (known == 0 || a.Since <= known) {
+	if s.IsSigned(KindSince, "", stored) && json.Unmarshal([]byte(stored), &a) == nil && (known == 0 || a.Since <= known) {
 		s.secretSince.Store(a.Since)
-		if correction = s.Sign(Since, "", a); correction == stored {
+		if correction = s.Sign(KindSince, "", a); correction == stored {
 			return ""
 		}
 		return correction
@@ -125,5 +125,5 @@ func (s *Signer) AdoptAppeared(stored string, now time.Time) (correction string)
 		known = now.Unix()
 		s.secretSince.Store(known)
 	}
-	return s.Sign(Since, "", appearedRecord{known})
+	return s.Sign(KindSince, "", secretSinceRecord{known})
 }

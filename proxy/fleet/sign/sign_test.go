@@ -16,34 +16,34 @@ type said struct {
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
-	s.AdoptAppeared("", now.Add(-UnsignedGrace))
-	good := s.Sign(Member, "a", said{"a", 5})
+	s.AdoptSecretSince("", now.Add(-UnsignedGrace))
+	good := s.Sign(KindMember, "a", said{"a", 5})
 	other := func(prefix, secret string) string {
-		return New(prefix, []string{secret}).Sign(Member, "a", said{"a", 5})
+		return New(prefix, []string{secret}).Sign(KindMember, "a", said{"a", 5})
 	}
 	for what, c := range map[string]struct {
 		kind, name, text string
 		want             bool
 	}{
-		"as it was said":                 {Member, "a", good, true},
-		"signed by the old secret":       {Member, "a", other("ps", "the old secret"), true},
-		"of another edge":                {Member, "b", good, false},
-		"of another kind":                {Mode, "a", good, false},
-		"with another expiry":            {Member, "a", strings.Replace(good, `"expires":5`, `"expires":6`, 1), false},
-		"with another value":             {Member, "a", strings.Replace(good, `"id":"a"`, `"id":"b"`, 1), false},
-		"of another fleet":               {Member, "a", other("qs", "the new secret"), false},
-		"signed by another":              {Member, "a", other("ps", "another secret"), false},
-		"with a shorter signature":       {Member, "a", good[:len(good)-4] + `"}`, false},
-		"with more behind the signature": {Member, "a", good + " ", false},
-		"with a second signature":        {Member, "a", strings.TrimSuffix(good, "}") + good[len(good)-macLength:], false},
-		"without a signature":            {Member, "a", `{"id":"a","expires":5}`, false},
-		"nothing":                        {Member, "a", "", false},
+		"as it was said":                 {KindMember, "a", good, true},
+		"signed by the old secret":       {KindMember, "a", other("ps", "the old secret"), true},
+		"of another edge":                {KindMember, "b", good, false},
+		"of another kind":                {KindMode, "a", good, false},
+		"with another expiry":            {KindMember, "a", strings.Replace(good, `"expires":5`, `"expires":6`, 1), false},
+		"with another value":             {KindMember, "a", strings.Replace(good, `"id":"a"`, `"id":"b"`, 1), false},
+		"of another fleet":               {KindMember, "a", other("qs", "the new secret"), false},
+		"signed by another":              {KindMember, "a", other("ps", "another secret"), false},
+		"with a shorter signature":       {KindMember, "a", good[:len(good)-4] + `"}`, false},
+		"with more behind the signature": {KindMember, "a", good + " ", false},
+		"with a second signature":        {KindMember, "a", strings.TrimSuffix(good, "}") + good[len(good)-macLength:], false},
+		"without a signature":            {KindMember, "a", `{"id":"a","expires":5}`, false},
+		"nothing":                        {KindMember, "a", "", false},
 	} {
 		if got := s.IsAccepted(c.kind, c.name, c.text, now); got != c.want {
 			t.Errorf("Counts of a text %s = %v, want %v", what, got, c.want)
 		}
 	}
-	if !(*Signer)(nil).IsAccepted(Member, "a", "{}", now) || (*Signer)(nil).Sign(Member, "a", said{"a", 5}) != `{"id":"a","expires":5}` {
+	if !(*Signer)(nil).IsAccepted(KindMember, "a", "{}", now) || (*Signer)(nil).Sign(KindMember, "a", said{"a", 5}) != `{"id":"a","expires":5}` {
 		t.Error("without secrets something is signed")
 	}
 }
@@ -54,31 +54,31 @@ func TestCounts(t *testing.T) {
 func TestGrace(t *testing.T) {
 	began := time.Unix(1e9, 0)
 	secrets := []string{"the secret"}
-	unsigned, wrong := `{"id":"a"}`, New("ps", []string{"another"}).Sign(Member, "a", said{"a", 5})
+	unsigned, wrong := `{"id":"a"}`, New("ps", []string{"another"}).Sign(KindMember, "a", said{"a", 5})
 	first := New("ps", secrets)
-	if first.IsAccepted(Member, "a", unsigned, began) {
+	if first.IsAccepted(KindMember, "a", unsigned, began) {
 		t.Error("it counts before the store was asked")
 	}
-	stored := first.AdoptAppeared("", began)
-	if stored == "" || first.AdoptAppeared(stored, began) != "" {
+	stored := first.AdoptSecretSince("", began)
+	if stored == "" || first.AdoptSecretSince(stored, began) != "" {
 		t.Error("the store is not told once")
 	}
 	later := began.Add(23 * time.Hour)
 	second := New("ps", secrets)
-	if second.AdoptAppeared(stored, later) != "" || !second.IsAccepted(Member, "a", unsigned, later) || second.IsAccepted(Member, "a", wrong, later) {
+	if second.AdoptSecretSince(stored, later) != "" || !second.IsAccepted(KindMember, "a", unsigned, later) || second.IsAccepted(KindMember, "a", wrong, later) {
 		t.Error("within the day")
 	}
 	later = began.Add(25 * time.Hour)
-	if second.IsAccepted(Member, "a", unsigned, later) {
+	if second.IsAccepted(KindMember, "a", unsigned, later) {
 		t.Error("after the day")
 	}
 	turned := New("ps", []string{"the new secret", "the secret"})
-	if anew := turned.AdoptAppeared(stored, later); anew != New("ps", []string{"the new secret"}).Sign(Since, "", appearedRecord{began.Unix()}) {
+	if anew := turned.AdoptSecretSince(stored, later); anew != New("ps", []string{"the new secret"}).Sign(KindSince, "", secretSinceRecord{began.Unix()}) {
 		t.Errorf("with a new secret the store gets %q", anew)
 	}
-	forged := New("ps", []string{"another"}).Sign(Since, "", appearedRecord{later.Unix()})
-	for _, text := range []string{"", forged, New("ps", secrets).Sign(Since, "", appearedRecord{later.Unix()})} {
-		if second.AdoptAppeared(text, later) != stored || second.IsAccepted(Member, "a", unsigned, later) {
+	forged := New("ps", []string{"another"}).Sign(KindSince, "", secretSinceRecord{later.Unix()})
+	for _, text := range []string{"", forged, New("ps", secrets).Sign(KindSince, "", secretSinceRecord{later.Unix()})} {
+		if second.AdoptSecretSince(text, later) != stored || second.IsAccepted(KindMember, "a", unsigned, later) {
 			t.Errorf("%q opens it again", text)
 		}
 	}

@@ -9,11 +9,11 @@ import (
 
 // domains are the domains in one configuration. They are immutable.
 type domains struct {
-	list   []*domain
-	byName map[string]*domain
+	list   []*managedDomain
+	byName map[string]*managedDomain
 }
 
-type domain struct {
+type managedDomain struct {
 	name    string
 	current atomic.Pointer[tls.Certificate] // nil until the first certificate is available
 
@@ -26,9 +26,9 @@ type domain struct {
 	waitsForStore     bool // whether the domain's order is waiting for the fleet's store
 }
 
-// makeDue makes the domain due immediately. The recorded pause after the last attempt still
+// markDueNow makes the domain due immediately. The recorded pause after the last attempt still
 // applies, but consecutive failures count as a single failure.
-func (d *domain) makeDue() {
+func (d *managedDomain) markDueNow() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nextCheck, d.nextReset = time.Time{}, true
@@ -37,7 +37,7 @@ func (d *domain) makeDue() {
 	}
 }
 
-func (d *domain) recordFailure(trouble string) int {
+func (d *managedDomain) recordFailure(trouble string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures++
@@ -47,7 +47,7 @@ func (d *domain) recordFailure(trouble string) int {
 
 // adoptFailures adopts the recorded number of failures. The record may come from another edge or
 // from before a restart.
-func (d *domain) adoptFailures(failures int) {
+func (d *managedDomain) adoptFailures(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waitsForStore = false
@@ -56,25 +56,25 @@ func (d *domain) adoptFailures(failures int) {
 	}
 }
 
-func (d *domain) recordSuccess() {
+func (d *managedDomain) recordSuccess() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures, d.lastProblem, d.waitsForStore, d.operatorRequested = 0, "", false, false
 }
 
-func (d *domain) setOperatorRequested(now bool) {
+func (d *managedDomain) setOperatorRequested(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.operatorRequested = now
 }
 
-func (d *domain) isOperatorRequested() bool {
+func (d *managedDomain) isOperatorRequested() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.operatorRequested
 }
 
-func (d *domain) setWaitsForStore() {
+func (d *managedDomain) setWaitsForStore() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waitsForStore = true

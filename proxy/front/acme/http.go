@@ -39,7 +39,7 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Ch
 		return nil, err
 	}
 	s.http = httpserver.New(f, g)
-	s.http.Handler = s.handle
+	s.http.Handler = s.handleRequest
 	s.http.ErrorHandler = s.handleParseError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
 	s.http.MaxRequestBodySize = 1 // no accepted request has a body
@@ -63,12 +63,12 @@ func (s *ChallengeServer) Serve() error { return s.http.Serve(s.listener) }
 func (s *ChallengeServer) Close() error {
 	err := s.listener.Close()
 	s.listener.CloseConns()
-	_ = s.listener.StopBackground() // an error does not matter, because the process exits
+	_ = s.listener.StopDisconnectWatch() // an error does not matter, because the process exits
 	return err
 }
 
-func (s *ChallengeServer) handle(ctx *fasthttp.RequestCtx) {
-	defer s.guard.Catch(guard.ACME, func() { writeStatus(ctx, fasthttp.StatusInternalServerError) })
+func (s *ChallengeServer) handleRequest(ctx *fasthttp.RequestCtx) {
+	defer s.guard.Catch(guard.PlaceACME, func() { writeStatus(ctx, fasthttp.StatusInternalServerError) })
 	listen.MarkHeadersReceived(ctx.Conn())
 	if err := httpserver.CheckRequest(ctx); err != nil {
 		ctx.SetConnectionClose()
@@ -122,7 +122,7 @@ func (s *ChallengeServer) httpsBase(ctx *fasthttp.RequestCtx) (url string, ok bo
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	d := s.manager.domains.Load().byName[normalizeName(host)]
+	d := s.manager.domains.Load().byName[normalizeDomain(host)]
 	if d == nil {
 		return "", false
 	}
@@ -154,7 +154,7 @@ func rejectAPICall(ctx *fasthttp.RequestCtx, base string) {
 	ctx.SetStatusCode(e.Status)
 	ctx.SetContentType("application/json")
 	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.SetBody(e.Append(nil))
+	ctx.SetBody(e.AppendBody(nil))
 }
 
 func writeStatus(ctx *fasthttp.RequestCtx, status int) {
@@ -172,11 +172,11 @@ func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), challengeTimeout)
 	defer cancel()
-	if !m.opts.HTTP || !m.hasOpenChallenge(ctx, normalizeName(host)) {
+	if !m.opts.HTTP || !m.hasOpenChallenge(ctx, normalizeDomain(host)) {
 		return "", false
 	}
-	r := &http.Request{Method: http.MethodGet, Host: normalizeName(host), URL: &url.URL{Path: challengePath + token}}
-	var w answerWriter
+	r := &http.Request{Method: http.MethodGet, Host: normalizeDomain(host), URL: &url.URL{Path: challengePath + token}}
+	var w challengeAnswerWriter
 	if !m.issuer.HandleHTTPChallenge(&w, r.WithContext(ctx)) {
 		return "", false
 	}
@@ -186,20 +186,20 @@ func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 // challengeTimeout is how long the fleet's store may take to return the answer to a challenge.
 const challengeTimeout = 5 * time.Second
 
-type answerWriter struct {
+type challengeAnswerWriter struct {
 	header http.Header
 	body   strings.Builder
 }
 
-func (w *answerWriter) Header() http.Header {
+func (w *challengeAnswerWriter) Header() http.Header {
 	if w.header == nil {
 		w.header = http.Header{}
 	}
 	return w.header
 }
 
-func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+func (w *challengeAnswerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 // WriteHeader implements http.ResponseWriter. It ignores the status, because certmagic always
 // answers 200.
-func (w *answerWriter) WriteHeader(int) {}
+func (w *challengeAnswerWriter) WriteHeader(int) {}

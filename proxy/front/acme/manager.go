@@ -38,9 +38,9 @@ type Options struct {
 	Log       *zap.Logger
 }
 
-// Fleet provides the storage and the locks that edges use to obtain certificates together. Its
+// FleetStore provides the storage and the locks that edges use to obtain certificates together. Its
 // methods may be called by multiple goroutines.
-type Fleet interface {
+type FleetStore interface {
 	certmagic.Storage
 	// Available reports whether the store can be reached.
 	Available() bool
@@ -54,7 +54,7 @@ type Fleet interface {
 type Manager struct {
 	opts   Options
 	folder *certmagic.FileStorage
-	fleet  Fleet // nil if this edge obtains its certificates alone
+	fleet  FleetStore // nil if this edge obtains its certificates alone
 	cache  *certmagic.Cache
 	config *certmagic.Config
 	issuer *issuer
@@ -87,8 +87,8 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 	return info, err
 }
 
-// State is the state of a domain's certificate as shown to operators.
-type State struct {
+// CertificateState is the state of a domain's certificate as shown to operators.
+type CertificateState struct {
 	Domain              string
 	NotBefore, NotAfter time.Time
 	Failures            int
@@ -110,7 +110,7 @@ const (
 	fleetCheckInterval = 10 * time.Second
 	storeRetryPause    = 2 * time.Second // pause before the store is queried again
 	renewalInfoRetry   = 6 * time.Hour
-	never              = 10 * 365 * 24 * time.Hour
+	neverDelay         = 10 * 365 * 24 * time.Hour
 )
 
 // New returns a Manager that uses the certificates in its folder. It creates the folder if
@@ -120,8 +120,8 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{opts: o, folder: folder, wake: make(chan struct{}, 1), placeholder: sync.OnceValue(selfSigned)}
-	m.configure(folder)
+	m := &Manager{opts: o, folder: folder, wake: make(chan struct{}, 1), placeholder: sync.OnceValue(selfSignedCertificate)}
+	m.configureCertmagic(folder)
 	ctx := context.Background()
 	if key := readLegacyFile(folder, "account.key"); key != nil {
 		if err := migrateAccount(ctx, m, folder, key); err != nil {
@@ -136,9 +136,9 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// configure creates certmagic's configuration. The configuration uses none of certmagic's global
+// configureCertmagic creates certmagic's configuration. The configuration uses none of certmagic's global
 // defaults.
-func (m *Manager) configure(s certmagic.Storage) {
+func (m *Manager) configureCertmagic(s certmagic.Storage) {
 	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 	if m.cache != nil {
 		m.cache.Stop()
@@ -147,8 +147,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 	// maintenance still runs, but it finds no configuration, and the cache is almost always empty.
 	// certmagic also uses RenewCheckInterval to decide when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnMaintenance },
-		RenewCheckInterval: checkInterval, OCSPCheckInterval: never, Logger: log,
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errMaintainedByManager },
+		RenewCheckInterval: checkInterval, OCSPCheckInterval: neverDelay, Logger: log,
 	})
 	m.config = certmagic.New(m.cache, certmagic.Config{
 		Storage: s, Logger: log, OnEvent: m.onEvent, Issuers: []certmagic.Issuer{}, RenewalWindowRatio: 1.0 / 3,
@@ -173,13 +173,13 @@ func (m *Manager) configure(s certmagic.Storage) {
 	m.config.Issuers = []certmagic.Issuer{m.issuer}
 }
 
-var errOwnMaintenance = errors.New("the manager looks at this certificate itself")
+var errMaintainedByManager = errors.New("the manager looks at this certificate itself")
 
 // UseFleet makes m obtain certificates together with the other edges of a fleet. It must be called
 // before Run.
-func UseFleet(m *Manager, f Fleet) {
+func UseFleet(m *Manager, f FleetStore) {
 	m.fleet = f
-	m.configure(f)
+	m.configureCertmagic(f)
 	for _, d := range m.domains.Load().list {
 		d.setOperatorRequested(false)
 	}
@@ -191,29 +191,29 @@ func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 // new domain, SetDomains reads the certificate from the folder. SetDomains is called for each
 // reload requested by an operator, and makes failed domains due again.
 func (m *Manager) SetDomains(names []string) {
-	old, next := m.domains.Load(), &domains{byName: map[string]*domain{}}
+	old, next := m.domains.Load(), &domains{byName: map[string]*managedDomain{}}
 	for _, name := range names {
 		d := old.byName[name]
 		if d == nil {
-			d = m.load(name)
+			d = m.findDomain(name)
 		}
-		d.makeDue()
+		d.markDueNow()
 		d.setOperatorRequested(true)
 		next.list, next.byName[name] = append(next.list, d), d
 	}
 	m.domains.Store(next)
-	wake(m)
+	wakeRunLoop(m)
 }
 
-func wake(m *Manager) {
+func wakeRunLoop(m *Manager) {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (m *Manager) load(name string) *domain {
-	d, ctx := &domain{name: name}, context.Background()
+func (m *Manager) findDomain(name string) *managedDomain {
+	d, ctx := &managedDomain{name: name}, context.Background()
 	pair, err := m.readCertificate(ctx, m.folder, name)
 	if text := readLegacyFile(m.folder, name+".pem"); pair == nil && text != nil {
 		if err = migrateCertificate(ctx, m, m.folder, name, text); err == nil {
@@ -246,7 +246,7 @@ var errNoCertificate = errors.New("there is no certificate for this domain yet")
 // the certificate of another domain.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	set := m.domains.Load()
-	if d := set.byName[normalizeName(hello.ServerName)]; d != nil {
+	if d := set.byName[normalizeDomain(hello.ServerName)]; d != nil {
 		if pair := d.current.Load(); pair != nil {
 			return pair, nil
 		}
@@ -272,21 +272,21 @@ func (m *Manager) hasOpenChallenge(ctx context.Context, name string) bool {
 // ChallengeCertificate returns the certificate for a TLS-ALPN-01 challenge, even if another edge
 // placed the order.
 func (m *Manager) ChallengeCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if m.opts.HTTP || !m.hasOpenChallenge(hello.Context(), normalizeName(hello.ServerName)) {
+	if m.opts.HTTP || !m.hasOpenChallenge(hello.Context(), normalizeDomain(hello.ServerName)) {
 		return nil, errNoChallenge
 	}
 	return m.config.GetCertificate(hello)
 }
 
-func normalizeName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+func normalizeDomain(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// States returns the state of each domain.
-func (m *Manager) States() []State {
+// CertificateStates returns the state of each domain.
+func (m *Manager) CertificateStates() []CertificateState {
 	set := m.domains.Load()
-	all := make([]State, 0, len(set.list))
+	all := make([]CertificateState, 0, len(set.list))
 	for _, d := range set.list {
 		d.mu.Lock()
-		s := State{Domain: d.name, Failures: d.failures, Trouble: d.lastProblem, Waits: d.waitsForStore, Next: d.nextCheck}
+		s := CertificateState{Domain: d.name, Failures: d.failures, Trouble: d.lastProblem, Waits: d.waitsForStore, Next: d.nextCheck}
 		d.mu.Unlock()
 		if s.Waits {
 			s.Trouble = errStoreUnavailable.Error()
@@ -344,7 +344,7 @@ var errStoreUnavailable = errors.New("the fleet's store does not answer, so no c
 
 // attemptState collects certmagic's events during one call of checkDomain.
 type attemptState struct {
-	domain          *domain
+	domain          *managedDomain
 	failureRecorded bool
 	next            time.Time // time of the next attempt after a failure
 	obtained        bool
@@ -370,7 +370,7 @@ func ReportLockLoss(ctx context.Context, err error) {
 
 // checkDomain makes certmagic obtain or renew the certificate of a domain if the certificate is
 // due. It returns when the next check is due.
-func (m *Manager) checkDomain(ctx context.Context, d *domain) time.Time {
+func (m *Manager) checkDomain(ctx context.Context, d *managedDomain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
 			d.setWaitsForStore()
@@ -381,7 +381,7 @@ func (m *Manager) checkDomain(ctx context.Context, d *domain) time.Time {
 			return time.Now().Add(storeRetryPause)
 		}
 	}
-	at, failures := m.nextAllowed(ctx, d)
+	at, failures := m.nextAllowedOrder(ctx, d)
 	d.adoptFailures(failures)
 	if time.Now().Before(at) && d.current.Load() == nil {
 		if pair, _ := m.readCertificate(ctx, m.storage(), d.name); pair == nil {
@@ -415,7 +415,7 @@ func (m *Manager) checkDomain(ctx context.Context, d *domain) time.Time {
 		return m.nextCheckTime(state.next)
 	case lost != nil || !m.fleetAvailable(): // another edge holds the lock, or the store is unreachable
 		m.opts.Log.Warn("certificate not obtained: another edge continues", zap.String("domain", d.name),
-			zap.String("problem", describe(err, m.opts.HTTP)))
+			zap.String("problem", describeError(err, m.opts.HTTP)))
 		if !m.fleetAvailable() {
 			d.setWaitsForStore()
 		}
@@ -486,7 +486,7 @@ func (m *Manager) restoreToStore(ctx context.Context, keys ...string) error {
 
 // adoptCertificate adopts the stored certificate. In a fleet, it also copies the certificate to the
 // folder, because the edge uses the folder while the store is unreachable.
-func (m *Manager) adoptCertificate(ctx context.Context, d *domain) {
+func (m *Manager) adoptCertificate(ctx context.Context, d *managedDomain) {
 	pair, err := m.readCertificate(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
 		return
@@ -496,7 +496,7 @@ func (m *Manager) adoptCertificate(ctx context.Context, d *domain) {
 		return
 	}
 	if m.fleet != nil {
-		m.saveToFolder(context.WithoutCancel(ctx), d.name)
+		m.saveCertificateToFolder(context.WithoutCancel(ctx), d.name)
 	}
 	d.current.Store(pair)
 	d.mu.Lock()
@@ -505,8 +505,8 @@ func (m *Manager) adoptCertificate(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// saveToFolder copies a domain's certificate and the account from the fleet's store to the folder.
-func (m *Manager) saveToFolder(ctx context.Context, name string) {
+// saveCertificateToFolder copies a domain's certificate and the account from the fleet's store to the folder.
+func (m *Manager) saveCertificateToFolder(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)
 	for _, k := range []string{registration, key, keyKey, meta, certKey} {
@@ -532,7 +532,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 	d := state.domain
 	switch event {
 	case "cert_obtaining":
-		at, failures := m.nextAllowed(ctx, d)
+		at, failures := m.nextAllowedOrder(ctx, d)
 		now := time.Now()
 		if now.Before(at) {
 			state.allowedAt = at
@@ -541,7 +541,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 		next := now.Add(minAttemptInterval)
 		// The attempt is recorded before the order. A process that is killed repeatedly during
 		// orders therefore orders at most once in minAttemptInterval.
-		return saveAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
+		return saveAttempt(ctx, m.folder, d.name, orderAttempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
 			err, _ := data["error"].(error)
@@ -557,7 +557,7 @@ var errTooSoon = errors.New("the last attempt was too recent")
 
 // recordObtained counts a successful order. It records a pause: if an authority issues certificates
 // that are immediately due for renewal, the edge must not send it an endless stream of orders.
-func (m *Manager) recordObtained(ctx context.Context, d *domain) {
+func (m *Manager) recordObtained(ctx context.Context, d *managedDomain) {
 	m.ordersOK.Add(1)
 	pair := d.current.Load()
 	if pair == nil {
@@ -565,15 +565,15 @@ func (m *Manager) recordObtained(ctx context.Context, d *domain) {
 	}
 	now := time.Now()
 	next := now.Add(max(minAttemptInterval, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
-	_ = saveAttempt(ctx, m.storage(), d.name, attempt{now, next, next, 0})
+	_ = saveAttempt(ctx, m.storage(), d.name, orderAttempt{now, next, next, 0})
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
 // recordFailure counts a failed attempt. It records the time of the next attempt, and returns that
 // time.
-func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
+func (m *Manager) recordFailure(ctx context.Context, d *managedDomain, err error) (next time.Time) {
 	m.ordersFailed.Add(1)
-	failures := d.recordFailure(describe(err, m.opts.HTTP))
+	failures := d.recordFailure(describeError(err, m.opts.HTTP))
 	now := time.Now()
 	pause := min(minAttemptInterval<<min(failures-1, 20), maxRetryPause)
 	pause += rand.N(pause / 4)
@@ -582,19 +582,19 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 		allowed = min(pause, minRequestedInterval)
 	}
 	next = now.Add(pause)
-	if err := saveAttempt(ctx, m.storage(), d.name, attempt{now, now.Add(allowed), next, failures}); err != nil {
+	if err := saveAttempt(ctx, m.storage(), d.name, orderAttempt{now, now.Add(allowed), next, failures}); err != nil {
 		m.opts.Log.Warn("a failed attempt could not be recorded", zap.String("domain", d.name), zap.Error(err))
 	}
 	log := m.opts.Log.Warn
 	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
 		log = m.opts.Log.Error // clients cannot connect to this domain
 	}
-	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
+	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describeError(err, m.opts.HTTP)),
 		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
 	return next
 }
 
-func describe(err error, overHTTP bool) string {
+func describeError(err error, overHTTP bool) string {
 	text := plaintext.CleanLine(err.Error()) // the error may quote the authority
 	if len(text) > maxProblemLen {
 		text = text[:maxProblemLen] + " ..."

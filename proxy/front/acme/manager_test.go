@@ -119,7 +119,7 @@ func wait(t *testing.T, what string, done func() bool) {
 }
 
 func orderCount(ca *acmeca.CA) int {
-	_, n, _ := ca.Count()
+	_, n, _ := ca.Counts()
 	return n
 }
 
@@ -147,13 +147,13 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// TestTakenOver checks the first start after an upgrade from a version without certmagic. No
+// TestMigrationFromLegacyVersion checks the first start after an upgrade from a version without certmagic. No
 // certificate may be ordered, and the next order must use the same account.
-func TestTakenOver(t *testing.T) {
+func TestMigrationFromLegacyVersion(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)
 		ca := acmeca.Start(t, acmeca.Options{Reach: p.dialPublic})
-		o := Options{Domains: []string{"b.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), Email: email, Challenge: p.Addr()}
+		o := Options{Domains: []string{"b.test"}, Directory: ca.Directory(), Roots: ca.TrustPool(), Folder: t.TempDir(), Email: email, Challenge: p.Addr()}
 		first := startEdge(t, o)
 		p.setManager(first.Manager)
 		wait(t, "an account and an order", func() bool { ok, _ := first.OrderCounts(); return ok == 1 })
@@ -177,13 +177,13 @@ func TestTakenOver(t *testing.T) {
 		o.Domains = []string{"a.test"}
 		e := startEdge(t, o)
 		p.setManager(e.Manager)
-		wait(t, "it was looked at", func() bool { return time.Until(e.States()[0].Next) > time.Minute })
-		if n := orderCount(ca); n != 1 || e.States()[0].NotAfter.IsZero() {
-			t.Errorf("%s at the first start, %+v", ca, e.States())
+		wait(t, "it was looked at", func() bool { return time.Until(e.CertificateStates()[0].Next) > time.Minute })
+		if n := orderCount(ca); n != 1 || e.CertificateStates()[0].NotAfter.IsZero() {
+			t.Errorf("%s at the first start, %+v", ca, e.CertificateStates())
 		}
 		e.SetDomains([]string{"a.test", "b.test"})
 		wait(t, "b.test has a certificate", func() bool { ok, _ := e.OrderCounts(); return ok == 1 })
-		if accounts, n, _ := ca.Count(); accounts != 1 || n != 2 {
+		if accounts, n, _ := ca.Counts(); accounts != 1 || n != 2 {
 			t.Errorf("%s, want 1 account and 2 orders", ca)
 		}
 		e.stop()
@@ -199,29 +199,29 @@ func TestTakenOver(t *testing.T) {
 // TestRestarts checks that a process that restarts repeatedly orders at most once in two minutes if
 // its orders are rejected or the authority is down.
 func TestRestarts(t *testing.T) {
-	for name, mishap := range map[string]func(*acmeca.Mishaps){
-		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },
-		"down":    func(m *acmeca.Mishaps) { m.Down = true },
+	for name, mishap := range map[string]func(*acmeca.SimulatedFailures){
+		"refused": func(m *acmeca.SimulatedFailures) { m.RateLimited = 1000 },
+		"down":    func(m *acmeca.SimulatedFailures) { m.Down = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := listenPublic(t)
 			ca := acmeca.Start(t, acmeca.Options{Reach: p.dialPublic})
-			ca.SetMishaps(mishap)
-			o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), Challenge: p.Addr()}
+			ca.SetSimulatedFailures(mishap)
+			o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.TrustPool(), Folder: t.TempDir(), Challenge: p.Addr()}
 			asked := 0
 			for i := range 3 {
 				e := startEdge(t, o)
-				wait(t, "an attempt or a pause", func() bool { return time.Until(e.States()[0].Next) > time.Minute })
+				wait(t, "an attempt or a pause", func() bool { return time.Until(e.CertificateStates()[0].Next) > time.Minute })
 				e.stop()
 				if i == 0 {
-					asked = ca.Requests("/")
-					if s := e.States()[0]; s.Failures != 1 || s.Trouble == "" {
+					asked = ca.CountRequests("/")
+					if s := e.CertificateStates()[0]; s.Failures != 1 || s.Trouble == "" {
 						t.Errorf("state = %+v, want 1 failure and its trouble", s)
 					}
 				}
 			}
-			if n := ca.Requests("/"); n != asked || n == 0 {
+			if n := ca.CountRequests("/"); n != asked || n == 0 {
 				t.Errorf("%d requests at the first start, %d after three", asked, n)
 			}
 		})
@@ -232,11 +232,11 @@ func TestRestarts(t *testing.T) {
 func TestBinding(t *testing.T) {
 	p := listenPublic(t)
 	ca := acmeca.Start(t, acmeca.Options{Reach: p.dialPublic, Binding: []byte("secret of an account, 32 bytes at least")})
-	o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), KID: "kid-1", MACKey: []byte("secret of an account, 32 bytes at least"), Challenge: p.Addr()}
+	o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.TrustPool(), Folder: t.TempDir(), KID: "kid-1", MACKey: []byte("secret of an account, 32 bytes at least"), Challenge: p.Addr()}
 	e := startEdge(t, o)
 	p.setManager(e.Manager)
 	wait(t, "it has a certificate", func() bool {
-		if s := e.States()[0]; s.Failures > 0 {
+		if s := e.CertificateStates()[0]; s.Failures > 0 {
 			t.Fatalf("state = %+v, want no failure", s)
 		}
 		ok, _ := e.OrderCounts()
@@ -250,8 +250,8 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestNames checks that names in handshakes do not cause orders.
-func TestNames(t *testing.T) {
+// TestUnknownNamesCauseNoOrders checks that names in handshakes do not cause orders.
+func TestUnknownNamesCauseNoOrders(t *testing.T) {
 	m, err := New(Options{Domains: []string{"a.test"}, Directory: "https://ca.test/directory", Folder: t.TempDir(), Log: zap.NewNop(), Challenge: &net.TCPAddr{}})
 	if err != nil {
 		t.Fatal(err)

@@ -73,9 +73,9 @@ func (m *Manager) accountKeys() (registration, key string) {
 
 func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
 
-// attempt records the last attempt to order a certificate. The record is stored with the
+// orderAttempt records the last attempt to order a certificate. The record is stored with the
 // certificates, so it survives a restart and applies to all edges of a fleet.
-type attempt struct {
+type orderAttempt struct {
 	Tried time.Time `json:"tried"`
 	// When the next attempt is allowed if an operator requests it.
 	Allowed  time.Time `json:"allowed"`
@@ -83,9 +83,9 @@ type attempt struct {
 	Failures int       `json:"failures"`
 }
 
-// nextAllowed returns when the next attempt is allowed after the recorded attempt. If the recorded
+// nextAllowedTime returns when the next attempt is allowed after the recorded attempt. If the recorded
 // attempt is in the future, the clock was set back, and nextAllowed ignores the record.
-func (a attempt) nextAllowed(hurried bool, now time.Time) time.Time {
+func (a orderAttempt) nextAllowedTime(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
 		return time.Time{}
@@ -95,7 +95,7 @@ func (a attempt) nextAllowed(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-func loadAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
+func loadAttempt(ctx context.Context, s certmagic.Storage, name string) (a orderAttempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
 		_ = json.Unmarshal(text, &a) // a malformed record is ignored
@@ -103,7 +103,7 @@ func loadAttempt(ctx context.Context, s certmagic.Storage, name string) (a attem
 	return a
 }
 
-func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a attempt) error {
+func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a orderAttempt) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -111,18 +111,18 @@ func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// nextAllowed returns when an order for a domain is allowed, and the number of consecutive failures
+// nextAllowedOrder returns when an order for a domain is allowed, and the number of consecutive failures
 // so far. The folder contains the attempts of this edge. The fleet's store contains only the
 // finished attempts of all edges, so an edge that dies during an attempt does not delay the other
 // edges.
-func (m *Manager) nextAllowed(ctx context.Context, d *domain) (at time.Time, failures int) {
+func (m *Manager) nextAllowedOrder(ctx context.Context, d *managedDomain) (at time.Time, failures int) {
 	hurried, now := d.isOperatorRequested(), time.Now()
 	own := loadAttempt(ctx, m.folder, d.name)
-	at, failures = own.nextAllowed(hurried, now), own.Failures
+	at, failures = own.nextAllowedTime(hurried, now), own.Failures
 	if m.fleet != nil {
 		all := loadAttempt(ctx, m.fleet, d.name)
 		failures = all.Failures
-		if of := all.nextAllowed(hurried, now); of.After(at) {
+		if of := all.nextAllowedTime(hurried, now); of.After(at) {
 			at = of
 		}
 	}
@@ -212,10 +212,10 @@ func readLegacyFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. Until another certificate is available,
+// selfSignedCertificate returns a certificate that no client trusts. Until another certificate is available,
 // the edge presents it to clients that send no name and do not verify certificates, such as health
 // checks and the service manager's watchdog.
-func selfSigned() *tls.Certificate {
+func selfSignedCertificate() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic("BUG: " + err.Error())

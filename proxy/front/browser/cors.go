@@ -100,13 +100,13 @@ func AnswerPreflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasth
 	}
 	h.Set("Access-Control-Max-Age", "600")
 	common(h)
-	AllowOrigin(h, origin)
+	SetAllowedOrigin(h, origin)
 	addVary(h, fasthttp.HeaderAccessControlRequestHeaders)
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// AllowOrigin lets pages with the given origin read the response.
-func AllowOrigin(h *fasthttp.ResponseHeader, origin string) {
+// SetAllowedOrigin lets pages with the given origin read the response.
+func SetAllowedOrigin(h *fasthttp.ResponseHeader, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsExposed)
 	if origin != "*" {

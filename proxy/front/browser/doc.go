@@ -5,7 +5,7 @@
 // needs no preflight arrives even if the page must not read the response. If an attacker makes the
 // host name of a page resolve to the edge's address (DNS rebinding), the page can also read the
 // response. If a listener requires a key or token, such pages cannot use it. Otherwise, the
-// listener must distinguish pages from programs. CheckPage does so for a public listener without
+// listener must distinguish pages from programs. CheckPageRequest does so for a public listener without
 // keys, and IsLocalRequest for the admin listener.
 //
 // Keys should not be stored in browsers, so by default no page may call the edge with a key. An

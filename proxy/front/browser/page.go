@@ -16,11 +16,11 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CheckPage rejects requests from web pages to an edge without keys. It rejects a Host that does
-// not name this machine. hosts contains this machine's names; see OwnHosts. It rejects the Origin
+// CheckPageRequest rejects requests from web pages to an edge without keys. It rejects a Host that does
+// not name this machine. hosts contains this machine's names; see OwnHostNames. It rejects the Origin
 // of a page that was not served by the edge, unless the Origin is listed in origins (cors.origins).
 // Programs send no Origin, and send the configured Host.
-func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
+func CheckPageRequest(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
 	}
@@ -69,14 +69,14 @@ func IsLocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OwnHosts returns the names that clients may use for an edge without keys, in addition to loopback
+// OwnHostNames returns the names that clients may use for an edge without keys, in addition to loopback
 // names. These are the host in its listen address, the hostname of the machine, and the hosts in
 // cors.origins. For an edge with keys, it returns nil.
-func OwnHosts(f *config.File) (hosts []string) {
+func OwnHostNames(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
 	}
-	if host, _, err := net.SplitHostPort(f.Listen); err == nil && host != "" && !unixsocket.Is(f.Listen) {
+	if host, _, err := net.SplitHostPort(f.Listen); err == nil && host != "" && !unixsocket.IsAddress(f.Listen) {
 		hosts = append(hosts, strings.ToLower(host))
 	}
 	if name, err := os.Hostname(); err == nil {
@@ -99,8 +99,8 @@ func OwnHosts(f *config.File) (hosts []string) {
 //     containers use for their host),
 //   - an empty name, because HTTP/1.0 clients may omit Host.
 func isOwnHost(host []byte, hosts []string) bool {
-	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
-	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
+	name := bytes.TrimSuffix(trimPort(host), []byte{'.'})
+	if len(name) == 0 || name[0] == '[' || isIPv4Address(name) || httptoken.EqualFold(name, "localhost") {
 		return true
 	}
 	for _, suffix := range []string{".localhost", ".internal"} {
@@ -111,16 +111,16 @@ func isOwnHost(host []byte, hosts []string) bool {
 	return slices.ContainsFunc(hosts, func(own string) bool { return httptoken.EqualFold(name, own) })
 }
 
-func withoutPort(host []byte) []byte {
+func trimPort(host []byte) []byte {
 	if i := bytes.LastIndexByte(host, ':'); i >= 0 && bytes.IndexByte(host[i:], ']') < 0 {
 		return host[:i]
 	}
 	return host
 }
 
-// isAddress4 reports whether browsers treat name as an IPv4 address. They do so if the last label
+// isIPv4Address reports whether browsers treat name as an IPv4 address. They do so if the last label
 // is a number, so no DNS name can look like an address.
-func isAddress4(name []byte) bool {
+func isIPv4Address(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
 			return false

@@ -82,12 +82,12 @@ func TestKeylessAndWebPages(t *testing.T) {
 			name, value, _ := strings.Cut(h, ": ")
 			ctx.Request.Header.Set(name, value)
 		}
-		err := CheckPage(&ctx.Request.Header, OwnHosts(row.file), row.file.CORS.Origins)
+		err := CheckPageRequest(&ctx.Request.Header, OwnHostNames(row.file), row.file.CORS.Origins)
 		if refused := err != nil; refused != row.refused {
 			t.Errorf("%s: refused %t, want %t: %v", row.name, refused, row.refused, err)
 		}
 	}
-	if hosts := OwnHosts(named); !slices.Contains(hosts, "localhost") {
+	if hosts := OwnHostNames(named); !slices.Contains(hosts, "localhost") {
 		t.Errorf("the name that it listens on is not its own: %q", hosts)
 	}
 }

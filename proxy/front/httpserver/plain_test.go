@@ -79,7 +79,7 @@ func headServer(tb testing.TB, judge func(plain bool, h *fasthttp.RequestHeader)
 	tb.Cleanup(func() {
 		_ = s.Shutdown()
 		<-served
-		_ = l.StopBackground()
+		_ = l.StopDisconnectWatch()
 	})
 	return public.Addr().String()
 }

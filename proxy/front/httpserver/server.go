@@ -16,7 +16,7 @@ import (
 // New returns a server with the settings common to all listeners. The caller sets its handlers.
 func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	return &fasthttp.Server{
-		ConnState:   func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
+		ConnState:   func(c net.Conn, state fasthttp.ConnState) { onConnState(g, c, state) },
 		ReadTimeout: f.Timeouts.ClientHeader.D(),
 		IdleTimeout: f.Timeouts.ClientIdle.D(),
 		// fasthttp limits the request headers to the size of this buffer.
@@ -29,13 +29,13 @@ func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	}
 }
 
-func connState(g *guard.Guard, c net.Conn, state fasthttp.ConnState) {
-	defer g.Catch(guard.Connection, nil)
+func onConnState(g *guard.Guard, c net.Conn, state fasthttp.ConnState) {
+	defer g.Catch(guard.PlaceConnection, nil)
 	switch state { //nolint:exhaustive // the others say nothing about it
 	case fasthttp.StateNew, fasthttp.StateIdle:
-		listen.SetIdle(c)
+		listen.SetConnIdle(c)
 	case fasthttp.StateActive:
-		listen.SetActive(c)
+		listen.SetConnActive(c)
 	}
 }
 

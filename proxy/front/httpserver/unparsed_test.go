@@ -86,8 +86,8 @@ func TestRefusedHeads(t *testing.T) {
 // TestMisframed checks that an error describes what is wrong with the framing.
 func TestMisframed(t *testing.T) {
 	for err, says := range map[error]string{
-		listen.ErrContentLength: "Content-Length", listen.ErrTransferEncoding: "Transfer-Encoding", listen.ErrExtraTooLarge: "trailers", listen.ErrFraming: "chunk",
-		listen.ErrBareLine: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
+		listen.ErrContentLength: "Content-Length", listen.ErrTransferEncoding: "Transfer-Encoding", listen.ErrChunkExtrasTooLarge: "trailers", listen.ErrFraming: "chunk",
+		listen.ErrBareLineEnd: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
 	} {
 		if e := FramingError(err); !strings.Contains(e.Message, says) {
 			t.Errorf("Misframed(%v) = %q, want %q in it", err, e.Message, says)

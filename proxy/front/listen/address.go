@@ -26,7 +26,7 @@ type PortOptions struct {
 // disables Multipath TCP, which Go enables by default. Multipath TCP sockets do not accept filters
 // (see Listener.CloseGracefully), and their connections do not inherit options.
 func Listen(addr string, how PortOptions) (net.Listener, error) {
-	if unixsocket.Is(addr) {
+	if unixsocket.IsAddress(addr) {
 		return listenUnix(addr, how.ReusePort)
 	}
 	var config net.ListenConfig

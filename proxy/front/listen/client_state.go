@@ -8,24 +8,24 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Waiter is notified when its client disconnects.
-type Waiter interface {
+// DisconnectWaiter is notified when its client disconnects.
+type DisconnectWaiter interface {
 	// OnDisconnect is called at most once between WatchDisconnect and UnwatchDisconnect, on the
 	// watch's goroutine. It must not block, and must not call the connection's methods.
 	OnDisconnect()
 }
 
-// clientState records whether the client has disconnected, and the Waiter to notify.
-type clientState struct {
+// disconnectState records whether the client has disconnected, and the Waiter to notify.
+type disconnectState struct {
 	mu              sync.Mutex
-	waiter          Waiter
+	waiter          DisconnectWaiter
 	hasDisconnected bool
 
 	// Number of consecutive checks without an acknowledgment; used only by the watch.
 	unackedChecks int
 }
 
-func (s *clientState) setWaiter(w Waiter) (gone bool) {
+func (s *disconnectState) setWaiter(w DisconnectWaiter) (gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasDisconnected {
@@ -34,7 +34,7 @@ func (s *clientState) setWaiter(w Waiter) (gone bool) {
 	return s.hasDisconnected
 }
 
-func (s *clientState) clearWaiter(w Waiter) {
+func (s *disconnectState) clearWaiter(w DisconnectWaiter) {
 	s.mu.Lock()
 	if s.waiter == w {
 		s.waiter = nil
@@ -42,7 +42,7 @@ func (s *clientState) clearWaiter(w Waiter) {
 	s.mu.Unlock()
 }
 
-func (s *clientState) markGone(g *guard.Guard) {
+func (s *disconnectState) markGone(g *guard.Guard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hasDisconnected {
@@ -50,18 +50,18 @@ func (s *clientState) markGone(g *guard.Guard) {
 	}
 	s.hasDisconnected = true
 	if s.waiter != nil {
-		g.Point(guard.Clients)
+		g.Point(guard.PlaceClients)
 		s.waiter.OnDisconnect()
 	}
 }
 
-func (s *clientState) isGone() bool {
+func (s *disconnectState) isGone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hasDisconnected
 }
 
-func (s *clientState) withWaiter(f func(Waiter)) {
+func (s *disconnectState) withWaiter(f func(DisconnectWaiter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiter != nil {
@@ -69,7 +69,7 @@ func (s *clientState) withWaiter(f func(Waiter)) {
 	}
 }
 
-func (s *clientState) hasWaiter() bool {
+func (s *disconnectState) hasWaiter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiter != nil
@@ -92,10 +92,10 @@ func (s *idleState) markIdle() {
 	s.waitingSince.Store(now)
 }
 
-// markBegun records that the first byte of a request has arrived. From then on, the listener may
+// markRequestBegun records that the first byte of a request has arrived. From then on, the listener may
 // evict the connection until the request headers are complete. If known is true, an earlier request
 // on the connection had a valid key, and the listener must not evict it.
-func (s *idleState) markBegun(known bool) {
+func (s *idleState) markRequestBegun(known bool) {
 	s.idleSince.Store(0)
 	if known {
 		s.waitingSince.Store(0)
@@ -104,7 +104,7 @@ func (s *idleState) markBegun(known bool) {
 	}
 }
 
-func (s *idleState) markComplete() {
+func (s *idleState) markRequestComplete() {
 	s.idleSince.Store(0)
 	s.waitingSince.Store(0)
 }

@@ -23,7 +23,7 @@ type socketConn interface {
 type Conn struct {
 	socketConn
 	ln *Listener
-	// client address that counts for MaxPerAddress; see countedAddr and countForClient
+	// client address that counts for MaxPerAddress; see connCountAddress and countForClient
 	address netip.Addr
 	hangUp  hangUpHandle
 	stream  socket.Stream
@@ -33,16 +33,16 @@ type Conn struct {
 	proxyHeader     *proxyHeader // nil if the header has been read or is not expected
 	proxiedAddr     *net.TCPAddr // address of the client, if it is behind a proxy
 
-	client           clientState
-	nextRequestBytes []byte         // bytes of the next request that arrived with the current one
-	response         responseBuffer // see RecycleAfterResponse
+	client           disconnectState
+	nextRequestBytes []byte                // bytes of the next request that arrived with the current one
+	response         pendingResponseBuffer // see RecycleAfterResponse
 	idle             idleState
 	readDeadline     readDeadline
 	writeDeadline    writeDeadline
-	hadRequest       atomic.Bool   // whether a request has started on this connection
-	hasValidKey      atomic.Bool   // see MarkAuthenticated
-	lastKey          auth.LastKey  // see RequestSender
-	resumeIdle       time.Duration // if not 0, the next read deadline is this far in the future
+	hadRequest       atomic.Bool       // whether a request has started on this connection
+	hasValidKey      atomic.Bool       // see MarkAuthenticated
+	lastKey          auth.LastKeyCache // see ClientConnection
+	resumeIdle       time.Duration     // if not 0, the next read deadline is this far in the future
 
 	lingerOnClose atomic.Bool
 	isClosed      atomic.Bool
@@ -69,11 +69,11 @@ func UnwrapConn(c net.Conn) *Conn {
 
 // WatchDisconnect registers w to be notified when the client disconnects. If the client has already
 // disconnected, WatchDisconnect returns true and ignores w.
-func (c *Conn) WatchDisconnect(w Waiter) (gone bool) { return c.client.setWaiter(w) }
+func (c *Conn) WatchDisconnect(w DisconnectWaiter) (gone bool) { return c.client.setWaiter(w) }
 
 // UnwatchDisconnect stops notifying w. Once it has returned, OnDisconnect is not running and will
 // not be called. It does nothing if w is not registered.
-func (c *Conn) UnwatchDisconnect(w Waiter) { c.client.clearWaiter(w) }
+func (c *Conn) UnwatchDisconnect(w DisconnectWaiter) { c.client.clearWaiter(w) }
 
 // IsClientGone reports whether the client has disconnected.
 func (c *Conn) IsClientGone() bool { return c.client.isGone() }
@@ -152,7 +152,7 @@ func (c *Conn) read(p []byte) (int, error) {
 	for {
 		if c.ln.isClosing.Load() {
 			if since := c.idle.idleSince.Load(); since != 0 {
-				return c.finalRead(p, since+int64(c.closeGrace()))
+				return c.finalRead(p, since+int64(c.idleGracePeriod()))
 			}
 		}
 		n, err := c.stream.Read(p)
@@ -178,10 +178,10 @@ func (c *Conn) read(p []byte) (int, error) {
 	}
 }
 
-// closeGrace returns how long the connection may stay idle during a graceful close.
-func (c *Conn) closeGrace() time.Duration {
+// idleGracePeriod returns how long the connection may stay idle during a graceful close.
+func (c *Conn) idleGracePeriod() time.Duration {
 	if c.hadRequest.Load() {
-		return idleGrace
+		return shutdownIdleGrace
 	}
 	return firstRequestGrace
 }
@@ -198,9 +198,9 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	return n, err
 }
 
-// maxWriteSize is how many bytes must be sent within the write timeout. It roughly equals the free
+// writePieceSize is how many bytes must be sent within the write timeout. It roughly equals the free
 // buffer space at which the kernel wakes a blocked writer (send_buffer_linux.go).
-const maxWriteSize = 64 << 10
+const writePieceSize = 64 << 10
 
 // Write writes p in pieces. The timeout set by SetWriteTimeout applies to each piece. A slow client
 // may therefore take a long time to read a large response, but a client that stops reading is
@@ -219,7 +219,7 @@ func (c *Conn) WriteAtTime(p []byte, now instant.Time) (int, error) {
 			now = instant.Now()
 		}
 		c.writeDeadline.extend(c.socketConn, now, d)
-		n, err := c.stream.Write(p[written:min(len(p), written+maxWriteSize)])
+		n, err := c.stream.Write(p[written:min(len(p), written+writePieceSize)])
 		written += n
 		if err != nil || written == len(p) {
 			return written, err

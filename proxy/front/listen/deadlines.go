@@ -29,12 +29,12 @@ func (d *readDeadline) setWanted(s socketConn, t time.Time) {
 
 func (d *readDeadline) setSocketDeadline(s socketConn, by int64) {
 	d.socketDeadline.Store(by)
-	_ = s.SetReadDeadline(instant.Time(by).Std()) // if the connection is closed, the read fails
+	_ = s.SetReadDeadline(instant.Time(by).StdTime()) // if the connection is closed, the read fails
 }
 
 func (d *readDeadline) restore(s socketConn) { d.setSocketDeadline(s, d.wanted.Load()) }
 
-func (d *readDeadline) hasPassed() bool { return instant.Time(d.wanted.Load()).Passed() }
+func (d *readDeadline) hasPassed() bool { return instant.Time(d.wanted.Load()).HasPassed() }
 
 // writeDeadline is the write deadline of a connection; see Conn.SetWriteTimeout.
 type writeDeadline struct {
@@ -50,7 +50,7 @@ func (d *writeDeadline) extend(s socketConn, now instant.Time, timeout time.Dura
 		return
 	}
 	d.socketDeadline.Store(int64(by))
-	_ = s.SetWriteDeadline(by.Std()) // if the connection is closed, the write fails
+	_ = s.SetWriteDeadline(by.StdTime()) // if the connection is closed, the write fails
 }
 
 func (d *writeDeadline) clear() {

@@ -33,15 +33,15 @@ func TestDetachOnClose(t *testing.T) {
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if ran != 3 || l.OpenConns() != 1 {
-		t.Fatalf("%d functions ran and %d connections are open, want 3 and 1", ran, l.OpenConns())
+	if ran != 3 || l.OpenConnCount() != 1 {
+		t.Fatalf("%d functions ran and %d connections are open, want 3 and 1", ran, l.OpenConnCount())
 	}
 	if _, err := server.Write([]byte("bye")); err != nil {
 		t.Fatal(err)
 	}
 	server.Close()
-	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.OpenConns() != 0 {
-		t.Errorf("read %q, %v, %d open; want bye and none open", b, err, l.OpenConns())
+	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.OpenConnCount() != 0 {
+		t.Errorf("read %q, %v, %d open; want bye and none open", b, err, l.OpenConnCount())
 	}
 }
 
@@ -52,7 +52,7 @@ func TestReadEndsAtTheRequest(t *testing.T) {
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n"
 	for _, room := range []int{1, 7, 64, 4096} {
 		server, client := pair(t, open(t, Options{}))
-		SetIdle(server)
+		SetConnIdle(server)
 		if _, err := client.Write([]byte(sized + chunks + none + sized + "tail")); err != nil {
 			t.Fatal(err)
 		}

@@ -28,11 +28,11 @@ func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch
 	if err := w.hangUps.Open(w.startGuarded); err != nil {
 		return nil, err
 	}
-	go l.guard.Loop(w.done, guard.Clients, w.run)
+	go l.guard.Loop(w.done, guard.PlaceClients, w.run)
 	return w, nil
 }
 
-func (w *disconnectWatch) startGuarded(run func()) { go w.ln.guard.Once(guard.Clients, run) }
+func (w *disconnectWatch) startGuarded(run func()) { go w.ln.guard.Once(guard.PlaceClients, run) }
 
 func (w *disconnectWatch) add(c *Conn) error {
 	raw, err := c.SyscallConn()
@@ -44,7 +44,7 @@ func (w *disconnectWatch) add(c *Conn) error {
 
 // onHangUp is called by the goroutine that watches all connections.
 func (c *Conn) onHangUp() {
-	defer c.ln.guard.Catch(guard.Clients, nil)
+	defer c.ln.guard.Catch(guard.PlaceClients, nil)
 	c.client.markGone(c.ln.guard)
 }
 

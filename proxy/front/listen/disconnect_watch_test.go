@@ -80,9 +80,9 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server.UnwatchDisconnect(w)
 }
 
-// TestGoneBeforeWatch checks that WatchDisconnect reports a client that disconnected between the
+// TestClientGoneBeforeWatch checks that WatchDisconnect reports a client that disconnected between the
 // accept and the first call.
-func TestGoneBeforeWatch(t *testing.T) {
+func TestClientGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
 	client.Close()
@@ -296,13 +296,13 @@ func TestEachWaiter(t *testing.T) {
 	a.WatchDisconnect(wa)
 	b.WatchDisconnect(wb)
 	b.UnwatchDisconnect(wb)
-	var notified []Waiter
-	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
+	var notified []DisconnectWaiter
+	l.EachWaiter(func(w DisconnectWaiter) { notified = append(notified, w) })
 	if len(notified) != 1 || notified[0] != wa {
 		t.Errorf("notified %v, want %v alone", notified, wa)
 	}
 	a.UnwatchDisconnect(wb) // wb is not registered with a, so this has no effect
-	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
+	l.EachWaiter(func(w DisconnectWaiter) { notified = append(notified, w) })
 	if len(notified) != 2 {
 		t.Error("another's Unwatch ended the call")
 	}
@@ -343,8 +343,8 @@ func BenchmarkAcceptClose(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice measures the time from a client's close until the callback runs.
-func BenchmarkNotice(b *testing.B) {
+// BenchmarkDisconnectCallback measures the time from a client's close until the callback runs.
+func BenchmarkDisconnectCallback(b *testing.B) {
 	l := open(b, Options{})
 	var total time.Duration
 	for b.Loop() {

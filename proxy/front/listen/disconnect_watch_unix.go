@@ -22,7 +22,7 @@ const pollInterval = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
 	w := &disconnectWatch{ln: l, stop: make(chan struct{}), done: make(chan struct{})}
-	go l.guard.Loop(w.done, guard.Clients, w.run)
+	go l.guard.Loop(w.done, guard.PlaceClients, w.run)
 	return w, nil
 }
 
@@ -46,7 +46,7 @@ func (w *disconnectWatch) run() {
 		case <-tick.C:
 		}
 		for _, c := range w.ln.copyConns() {
-			w.ln.guard.Once(guard.Clients, func() {
+			w.ln.guard.Once(guard.PlaceClients, func() {
 				if c.client.hasWaiter() && isHungUp(c.socketConn) {
 					c.client.markGone(w.ln.guard)
 				}

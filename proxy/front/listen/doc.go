@@ -19,7 +19,7 @@
 // rejected immediately.
 //
 // The checker parses chunks with the state machine that also parses engine responses
-// (http1/chunked), but with different rules (chunkRules). It does not remove the chunk framing,
+// (http1/chunked), but with different rules (chunkExtraLimits). It does not remove the chunk framing,
 // because fasthttp owns the buffer and removes the framing there. Request chunks are therefore
 // parsed twice. If chunks pass the checker, fasthttp interprets them in the same way. Parsing them
 // only once would require that requests with chunked bodies leave fasthttp before their handler

@@ -16,8 +16,8 @@ import (
 
 // These are the errors that end a read from a connection.
 var (
-	// ErrBareLine means that a line of the request headers does not end with CR LF.
-	ErrBareLine = errors.New("a line of the head does not end in CR LF")
+	// ErrBareLineEnd means that a line of the request headers does not end with CR LF.
+	ErrBareLineEnd = errors.New("a line of the head does not end in CR LF")
 	// ErrEmptyLines means that more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
 	// ErrNotHTTP means that the first byte of a request cannot start a method, so the client uses
@@ -28,14 +28,14 @@ var (
 	// ErrHTTP2 means that the client uses HTTP/2 with prior knowledge (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
 	// ErrFraming means that the length of the body is ambiguous, or that its chunks violate
-	// chunkRules. The errors below wrap it.
+	// chunkExtraLimits. The errors below wrap it.
 	ErrFraming = errors.New("the framing of the body is malformed")
 	// ErrContentLength means that Content-Length is not a number, or has two values.
 	ErrContentLength = fmt.Errorf("%w: Content-Length", ErrFraming)
 	// ErrTransferEncoding means that Transfer-Encoding is not chunked, or occurs twice.
 	ErrTransferEncoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
-	// ErrExtraTooLarge means that the chunk extensions and trailers exceed maxExtraBytes.
-	ErrExtraTooLarge = fmt.Errorf("%w: extensions and trailers", ErrFraming)
+	// ErrChunkExtrasTooLarge means that the chunk extensions and trailers exceed maxExtraBytes.
+	ErrChunkExtrasTooLarge = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
 // maxStoredLine is how many bytes of a line are stored if the line arrives in multiple reads. The
@@ -47,9 +47,9 @@ const maxStoredLine = 64
 // response.
 const maxEmptyLines = 256
 
-// chunkRules are the rules for chunks in requests. A single limit applies to the total size of all
+// chunkExtraLimits are the rules for chunks in requests. A single limit applies to the total size of all
 // chunk extensions and trailers. Folded trailers are rejected.
-var chunkRules = chunked.Rules{
+var chunkExtraLimits = chunked.ExtraLimits{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 }
 
@@ -62,7 +62,7 @@ const maxExtraBytes = 16 << 10
 // reasons. A framingChecker belongs to the goroutine that serves the connection.
 //
 // The checker sees all bytes that the server has buffered. It therefore counts the requests that
-// have started, and the server calls SetActive for each request that it starts to read. An error in
+// have started, and the server calls SetConnActive for each request that it starts to read. An error in
 // a later request does not affect the request that is being served.
 type framingChecker struct {
 	state           framingState
@@ -103,7 +103,7 @@ const (
 
 // checkBytes checks the bytes of one read. If a byte is invalid, only the next read fails, because
 // fasthttp sends no response if a read returns both the first byte of a request and an error.
-// checkBytes changes bytes only if they precede a request (see failLineEnd).
+// checkBytes changes bytes only if they precede a request (see recordBareLineEnd).
 //
 // checkBytes stops at the end of a request, and returns the unchecked bytes after it.
 func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
@@ -117,7 +117,7 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 		if f.pendingCR { // the previous byte was a CR
 			f.pendingCR = false
 			if p[0] != '\n' {
-				f.failLineEnd(p)
+				f.recordBareLineEnd(p)
 				return nil
 			}
 			p = p[1:]
@@ -151,7 +151,7 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 			piece = p[:end]
 		}
 		if cr := bytes.IndexByte(piece, '\r'); cr >= 0 && cr < len(piece)-1 || end >= 0 && cr < 0 {
-			f.failLineEnd(p)
+			f.recordBareLineEnd(p)
 			return nil
 		} else if cr >= 0 {
 			piece = piece[:cr]
@@ -162,17 +162,17 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 				f.beginRequest()
 			} else if f.emptyLines++; f.emptyLines > maxEmptyLines {
 				f.err = ErrEmptyLines
-				p[0] = 0 // see failLineEnd
+				p[0] = 0 // see recordBareLineEnd
 				f.beginRequest()
 				return nil
 			}
 		}
 		if end < 0 {
-			f.keepPartial(piece)
+			f.storePartialLine(piece)
 			return nil
 		}
 		if f.lineLength > 0 {
-			f.keepPartial(piece)
+			f.storePartialLine(piece)
 			piece = f.partialLine[:min(f.lineLength, maxStoredLine)]
 		} else {
 			f.lineLength = len(piece)
@@ -210,7 +210,7 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		}
 		return p[n:]
 	}
-	n, err := f.chunks.SkipFraming(p, &chunkRules)
+	n, err := f.chunks.SkipFraming(p, &chunkExtraLimits)
 	// If a request has both Content-Length and chunks, it will be rejected, so its body does not
 	// matter.
 	if err != nil && f.hasLength {
@@ -220,7 +220,7 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 	if err != nil {
 		f.err = ErrFraming
 		if errors.Is(err, chunked.ErrTooLarge) {
-			f.err = ErrExtraTooLarge
+			f.err = ErrChunkExtrasTooLarge
 		}
 		return nil
 	}
@@ -235,18 +235,18 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 	return p
 }
 
-func (f *framingChecker) keepPartial(piece []byte) {
+func (f *framingChecker) storePartialLine(piece []byte) {
 	if f.lineLength < maxStoredLine {
 		copy(f.partialLine[f.lineLength:], piece)
 	}
 	f.lineLength += len(piece)
 }
 
-// failLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
-// fasthttp would skip it and might send no response. failLineEnd therefore replaces it with a byte
+// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
+// fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces it with a byte
 // that cannot start a request.
-func (f *framingChecker) failLineEnd(p []byte) {
-	f.err = ErrBareLine
+func (f *framingChecker) recordBareLineEnd(p []byte) {
+	f.err = ErrBareLineEnd
 	if f.state == stateHeader || f.inHeaders {
 		return
 	}
@@ -271,7 +271,7 @@ func (f *framingChecker) finishLine(line []byte) (ends bool) {
 	case stateRequestLine:
 		if length > 0 {
 			f.requestLineLen = uint8(copy(f.requestLine[:], line))
-			f.state, f.err = stateHeader, prefaceError(line)
+			f.state, f.err = stateHeader, otherProtocolError(line)
 		}
 	case stateHeader:
 		if length == 0 {
@@ -284,7 +284,7 @@ func (f *framingChecker) finishLine(line []byte) (ends bool) {
 	return false
 }
 
-func prefaceError(line []byte) error {
+func otherProtocolError(line []byte) error {
 	switch {
 	case len(line) < 2 || line[0] != 'P' || line[1] != 'R':
 	case string(line) == "PRI * HTTP/2.0":

@@ -25,7 +25,7 @@ func (f *framingChecker) feedAll(p []byte) {
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-	good, bare, framing, foreign := error(nil), ErrBareLine, ErrFraming, ErrNotHTTP
+	good, bare, framing, foreign := error(nil), ErrBareLineEnd, ErrFraming, ErrNotHTTP
 	for _, c := range []struct {
 		text  string
 		want  error
@@ -119,7 +119,7 @@ func TestFramingBeforeARequest(t *testing.T) {
 		"GET / HTTP/1.1\r\n\r\n\nGET / HTTP/1.1\r\n": "GET / HTTP/1.1\r\n\r\n\x00GET / HTTP/1.1\r\n",
 	} {
 		l, got := framingChecker{state: stateRequestLine}, []byte(text)
-		if l.feedAll(got); string(got) != want || !errors.Is(l.err, ErrBareLine) {
+		if l.feedAll(got); string(got) != want || !errors.Is(l.err, ErrBareLineEnd) {
 			t.Errorf("%q is shown as %q (%v), want %q", text, got, l.err, want)
 		}
 	}
@@ -140,8 +140,8 @@ func TestRequestTruncated(t *testing.T) {
 		"GET / HTTP/1.1\r\n\r\nGET": false,
 	} {
 		accepted, dialed := pair(t, open(t, Options{}))
-		SetIdle(accepted)
-		SetActive(accepted)
+		SetConnIdle(accepted)
+		SetConnActive(accepted)
 		read := func() (err error) {
 			for err == nil {
 				_, err = accepted.Read(make([]byte, 100))
@@ -249,8 +249,8 @@ func TestFramingOfAConnection(t *testing.T) {
 		}
 		return nil
 	}
-	SetIdle(accepted)
-	SetActive(accepted)
+	SetConnIdle(accepted)
+	SetConnActive(accepted)
 	if err := read("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n{\n}"); err != nil {
 		t.Fatal(err)
 	}
@@ -264,16 +264,16 @@ func TestFramingOfAConnection(t *testing.T) {
 	if err := BodyFramingError(accepted); err != nil {
 		t.Errorf("a body that has come: %v", err)
 	}
-	SetIdle(accepted)
-	SetActive(accepted)
+	SetConnIdle(accepted)
+	SetConnActive(accepted)
 	if err := read("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"); err != nil || !errors.Is(BodyFramingError(accepted), ErrFraming) || FramingError(accepted) != nil {
 		t.Errorf("half of a body: %v, %v, %v", err, BodyFramingError(accepted), FramingError(accepted))
 	}
 	if err := read("\r\n"); err != nil || BodyFramingError(accepted) != nil {
 		t.Errorf("all of it: %v, %v", err, BodyFramingError(accepted))
 	}
-	SetIdle(accepted)
-	SetActive(accepted)
+	SetConnIdle(accepted)
+	SetConnActive(accepted)
 	if err := read("POST /v1/messages?x=y HTT"); err != nil {
 		t.Fatal(err)
 	}
@@ -293,12 +293,12 @@ func TestFramingOfAConnection(t *testing.T) {
 		t.Errorf("the request before a broken one: %v", err)
 	}
 	wantTarget("", false)
-	SetIdle(accepted)
-	SetActive(accepted)
-	if err := FramingError(accepted); !errors.Is(err, ErrBareLine) {
+	SetConnIdle(accepted)
+	SetConnActive(accepted)
+	if err := FramingError(accepted); !errors.Is(err, ErrBareLineEnd) {
 		t.Errorf("a bare LF: %v", err)
 	}
-	if _, err := accepted.Read(make([]byte, 1)); !errors.Is(err, ErrBareLine) {
+	if _, err := accepted.Read(make([]byte, 1)); !errors.Is(err, ErrBareLineEnd) {
 		t.Errorf("behind a bare LF: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func answerLines(c *Conn) {
 		if err != nil {
 			return
 		}
-		c.idle.markComplete()
+		c.idle.markRequestComplete()
 		_ = c.SetReadDeadline(time.Time{})
 		_, _ = io.WriteString(c, strings.ToUpper(line))
 		c.idle.markIdle()
@@ -110,7 +110,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
 	working, busy := pair(t, l)
-	working.idle.markComplete()
+	working.idle.markRequestComplete()
 	for _, c := range []*Conn{server, silent} {
 		c.hadRequest.Store(true)
 		c.idle.idleSince.Store(1) // the connection has been idle since the process started
@@ -171,11 +171,11 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 	l.CloseGracefully()
 	<-ended
-	// Once idleGrace has passed, the connection may be closed.
-	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < idleGrace {
+	// Once shutdownIdleGrace has passed, the connection may be closed.
+	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < shutdownIdleGrace {
 		t.Errorf("after CloseGracefully: %q, %v", got, err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(20 * idleGrace))
+	_ = c.SetReadDeadline(time.Now().Add(20 * shutdownIdleGrace))
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("an idle connection ends with %v", err)
 	}
@@ -187,12 +187,12 @@ func TestGraceOfANewConnection(t *testing.T) {
 	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := pair(t, open(t, o))
-			if got := server.closeGrace(); got != firstRequestGrace {
+			if got := server.idleGracePeriod(); got != firstRequestGrace {
 				t.Errorf("before the first request: %v", got)
 			}
-			SetActive(server)
-			SetIdle(server)
-			if got := server.closeGrace(); got != idleGrace || got >= firstRequestGrace {
+			SetConnActive(server)
+			SetConnIdle(server)
+			if got := server.idleGracePeriod(); got != shutdownIdleGrace || got >= firstRequestGrace {
 				t.Errorf("after it: %v", got)
 			}
 		})
@@ -257,8 +257,8 @@ func TestSharedPort(t *testing.T) {
 	<-secondEnded
 }
 
-// TestKeptSocket checks that a service manager's socket outlives the listener created from it.
-func TestKeptSocket(t *testing.T) {
+// TestInheritedSocketOutlivesListener checks that a service manager's socket outlives the listener created from it.
+func TestInheritedSocketOutlivesListener(t *testing.T) {
 	manager, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -31,10 +31,10 @@ func (l *Listener) closeLingering(c socketConn, end func() error) bool {
 		l.lingerSlots.release()
 		return false
 	}
-	go l.guard.Once(guard.Linger, func() {
+	go l.guard.Once(guard.PlaceLinger, func() {
 		defer l.lingerSlots.release()
 		defer end() //nolint:errcheck // no caller is left
-		l.guard.Point(guard.Linger)
+		l.guard.Point(guard.PlaceLinger)
 		discardRequest(c, time.Now().Add(l.lingerTime))
 	})
 	return true
@@ -54,12 +54,12 @@ func discardRequest(c socketConn, until time.Time) {
 	}
 }
 
-type semaphore struct {
+type lingerSemaphore struct {
 	max  atomic.Int64
 	held atomic.Int64
 }
 
-func (g *semaphore) tryAcquire() bool {
+func (g *lingerSemaphore) tryAcquire() bool {
 	if g.held.Add(1) > g.max.Load() {
 		g.held.Add(-1)
 		return false
@@ -67,4 +67,4 @@ func (g *semaphore) tryAcquire() bool {
 	return true
 }
 
-func (g *semaphore) release() { g.held.Add(-1) }
+func (g *lingerSemaphore) release() { g.held.Add(-1) }

@@ -60,7 +60,7 @@ type Listener struct {
 	guard           *guard.Guard
 	isClosing       atomic.Bool
 	disconnectWatch *disconnectWatch
-	lingerSlots     semaphore
+	lingerSlots     lingerSemaphore
 	lingerTime      time.Duration // the constant lingerTime, except in tests
 
 	mu             sync.Mutex
@@ -116,10 +116,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.acceptErrors.Add(1)
 			continue
 		}
-		address, header := countedAddr(socket.RemoteAddr()), l.expectedProxyHeader(socket.RemoteAddr())
+		address, header := connCountAddress(socket.RemoteAddr()), l.expectedProxyHeader(socket.RemoteAddr())
 		// countForClient later counts the connection for the client behind the proxy.
 		fromProxy := header != nil && header.isRequired
-		if most := l.maxPerAddress.Load(); most > 0 && !fromProxy && address.IsValid() && l.addressConns(address) >= most {
+		if most := l.maxPerAddress.Load(); most > 0 && !fromProxy && address.IsValid() && l.addressConnCount(address) >= most {
 			l.rejectConn(socket, tooManyPerAddressBody)
 			continue
 		}
@@ -161,7 +161,7 @@ func (l *Listener) unregister(c *Conn) {
 	l.openConns.Add(-1)
 }
 
-func (l *Listener) addressConns(address netip.Addr) int64 {
+func (l *Listener) addressConnCount(address netip.Addr) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(l.connsByAddress[address])
@@ -209,14 +209,14 @@ func (l *Listener) rejectConn(c socketConn, body string) {
 
 // EachWaiter calls f with the registered waiter of each connection, while holding the connection's
 // lock.
-func (l *Listener) EachWaiter(f func(Waiter)) {
+func (l *Listener) EachWaiter(f func(DisconnectWaiter)) {
 	for _, c := range l.copyConns() {
 		c.client.withWaiter(f)
 	}
 }
 
-// BusyConns returns the number of connections that are neither waiting for a request nor lingering.
-func (l *Listener) BusyConns() int {
+// BusyConnCount returns the number of connections that are neither waiting for a request nor lingering.
+func (l *Listener) BusyConnCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -262,8 +262,8 @@ func (l *Listener) SetMaxConns(conns, ofOne int) {
 	l.lingerSlots.max.Store(lingering)
 }
 
-// OpenConns returns the number of open connections.
-func (l *Listener) OpenConns() int64 { return l.openConns.Load() }
+// OpenConnCount returns the number of open connections.
+func (l *Listener) OpenConnCount() int64 { return l.openConns.Load() }
 
 // RejectedCount returns how many connections were rejected because of a maximum.
 func (l *Listener) RejectedCount() uint64 { return l.rejectedCount.Load() }
@@ -271,17 +271,17 @@ func (l *Listener) RejectedCount() uint64 { return l.rejectedCount.Load() }
 // EvictedCount returns how many connections were closed to make room for new connections.
 func (l *Listener) EvictedCount() uint64 { return l.evictedCount.Load() }
 
-// AcceptErrors returns how many times accepting a connection failed.
-func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
+// AcceptErrorCount returns how many times accepting a connection failed.
+func (l *Listener) AcceptErrorCount() uint64 { return l.acceptErrors.Load() }
 
-// StopBackground stops the watch. It must be called after Close, when no connection is open any
+// StopDisconnectWatch stops the watch. It must be called after Close, when no connection is open any
 // more.
-func (l *Listener) StopBackground() error { return l.disconnectWatch.close() }
+func (l *Listener) StopDisconnectWatch() error { return l.disconnectWatch.close() }
 
 // checkFraming passes the result of a read to f, and returns the bytes after the end of the
 // request. Because f parses untrusted bytes, a panic in f ends only this connection.
 func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) (rest []byte) {
-	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
+	defer l.guard.Catch(guard.PlaceConnection, func() { f.err = ErrFraming })
 	l.guard.Point("framing")
 	rest = f.checkBytes(p)
 	if err != nil {

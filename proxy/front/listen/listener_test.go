@@ -44,7 +44,7 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 			if err := server.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if n := l.OpenConns(); n != 1 {
+			if n := l.OpenConnCount(); n != 1 {
 				t.Errorf("%d open while it lingers", n)
 			}
 			piece := make([]byte, 1<<20)
@@ -58,7 +58,7 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 				t.Errorf("the client reads %q, %v", got, err)
 			}
 			client.Close()
-			for deadline := time.Now().Add(l.lingerTime / 2); l.OpenConns() > 0; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(l.lingerTime / 2); l.OpenConnCount() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the connection lingers on after its client has closed")
 				}
@@ -117,7 +117,7 @@ func TestLingeringIsBounded(t *testing.T) {
 	server, _ := pair(t, l)
 	server.LingerOnClose()
 	server.Close()
-	if n := l.OpenConns(); n != 0 {
+	if n := l.OpenConnCount(); n != 0 {
 		t.Errorf("%d open: one too many lingers", n)
 	}
 	if n := l.lingerSlots.held.Load(); n != defaultLingerConns {
@@ -193,12 +193,12 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 		}
 	}
-	if l.RejectedCount() != 10 || l.OpenConns() != 2 {
-		t.Errorf("%d rejected, %d open", l.RejectedCount(), l.OpenConns())
+	if l.RejectedCount() != 10 || l.OpenConnCount() != 2 {
+		t.Errorf("%d rejected, %d open", l.RejectedCount(), l.OpenConnCount())
 	}
 	// Rejected clients still linger, but must not block other clients.
 	first.Close()
-	for deadline := time.Now().Add(30 * time.Second); l.OpenConns() > 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); l.OpenConnCount() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the place does not become free")
 		}
@@ -228,17 +228,17 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// TestMakeRoom checks MakeRoom for connections from the same address. A connection above the
+// TestEvictConn checks MakeRoom for connections from the same address. A connection above the
 // maximum must replace the connection that has waited longest for a complete request. Connections
 // whose request is being served must not be evicted. If all connections are being served, the new
 // connection must be rejected.
-func TestMakeRoom(t *testing.T) {
+func TestEvictConn(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
-	SetActive(busy)
+	SetConnActive(busy)
 	MarkHeadersReceived(busy)
 	half, halfClient := pair(t, l)
-	SetActive(half) // only the first byte of a request has arrived
+	SetConnActive(half) // only the first byte of a request has arrived
 	silent, silentClient := pair(t, l)
 	for i, row := range []struct {
 		left   *Conn
@@ -253,8 +253,8 @@ func TestMakeRoom(t *testing.T) {
 		}
 		MarkHeadersReceived(newcomer)
 	}
-	if l.OpenConns() != 3 || l.EvictedCount() != 2 {
-		t.Errorf("%d open, %d evicted", l.OpenConns(), l.EvictedCount())
+	if l.OpenConnCount() != 3 || l.EvictedCount() != 2 {
+		t.Errorf("%d open, %d evicted", l.OpenConnCount(), l.EvictedCount())
 	}
 	accept(t, l, func(*Conn) { t.Error("a fourth connection is accepted while three are being served") })
 	over, err := net.Dial("tcp", l.Addr().String())
@@ -300,8 +300,8 @@ func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the stranger sees %v", err)
 	}
-	if l.AcceptErrors() != 1 {
-		t.Errorf("%d errors counted", l.AcceptErrors())
+	if l.AcceptErrorCount() != 1 {
+		t.Errorf("%d errors counted", l.AcceptErrorCount())
 	}
 }
 
@@ -334,8 +334,8 @@ func TestAcceptBacksOff(t *testing.T) {
 	if d := time.Since(start); d < 100*time.Millisecond || d > 30*time.Second {
 		t.Errorf("seven errors took %v", d)
 	}
-	if l.AcceptErrors() != 7 {
-		t.Errorf("%d errors counted", l.AcceptErrors())
+	if l.AcceptErrorCount() != 7 {
+		t.Errorf("%d errors counted", l.AcceptErrorCount())
 	}
 	w := newWaiter()
 	server.WatchDisconnect(w)
@@ -456,7 +456,7 @@ func writeToSlowReader(t *testing.T, timeout time.Duration) (longestPause time.D
 	return longestPause, <-wrote
 }
 
-func TestConnOf(t *testing.T) {
+func TestUnwrapConn(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
 	if UnwrapConn(server) != server || UnwrapConn(client) != nil || UnwrapConn(nil) != nil {
@@ -517,7 +517,7 @@ func TestServesHTTP(t *testing.T) {
 		}
 		res.Body.Close()
 	}
-	if n := l.OpenConns(); n != 1 {
+	if n := l.OpenConnCount(); n != 1 {
 		t.Errorf("%d connections for 50 requests", n)
 	}
 	client.CloseIdleConnections()

@@ -68,13 +68,13 @@ func wrap(t testing.TB, ln net.Listener, o Options) *Listener {
 	}
 	t.Cleanup(func() {
 		l.Close()
-		for deadline := time.Now().Add(30 * time.Second); l.OpenConns() > 0 || l.lingerSlots.held.Load() > 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); l.OpenConnCount() > 0 || l.lingerSlots.held.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Errorf("%d connections and %d lingering ones are left", l.OpenConns(), l.lingerSlots.held.Load())
+				t.Errorf("%d connections and %d lingering ones are left", l.OpenConnCount(), l.lingerSlots.held.Load())
 				break
 			}
 		}
-		if err := l.StopBackground(); err != nil {
+		if err := l.StopDisconnectWatch(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 type waitingConn struct {
 	conn         *Conn
 	waitingSince int64      // idleState.waitingSince at the time of the check
-	address      netip.Addr // see countedAddr
+	address      netip.Addr // see connCountAddress
 	hasValidKey  bool       // whether a request on the connection had a valid key
 }
 
@@ -67,9 +67,9 @@ func compareBool(a, b bool) int {
 // The cost of a check is proportional to the number of connections. Each check therefore selects a
 // batch of connections to close. If it finds no such connection, the next check is delayed.
 const (
-	minBatch        = 16
-	batchDivisor    = 64 // divisor of the number of open connections
-	emptyCheckPause = 20 * time.Millisecond
+	minBatch           = 16
+	batchDivisor       = 64 // divisor of the number of open connections
+	emptyEvictionPause = 20 * time.Millisecond
 )
 
 // evictionList contains the connections that may be closed to make room for new connections.
@@ -129,21 +129,21 @@ func (l *Listener) findCandidates() {
 	}
 	l.mu.Unlock()
 	most := l.maxConns.Load()
-	crowds := func(address netip.Addr) bool { return address.IsValid() && l.addressConns(address) > most/2 }
-	found := evictable(idle, now-int64(l.evictAfter), crowds)
+	crowds := func(address netip.Addr) bool { return address.IsValid() && l.addressConnCount(address) > most/2 }
+	found := evictableConns(idle, now-int64(l.evictAfter), crowds)
 	sortLeastNeeded(found)
 	found = found[:min(len(found), minBatch+count/batchDivisor)]
 	l.evictions.candidates = protectKnownClients(found, known, int(most))
 	if len(l.evictions.candidates) == 0 {
-		l.evictions.nextCheckAt = now + int64(emptyCheckPause)
+		l.evictions.nextCheckAt = now + int64(emptyEvictionPause)
 	}
 }
 
-// evictable returns the connections that may be closed, which are those that started to wait before
+// evictableConns returns the connections that may be closed, which are those that started to wait before
 // spared. If there are none, it returns connections from addresses that have more than half of the
 // allowed connections (crowds), unless the client has sent a valid key. Without the second rule,
 // one address could occupy all connections by always replacing them before they may be closed.
-func evictable(conns []waitingConn, spared int64, crowds func(netip.Addr) bool) []waitingConn {
+func evictableConns(conns []waitingConn, spared int64, crowds func(netip.Addr) bool) []waitingConn {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waitingConn) bool { return w.waitingSince > spared })
 	if len(old) > 0 {
 		return old
@@ -167,9 +167,9 @@ func protectKnownClients(conns []waitingConn, known, most int) []waitingConn {
 	return slices.Clone(conns)
 }
 
-// countedAddr returns the address under which a connection is counted. For IPv6, it is the /64
+// connCountAddress returns the address under which a connection is counted. For IPv6, it is the /64
 // prefix, because one host may own all addresses in it. A peer of a Unix socket has no address.
-func countedAddr(a net.Addr) netip.Addr {
+func connCountAddress(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}

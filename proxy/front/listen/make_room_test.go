@@ -43,21 +43,21 @@ func TestLeastNeeded(t *testing.T) {
 	}
 }
 
-func TestNetworkOf(t *testing.T) {
+func TestConnCountAddress(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1",
 		"2001:db8:1:2:3::4": "2001:db8:1:2::", "2001:db8:1:2:ffff::": "2001:db8:1:2::", "2001:db8:1:3::1": "2001:db8:1:3::",
 		"fe80::1%eth0": "fe80::",
 	} {
-		if got := countedAddr(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got.String() != want {
+		if got := connCountAddress(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got.String() != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 	}
 }
 
-// TestMakeRoom_LooksAgain checks that a new connection is accepted even if all connections found by
+// TestEvictConn_ChecksAgain checks that a new connection is accepted even if all connections found by
 // the last check have received requests since then. A second check must find room.
-func TestMakeRoom_LooksAgain(t *testing.T) {
+func TestEvictConn_ChecksAgain(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true})
 	var conns []*Conn
 	for range 4 {
@@ -67,9 +67,9 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	last, _ := pair(t, l)
 	for _, c := range append(conns, last) {
 		if !c.isClosed.Load() {
-			SetActive(c)
+			SetConnActive(c)
 			MarkHeadersReceived(c)
-			SetIdle(c)
+			SetConnIdle(c)
 		}
 	}
 	accept(t, l, func(c *Conn) { _ = c.Close() })
@@ -84,10 +84,10 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
-// TestMayGo checks that connections that have waited long enough may be closed. If no connection
+// TestEvictableConns checks that connections that have waited long enough may be closed. If no connection
 // has, connections without a key may be closed if their address has more than half of all
 // connections.
-func TestMayGo(t *testing.T) {
+func TestEvictableConns(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }
 	young := []waitingConn{{waitingSince: 11, address: flood}, {waitingSince: 12, address: other}, {waitingSince: 13, address: flood, hasValidKey: true}, {waitingSince: 14, address: flood}}
@@ -101,7 +101,7 @@ func TestMayGo(t *testing.T) {
 		"old, too":  {append([]waitingConn{{waitingSince: 9, address: other}, {waitingSince: 10, address: flood, hasValidKey: true}}, young...), "9 10 "},
 	} {
 		got := ""
-		for _, w := range evictable(slices.Clone(c.conns), 10, crowds) {
+		for _, w := range evictableConns(slices.Clone(c.conns), 10, crowds) {
 			got += fmt.Sprint(w.waitingSince, " ")
 		}
 		if got != c.want {
@@ -110,9 +110,9 @@ func TestMayGo(t *testing.T) {
 	}
 }
 
-// TestMakeRoom_Crowd checks that one address cannot occupy all connections by replacing them
+// TestEvictConn_OneAddress checks that one address cannot occupy all connections by replacing them
 // repeatedly.
-func TestMakeRoom_Crowd(t *testing.T) {
+func TestEvictConn_OneAddress(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	oldest, _ := pair(t, l)
 	for range 3 {
@@ -124,9 +124,9 @@ func TestMakeRoom_Crowd(t *testing.T) {
 	}
 }
 
-// TestMakeRoom_Spares checks that a connection stays open if it has not waited long enough, if its
+// TestEvictConn_SparedConns checks that a connection stays open if it has not waited long enough, if its
 // client has sent a valid key, or if a request is in flight.
-func TestMakeRoom_Spares(t *testing.T) {
+func TestEvictConn_SparedConns(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	for range 4 { // all from one address, but from clients with a valid key
 		c, _ := pair(t, l)
@@ -141,9 +141,9 @@ func TestMakeRoom_Spares(t *testing.T) {
 	l = open(t, Options{MaxConns: 4, MakeRoom: true})
 	known, _ := pair(t, l)
 	known.MarkAuthenticated()
-	SetActive(known)
+	SetConnActive(known)
 	MarkHeadersReceived(known)
-	SetIdle(known)
+	SetConnIdle(known)
 	asking, client := pair(t, l)
 	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestMakeRoom_Spares(t *testing.T) {
 	waitFor(t, func() bool { return hasUnread(asking.socketConn) })
 	silent, _ := pair(t, l)
 	half, _ := pair(t, l)
-	SetActive(half) // only the first byte of the request headers has arrived
+	SetConnActive(half) // only the first byte of the request headers has arrived
 	for range 2 {
 		newcomer, _ := pair(t, l)
 		MarkHeadersReceived(newcomer)
@@ -184,9 +184,9 @@ func TestMaxPerAddress(t *testing.T) {
 		t.Skip("this system has one loopback address: ", err)
 	}
 	defer c.Close()
-	waitFor(t, func() bool { return l.OpenConns() == 3 })
+	waitFor(t, func() bool { return l.OpenConnCount() == 3 })
 	first.Close()
-	if n := l.addressConns(first.address); n != 1 {
+	if n := l.addressConnCount(first.address); n != 1 {
 		t.Errorf("%d open after a close", n)
 	}
 }

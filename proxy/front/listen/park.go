@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// A connection that has been idle for parkAfter is parked; see doc.go.
+// A connection that has been idle for parkIdleTime is parked; see doc.go.
 const (
-	parkAfter    = time.Second
+	parkIdleTime = time.Second
 	parkInterval = time.Second // time between two calls of parkIdleConns
 )
 
@@ -33,7 +33,7 @@ func (l *Listener) parkIdleConns(now instant.Time) {
 	}
 }
 
-// longIdleConns returns the connections that have been idle for parkAfter, without the parked
+// longIdleConns returns the connections that have been idle for parkIdleTime, without the parked
 // connections whose idle time is not over.
 func (l *Listener) longIdleConns(now instant.Time) (conns []*Conn) {
 	l.mu.Lock()
@@ -46,11 +46,11 @@ func (l *Listener) longIdleConns(now instant.Time) (conns []*Conn) {
 	return conns
 }
 
-// isLongIdle reports whether a connection has been idle for parkAfter. It returns false for a connection
+// isLongIdle reports whether a connection has been idle for parkIdleTime. It returns false for a connection
 // that has not had a request, because the server limits how long it may stay open.
 func (c *Conn) isLongIdle(now instant.Time) bool {
 	since := c.idle.idleSince.Load()
-	return since != 0 && c.hadRequest.Load() && int64(now)-since >= int64(parkAfter)
+	return since != 0 && c.hadRequest.Load() && int64(now)-since >= int64(parkIdleTime)
 }
 
 // mayPark reports whether a connection whose read was interrupted may be parked.
@@ -101,8 +101,8 @@ func (c *Conn) closeUnlessReadable() {
 // serveParked serves a connection that is no longer parked.
 func (c *Conn) serveParked() {
 	c.idle.isParked.Store(false)
-	go c.ln.guard.Once(guard.Connection, func() {
-		defer c.ln.guard.Catch(guard.Connection, func() { _ = c.Close() })
+	go c.ln.guard.Once(guard.PlaceConnection, func() {
+		defer c.ln.guard.Catch(guard.PlaceConnection, func() { _ = c.Close() })
 		c.ln.guard.Point("unpark")
 		left := time.Duration(c.readDeadline.wanted.Load() - int64(instant.Now()))
 		c.ResumeHTTP(max(left, parkInterval))

@@ -24,8 +24,8 @@ func parkingListener(t *testing.T) (*Listener, <-chan *Conn) {
 // park makes the goroutine of an idle connection park it, as the watch and a server do.
 func park(t *testing.T, l *Listener, c *Conn) {
 	t.Helper()
-	SetActive(c)
-	SetIdle(c)
+	SetConnActive(c)
+	SetConnIdle(c)
 	_ = c.SetReadDeadline(time.Now().Add(time.Hour))
 	c.idle.idleSince.Store(1) // the connection has been idle since the process started
 	done := make(chan error, 1)
@@ -114,7 +114,7 @@ func TestParkedConnectionEnds(t *testing.T) {
 			server, client := pair(t, l)
 			park(t, l, server)
 			end(l, server)
-			if l.OpenConns() != 0 {
+			if l.OpenConnCount() != 0 {
 				t.Error("the connection is still open")
 			}
 			_ = client.SetReadDeadline(time.Now().Add(noticeLimit))
@@ -145,8 +145,8 @@ func TestParkedConnectionEnds(t *testing.T) {
 func TestLongIdleConns(t *testing.T) {
 	l, _ := parkingListener(t)
 	c, _ := pair(t, l)
-	SetActive(c)
-	SetIdle(c)
+	SetConnActive(c)
+	SetConnIdle(c)
 	c.idle.idleSince.Store(1)
 	expect := func(state string, want int) {
 		t.Helper()
@@ -170,8 +170,8 @@ func TestMayPark(t *testing.T) {
 		idleSince           int64
 		want                bool
 	}{
-		"idle for a second": {hadRequest: true, idleSince: int64(now) - int64(parkAfter), want: true},
-		"idle for less":     {hadRequest: true, idleSince: int64(now) - int64(parkAfter) + 1},
+		"idle for a second": {hadRequest: true, idleSince: int64(now) - int64(parkIdleTime), want: true},
+		"idle for less":     {hadRequest: true, idleSince: int64(now) - int64(parkIdleTime) + 1},
 		"busy":              {hadRequest: true},
 		"new":               {idleSince: 1},
 		"closing":           {hadRequest: true, closing: true, idleSince: 1},

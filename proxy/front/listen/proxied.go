@@ -33,8 +33,8 @@ type listedProxies struct {
 	includesUnixSockets bool
 }
 
-// ProxyHeaders counts the connections that were closed because of their PROXY protocol header.
-type ProxyHeaders struct {
+// ProxyHeaderFailures counts the connections that were closed because of their PROXY protocol header.
+type ProxyHeaderFailures struct {
 	Missing  uint64 // a listed peer did not send a header
 	Unlisted uint64 // a peer that is not listed sent a header
 	Invalid  uint64 // a listed peer sent a malformed header
@@ -52,10 +52,10 @@ func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	l.proxyState.listedPeers.Store(&listedProxies{networks, atSocket})
 }
 
-// ProxyHeaders returns how many connections were closed because of their header.
-func (l *Listener) ProxyHeaders() ProxyHeaders {
+// ProxyHeaderFailures returns how many connections were closed because of their header.
+func (l *Listener) ProxyHeaderFailures() ProxyHeaderFailures {
 	p := &l.proxyState
-	return ProxyHeaders{p.missingCount.Load(), p.unlistedCount.Load(), p.invalidCount.Load()}
+	return ProxyHeaderFailures{p.missingCount.Load(), p.unlistedCount.Load(), p.invalidCount.Load()}
 }
 
 // LocalProxyHeader returns the header that this process must send first when it connects to its own
@@ -136,19 +136,19 @@ func (c *Conn) readProxyHeader(h *proxyHeader) error {
 	switch {
 	case found && !h.isRequired:
 		return countAndClose(&count.unlistedCount)
-	case length == headerInvalid:
+	case length == proxyHeaderInvalid:
 		return countAndClose(&count.invalidCount)
-	case length == headerNone && h.isRequired:
+	case length == proxyHeaderAbsent && h.isRequired:
 		return countAndClose(&count.missingCount)
-	case length == headerNone:
+	case length == proxyHeaderAbsent:
 		h.isComplete = true
 		return err
-	case length == headerIncomplete && err != nil:
+	case length == proxyHeaderIncomplete && err != nil:
 		if h.isRequired && errors.Is(err, io.EOF) {
 			count.missingCount.Add(1)
 		}
 		return err
-	case length == headerIncomplete:
+	case length == proxyHeaderIncomplete:
 		return nil
 	}
 	client, err := c.ln.parseProxyHeader(h.bytes[:length])
@@ -160,7 +160,7 @@ func (c *Conn) readProxyHeader(h *proxyHeader) error {
 		return nil
 	}
 	c.proxiedAddr = client
-	return c.ln.countForClient(c, countedAddr(client))
+	return c.ln.countForClient(c, connCountAddress(client))
 }
 
 func countAndClose(count *atomic.Uint64) error {
@@ -202,16 +202,16 @@ func (l *Listener) decrementAddress(address netip.Addr) {
 // These are the first bytes of the header and its maximum length, for each version. The maximum for
 // version 2 leaves ample room for addresses and extensions.
 const (
-	prefixV1, maxLenV1 = "PROXY ", 107
-	prefixV2, maxLenV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
-	fixedLenV2         = 16
+	proxyPrefixV1, proxyMaxLenV1 = "PROXY ", 107
+	proxyPrefixV2, proxyMaxLenV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
+	proxyFixedLenV2              = 16
 )
 
 // Results of proxyHeaderLength that are not lengths.
 const (
-	headerIncomplete = 0  // more bytes are needed
-	headerNone       = -1 // the bytes are not a header
-	headerInvalid    = -2
+	proxyHeaderIncomplete = 0  // more bytes are needed
+	proxyHeaderAbsent     = -1 // the bytes are not a header
+	proxyHeaderInvalid    = -2
 )
 
 // proxyHeaderLength returns the length of the header at the start of b. found is true if b starts
@@ -219,32 +219,32 @@ const (
 func proxyHeaderLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
 	switch {
-	case begins(prefixV1):
-		if found = len(b) >= len(prefixV1); !found {
-			return headerIncomplete, false
+	case begins(proxyPrefixV1):
+		if found = len(b) >= len(proxyPrefixV1); !found {
+			return proxyHeaderIncomplete, false
 		}
-		end := bytes.Index(b[:min(len(b), maxLenV1)], []byte("\r\n"))
+		end := bytes.Index(b[:min(len(b), proxyMaxLenV1)], []byte("\r\n"))
 		switch {
 		case end >= 0:
 			return end + 2, true
-		case len(b) >= maxLenV1:
-			return headerInvalid, true
+		case len(b) >= proxyMaxLenV1:
+			return proxyHeaderInvalid, true
 		}
-		return headerIncomplete, true
-	case begins(prefixV2):
-		if found = len(b) >= len(prefixV2); len(b) < fixedLenV2 {
-			return headerIncomplete, found
+		return proxyHeaderIncomplete, true
+	case begins(proxyPrefixV2):
+		if found = len(b) >= len(proxyPrefixV2); len(b) < proxyFixedLenV2 {
+			return proxyHeaderIncomplete, found
 		}
-		length = fixedLenV2 + int(binary.BigEndian.Uint16(b[14:]))
+		length = proxyFixedLenV2 + int(binary.BigEndian.Uint16(b[14:]))
 		switch {
-		case length > maxLenV2:
-			return headerInvalid, true
+		case length > proxyMaxLenV2:
+			return proxyHeaderInvalid, true
 		case len(b) < length:
-			return headerIncomplete, true
+			return proxyHeaderIncomplete, true
 		}
 		return length, true
 	}
-	return headerNone, false
+	return proxyHeaderAbsent, false
 }
 
 var errProxyHeader = errors.New("a header of the PROXY protocol that cannot be read")
@@ -254,7 +254,7 @@ var errProxyHeader = errors.New("a header of the PROXY protocol that cannot be r
 func (l *Listener) parseProxyHeader(header []byte) (client *net.TCPAddr, err error) {
 	err = errProxyHeader
 	func() {
-		defer l.guard.Catch(guard.Connection, nil)
+		defer l.guard.Catch(guard.PlaceConnection, nil)
 		client, err = parseClientAddr(header)
 	}()
 	return client, err

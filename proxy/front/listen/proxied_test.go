@@ -16,7 +16,7 @@ const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 // v2 returns a version 2 header with the given command, protocol and body.
 func v2(command, protocol byte, body string) string {
-	return prefixV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
+	return proxyPrefixV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
 }
 
 const (
@@ -53,7 +53,7 @@ func TestProxyHeader(t *testing.T) {
 		{"v1 with a name", listed, "PROXY TCP4 a.example 127.0.0.1 8080 4000\r\n" + request, "", invalid},
 		{"v1 with another family", listed, "PROXY TCP4 2001:db8::1 2001:db8::2 8080 4000\r\n" + request, "", invalid},
 		{"v1 with a port too many", listed, "PROXY TCP4 10.1.2.3 127.0.0.1 99999 4000\r\n" + request, "", invalid},
-		{"v2 that is long", listed, prefixV2 + "\x21\x11\xff\xff", "", invalid},
+		{"v2 that is long", listed, proxyPrefixV2 + "\x21\x11\xff\xff", "", invalid},
 		{"v2 that is short", listed, v2(0x21, 0x11, "abc") + request, "", invalid},
 		{"v2 of version 3", listed, v2(0x31, 0x11, tcp4) + request, "", invalid},
 		{"cut", listed, "PROXY TCP4 10.1", "", missing},
@@ -94,10 +94,10 @@ func TestProxyHeader(t *testing.T) {
 			if at := server.RemoteAddr().String(); at != from {
 				t.Errorf("%s: the client is %s, want %s", c.name, at, from)
 			}
-			if n := l.addressConns(countedAddr(server.RemoteAddr())); n != 1 {
+			if n := l.addressConnCount(connCountAddress(server.RemoteAddr())); n != 1 {
 				t.Errorf("%s: %d connections are counted for the client", c.name, n)
 			}
-			h := l.ProxyHeaders()
+			h := l.ProxyHeaderFailures()
 			if got := map[string]uint64{missing: h.Missing, unlisted: h.Unlisted, invalid: h.Invalid, "": 0}; got[c.refused] != min(1, uint64(len(c.refused))) || h.Missing+h.Unlisted+h.Invalid != got[c.refused] {
 				t.Errorf("%s: counted %+v, want refused %q alone", c.name, h, c.refused)
 			}
@@ -164,7 +164,7 @@ func FuzzProxyHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		length, found := proxyHeaderLength(b)
 		for i := range b {
-			if part, was := proxyHeaderLength(b[:i]); part == headerNone && (found || length != headerNone) || was && !found {
+			if part, was := proxyHeaderLength(b[:i]); part == proxyHeaderAbsent && (found || length != proxyHeaderAbsent) || was && !found {
 				t.Fatalf("%q: %d, %v of its first %d bytes, and %d, %v", b, part, was, i, length, found)
 			}
 		}
@@ -178,7 +178,7 @@ func FuzzProxyHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if client != nil && (client.Port < 0 || client.Port > 65535 || countedAddr(client) == netip.Addr{}) {
+		if client != nil && (client.Port < 0 || client.Port > 65535 || connCountAddress(client) == netip.Addr{}) {
 			t.Fatalf("client = %v, want a network and a port from 0 to 65535", client)
 		}
 		if _, err := proxyproto.Read(bufioOf(append(bytes.Clone(b[:length]), request...))); err != nil {

@@ -6,13 +6,13 @@ import (
 	"net"
 )
 
-// SetIdle records that c is waiting for a request.
-func SetIdle(c net.Conn) {
+// SetConnIdle records that c is waiting for a request.
+func SetConnIdle(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
 		conn.idle.markIdle()
 		if conn.response.buffer != nil {
 			conn.response.recycle(conn.response.buffer)
-			conn.response = responseBuffer{}
+			conn.response = pendingResponseBuffer{}
 		}
 	}
 	if l := connFraming(c); l != nil {
@@ -20,8 +20,8 @@ func SetIdle(c net.Conn) {
 	}
 }
 
-// responseBuffer is a buffer with the response to the request being served.
-type responseBuffer struct {
+// pendingResponseBuffer is a buffer with the response to the request being served.
+type pendingResponseBuffer struct {
 	buffer  *[]byte
 	recycle func(*[]byte)
 }
@@ -35,18 +35,18 @@ func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) boo
 		return false
 	}
 	conn := UnwrapConn(c)
-	conn.response = responseBuffer{buffer, recycle}
+	conn.response = pendingResponseBuffer{buffer, recycle}
 	return true
 }
 
-// SetActive records that the server is starting to serve a request on c. It must be called once per
+// SetConnActive records that the server is starting to serve a request on c. It must be called once per
 // request, after the first byte of the request has arrived.
-func SetActive(c net.Conn) {
+func SetConnActive(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
 		if !conn.hadRequest.Load() {
 			conn.hadRequest.Store(true)
 		}
-		conn.idle.markBegun(conn.hasValidKey.Load())
+		conn.idle.markRequestBegun(conn.hasValidKey.Load())
 	}
 	if l := connFraming(c); l != nil {
 		l.beginServing()
@@ -57,7 +57,7 @@ func SetActive(c net.Conn) {
 // does not evict c until the response has been written.
 func MarkHeadersReceived(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
-		conn.idle.markComplete()
+		conn.idle.markRequestComplete()
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is how many unsent bytes a socket may buffer. Without this limit, the send buffer would
+// maxUnsentBytes is how many unsent bytes a socket may buffer. Without this limit, the send buffer would
 // grow to a few megabytes, and the kernel would wake a blocked writer only when a third of the
 // buffer is free. A client that reads slowly but steadily would then exceed the write timeout, like
 // a client that has stopped reading.
-const maxUnsent = 128 << 10
+const maxUnsentBytes = 128 << 10
 
-// limitSendBuffer sets maxUnsent on a connection. It is not set on the listener, because a service
+// limitSendBuffer sets maxUnsentBytes on a connection. It is not set on the listener, because a service
 // manager's listener may use Multipath TCP, whose connections do not inherit options. It ignores
 // errors.
 func limitSendBuffer(c *net.TCPConn) {
@@ -21,6 +21,6 @@ func limitSendBuffer(c *net.TCPConn) {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsent)
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxUnsentBytes)
 	})
 }

@@ -6,22 +6,22 @@ import (
 	"testing"
 )
 
-// TestSenderOf checks that each connection caches its last key, with and without TLS, and that
+// TestClientConnection checks that each connection caches its last key, with and without TLS, and that
 // connections of other types cache no key.
-func TestSenderOf(t *testing.T) {
+func TestClientConnection(t *testing.T) {
 	ln := open(t, Options{})
 	one, _ := pair(t, ln)
 	two, _ := pair(t, ln)
-	last := RequestSender(one).Last
+	last := ClientConnection(one).Last
 	switch {
-	case last == nil || RequestSender(one).Last != last:
+	case last == nil || ClientConnection(one).Last != last:
 		t.Error("a connection remembers no key")
-	case RequestSender(two).Last == last:
+	case ClientConnection(two).Last == last:
 		t.Error("two connections remember one key")
-	case RequestSender(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerResolved: true}).Last != last:
+	case ClientConnection(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerResolved: true}).Last != last:
 		t.Error("beneath TLS the connection's key is not found")
 	}
-	if s := RequestSender(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
+	if s := ClientConnection(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
 		t.Errorf("of a foreign connection is known %v", s)
 	}
 }
@@ -35,9 +35,9 @@ func TestRecycleAfterResponse(t *testing.T) {
 	if !RecycleAfterResponse(c, new([]byte), recycle) || recycled != 0 {
 		t.Fatalf("recycled %d times before the response is written", recycled)
 	}
-	SetActive(c)
-	SetIdle(c)
-	SetIdle(c)
+	SetConnActive(c)
+	SetConnIdle(c)
+	SetConnIdle(c)
 	if recycled != 1 {
 		t.Errorf("recycled %d times, want once", recycled)
 	}

@@ -24,7 +24,7 @@ func CountOtherListeners(ln net.Listener) int {
 		if err != nil {
 			continue
 		}
-		n, found := countOthers(table, inode)
+		n, found := countOtherSockets(table, inode)
 		_ = table.Close()
 		if found {
 			return n
@@ -49,10 +49,10 @@ func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	return stat.Ino, ok && err == nil
 }
 
-// countOthers counts the other listeners on the address of the socket with the given inode. table
+// countOtherSockets counts the other listeners on the address of the socket with the given inode. table
 // has the format of /proc/net/tcp (proc(5)), which lists listening sockets first. found is false if
 // the socket is not in the table.
-func countOthers(table io.Reader, inode uint64) (others int, found bool) {
+func countOtherSockets(table io.Reader, inode uint64) (others int, found bool) {
 	const local, state, number, listens = 1, 3, 9, "0A"
 	var ours string
 	at := map[string]int{}

@@ -26,7 +26,7 @@ func TestOthersOn(t *testing.T) {
 		"malformed":        {head + "what\n" + ours, 0, false},
 		"empty":            {"", 0, false},
 	} {
-		if n, found := countOthers(strings.NewReader(c.table), 7); n != c.want || found != c.found {
+		if n, found := countOtherSockets(strings.NewReader(c.table), 7); n != c.want || found != c.found {
 			t.Errorf("%s: %d, %t; want %d, %t", name, n, found, c.want, c.found)
 		}
 	}

@@ -37,9 +37,9 @@ type tlsConn struct {
 	peerResolved  bool
 }
 
-// RequestSender returns the Sender of the requests on c. Only the goroutine that serves c may call
+// ClientConnection returns the Sender of the requests on c. Only the goroutine that serves c may call
 // it and use the result.
-func RequestSender(c net.Conn) (s auth.Sender) {
+func ClientConnection(c net.Conn) (s auth.ClientConnection) {
 	s.Peer = TLSPeer(c)
 	if ours := UnwrapConn(c); ours != nil {
 		s.Last = &ours.lastKey

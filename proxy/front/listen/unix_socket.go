@@ -33,7 +33,7 @@ type unixAddr string
 func (unixAddr) Network() string  { return "unix" }
 func (a unixAddr) String() string { return string(a) }
 
-func (l *unixListener) Addr() net.Addr { return unixAddr(unixsocket.Address(l.socketPath)) }
+func (l *unixListener) Addr() net.Addr { return unixAddr(unixsocket.FormatAddress(l.socketPath)) }
 
 // Close closes the socket and removes it from the file system.
 func (l *unixListener) Close() error {

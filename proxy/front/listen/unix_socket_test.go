@@ -200,8 +200,8 @@ func TestUnixSocket_PerAddress(t *testing.T) {
 	for range 3 {
 		unixPair(t, l)
 	}
-	if l.RejectedCount() > 0 || l.OpenConns() != 3 {
-		t.Errorf("%d rejected, %d open", l.RejectedCount(), l.OpenConns())
+	if l.RejectedCount() > 0 || l.OpenConnCount() != 3 {
+		t.Errorf("%d rejected, %d open", l.RejectedCount(), l.OpenConnCount())
 	}
 }
 
@@ -219,8 +219,8 @@ func TestUnixSocket_ProxyHeader(t *testing.T) {
 		if listed && (string(got[:n]) != "GET" || server.RemoteAddr().String() != "10.1.2.3:8080") {
 			t.Errorf("listed: reads %q from %v", got[:n], server.RemoteAddr())
 		}
-		if !listed && (n > 0 || l.ProxyHeaders().Unlisted != 1) {
-			t.Errorf("unlisted: reads %q, counted %+v", got[:n], l.ProxyHeaders())
+		if !listed && (n > 0 || l.ProxyHeaderFailures().Unlisted != 1) {
+			t.Errorf("unlisted: reads %q, counted %+v", got[:n], l.ProxyHeaderFailures())
 		}
 	}
 }

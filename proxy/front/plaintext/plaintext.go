@@ -22,22 +22,22 @@ import (
 
 // CleanLine cleans a text that must fit on a single line. Unlike CleanText, it replaces line breaks
 // and tabs.
-func CleanLine(s string) string { return clean(s, "") }
+func CleanLine(s string) string { return cleanText(s, "") }
 
 // CleanText cleans a text that may have multiple lines. It does not replace line breaks and tabs.
-func CleanText(s string) string { return clean(s, "\n\t") }
+func CleanText(s string) string { return cleanText(s, "\n\t") }
 
-func clean(s, but string) string {
+func cleanText(s, but string) string {
 	return strings.Map(func(r rune) rune {
-		if isUnsafe(r) && !strings.ContainsRune(but, r) {
+		if isUnsafeRune(r) && !strings.ContainsRune(but, r) {
 			return '?'
 		}
 		return r
 	}, s) // converting to a string replaces invalid bytes with utf8.RuneError
 }
 
-// isUnsafe reports whether r may make a terminal do something other than display it.
-func isUnsafe(r rune) bool {
+// isUnsafeRune reports whether r may make a terminal do something other than display it.
+func isUnsafeRune(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
@@ -47,7 +47,7 @@ func EscapeJSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {
 		switch {
-		case r == '\n' || r == '\t' || r == '\r' || !isUnsafe(r):
+		case r == '\n' || r == '\t' || r == '\r' || !isUnsafeRune(r):
 			out = utf8.AppendRune(out, r)
 		case r > 0xffff:
 			r -= 0x10000
@@ -60,11 +60,11 @@ func EscapeJSON(document []byte) []byte {
 }
 
 // NewWriter returns a writer that cleans each write with CleanText.
-func NewWriter(w io.Writer) io.Writer { return writer{w} }
+func NewWriter(w io.Writer) io.Writer { return cleanWriter{w} }
 
-type writer struct{ io.Writer }
+type cleanWriter struct{ io.Writer }
 
-func (w writer) Write(p []byte) (int, error) {
+func (w cleanWriter) Write(p []byte) (int, error) {
 	if _, err := io.WriteString(w.Writer, CleanText(string(p))); err != nil {
 		return 0, err
 	}

@@ -41,7 +41,7 @@ func TestHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
 		line := CleanLine(s)
-		if i := strings.IndexFunc(line, isUnsafe); i >= 0 {
+		if i := strings.IndexFunc(line, isUnsafeRune); i >= 0 {
 			t.Fatalf("Line(%q) = %q, want no character that acts as a command", s, line)
 		}
 		if CleanLine(line) != line || CleanText(line) != line {
@@ -61,7 +61,7 @@ func TestHarmless(t *testing.T) {
 		if err := json.Unmarshal(safe, &back); err != nil || back[0] != value {
 			t.Fatalf("JSON of %q = %q, %v; want the same value", value, safe, err)
 		}
-		if i := bytes.IndexFunc(safe, isUnsafe); i >= 0 {
+		if i := bytes.IndexFunc(safe, isUnsafeRune); i >= 0 {
 			t.Fatalf("JSON of %q = %q, want no character that acts as a command", value, safe)
 		}
 	})

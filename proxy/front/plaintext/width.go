@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// wide lists the characters that occupy two terminal cells: East Asian scripts and pictographs
+// wideRunes lists the characters that occupy two terminal cells: East Asian scripts and pictographs
 // (Unicode's East_Asian_Width W and F).
-var wide = &unicode.RangeTable{
+var wideRunes = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x1100, 0x115f, 1},
 		{0x231a, 0x231b, 1},
@@ -95,36 +95,36 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Cells returns how many terminal cells a character occupies. A combining mark occupies 0 cells, a
+// RuneCells returns how many terminal cells a character occupies. A combining mark occupies 0 cells, a
 // wide character 2, and any other character 1.
-func Cells(r rune) int {
+func RuneCells(r rune) int {
 	switch {
 	case r < 0x300:
 		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
-	case unicode.Is(wide, r):
+	case unicode.Is(wideRunes, r):
 		return 2
 	}
 	return 1
 }
 
-// Width returns how many terminal cells a line occupies.
-func Width(s string) (n int) {
+// LineWidth returns how many terminal cells a line occupies.
+func LineWidth(s string) (n int) {
 	for _, r := range s {
-		n += Cells(r)
+		n += RuneCells(r)
 	}
 	return n
 }
 
 // Truncate truncates a line to the given number of cells. A truncated line ends with an ellipsis.
 func Truncate(s string, cells int) string {
-	if Width(s) <= cells {
+	if LineWidth(s) <= cells {
 		return s
 	}
 	n := 0
 	for i, r := range s {
-		if n += Cells(r); n > cells-1 {
+		if n += RuneCells(r); n > cells-1 {
 			return s[:i] + strings.Repeat("…", min(1, max(0, cells)))
 		}
 	}
@@ -135,7 +135,7 @@ func Truncate(s string, cells int) string {
 // on the left; otherwise, on the right. Pad truncates a longer line.
 func Pad(s string, cells int, number bool) string {
 	s = Truncate(s, cells)
-	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
+	blanks := strings.Repeat(" ", max(0, cells-LineWidth(s)))
 	if number {
 		return blanks + s
 	}
@@ -148,7 +148,7 @@ func Wrap(s string, cells int) (lines []string) {
 	cells = max(4, cells)
 	rest, indent := s, ""
 	for {
-		if Width(rest) <= cells-len(indent) {
+		if LineWidth(rest) <= cells-len(indent) {
 			return append(lines, indent+rest)
 		}
 		n, end, blank := 0, 0, 0
@@ -156,7 +156,7 @@ func Wrap(s string, cells int) (lines []string) {
 			if r == ' ' {
 				blank = i
 			}
-			if n += Cells(r); n > cells-len(indent) {
+			if n += RuneCells(r); n > cells-len(indent) {
 				end = i
 				break
 			}

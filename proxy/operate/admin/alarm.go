@@ -48,12 +48,12 @@ const (
 	// time. repeatInterval is the interval between later lines.
 	firstRepeatDelay = time.Minute
 	repeatInterval   = 5 * time.Minute
-	// keyWithin is how long a limit must not have refused any call before the log says so, in
+	// limitRestoredDelay is how long a limit must not have refused any call before the log says so, in
 	// addition to the minute counted by the status page. The calls of a polling client are refused
 	// only now and then.
-	keyWithin = 4 * time.Minute
-	// maxKeyLines is the maximum number of log lines about keys in one check.
-	maxKeyLines = 20
+	limitRestoredDelay = 4 * time.Minute
+	// maxKeyLogLines is the maximum number of log lines about keys in one check.
+	maxKeyLogLines = 20
 )
 
 func (a *problemLogger) logProblems(s *status.Status, log *zap.Logger) {
@@ -116,7 +116,7 @@ func (a *problemLogger) logExceededLimits(s *status.Status, log *zap.Logger) {
 		if t.lineCount == 1 {
 			pause = firstRepeatDelay
 		}
-		if r.Limit == "" || r.Minute == 0 || lines == maxKeyLines || known && s.Now.Sub(t.lastLogged) < pause {
+		if r.Limit == "" || r.Minute == 0 || lines == maxKeyLogLines || known && s.Now.Sub(t.lastLogged) < pause {
 			continue
 		}
 		l := s.DescribeLimit(r.Key, r.Limit)
@@ -148,7 +148,7 @@ func (a *problemLogger) logRestoredLimits(s *status.Status, log *zap.Logger) {
 		if refuses && s.DescribeLimit(of.key, of.limit).Over {
 			t.over = s.Now
 			a.loggedLimits[of] = t
-		} else if s.Now.Sub(t.over) >= keyWithin {
+		} else if s.Now.Sub(t.over) >= limitRestoredDelay {
 			delete(a.loggedLimits, of)
 			log.Info("a key is within its limit again", zap.String("event", "key_within_limit"), zap.String("key", of.key),
 				zap.String("limit", of.limit))
@@ -168,7 +168,7 @@ func (a *problemLogger) logRefusedFeatures(s *status.Status, log *zap.Logger) {
 		u := &s.Upstreams[i]
 		for _, r := range slices.Concat(s.RefusedOnlyBy(u), s.SoleRefusals(u)) {
 			of := keyLimit{u.Label, r.Served + " " + r.Feature}
-			if _, told := a.loggedRefusals[of]; told || len(a.loggedRefusals) >= maxKeyLines {
+			if _, told := a.loggedRefusals[of]; told || len(a.loggedRefusals) >= maxKeyLogLines {
 				continue
 			}
 			if a.loggedRefusals == nil {

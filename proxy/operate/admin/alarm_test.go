@@ -13,10 +13,10 @@ import (
 	"penstock/upstreams"
 )
 
-// TestAlarms checks that each change of the edge's state is logged once, and that each key limit
+// TestLogProblems checks that each change of the edge's state is logged once, and that each key limit
 // that refuses calls is logged once. Changed numbers, and states that last only a few seconds, must
 // not be logged.
-func TestAlarms(t *testing.T) {
+func TestLogProblems(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var a problemLogger
@@ -25,7 +25,7 @@ func TestAlarms(t *testing.T) {
 		s := &status.Status{Now: now, Verdict: status.Verdict{Level: level, Text: text}, Refusals: refusals}
 		if level != status.LevelOK {
 			s.Verdict.About = []string{"m"}
-			s.Faults.Unsaved = 60
+			s.EdgeFaults.Unsaved = 60
 		}
 		a.logProblems(s, log)
 		return seen.TakeAll()
@@ -75,7 +75,7 @@ func TestAlarms(t *testing.T) {
 	}
 	want(look(time.Minute, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit")
 	over.Minute = 0
-	if all := look(keyWithin-time.Second, status.LevelOK, "Healthy", over); all != nil {
+	if all := look(limitRestoredDelay-time.Second, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("within its limit for less than five minutes: %v", all)
 	}
 	want(look(time.Second, status.LevelOK, "Healthy", over), zap.InfoLevel, "key_within_limit", `"key":"team-a"`, `"limit":"group_tokens_per_minute"`)
@@ -94,19 +94,19 @@ func TestAlarms(t *testing.T) {
 	if lines != 2 { // the second line, and another line after five more minutes
 		t.Errorf("%d lines about a client that polls", lines)
 	}
-	want(look(keyWithin, status.LevelOK, "Healthy"), zap.InfoLevel, "key_within_limit")
+	want(look(limitRestoredDelay, status.LevelOK, "Healthy"), zap.InfoLevel, "key_within_limit")
 	var many []status.Reason
 	for i := range 100 {
 		many = append(many, status.Reason{Key: "k" + string(rune('A'+i)), Limit: "requests_per_minute", Minute: 1})
 	}
-	if all := look(time.Second, status.LevelOK, "Healthy", many...); len(all) != maxKeyLines {
+	if all := look(time.Second, status.LevelOK, "Healthy", many...); len(all) != maxKeyLogLines {
 		t.Errorf("%d lines at once", len(all))
 	}
 }
 
-// TestAlarms_Refusals checks that an engine that refuses a feature accepted by the model's other
+// TestLogProblems_Refusals checks that an engine that refuses a feature accepted by the model's other
 // engines is logged once every five minutes.
-func TestAlarms_Refusals(t *testing.T) {
+func TestLogProblems_Refusals(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := &status.Status{Now: now, Upstreams: make([]status.Upstream, 2), Models: []status.Model{{ID: "m", Targets: []status.Target{
@@ -133,9 +133,9 @@ func TestAlarms_Refusals(t *testing.T) {
 	}
 }
 
-// TestNearest checks that for an unknown name, a command suggests the most similar name, or lists
+// TestNameSuggestion checks that for an unknown name, a command suggests the most similar name, or lists
 // all names if there are only a few.
-func TestNearest(t *testing.T) {
+func TestNameSuggestion(t *testing.T) {
 	if got := nameSuggestion("gpu-b", []string{"gpu-a", "vision"}); got != `: did you mean "gpu-a"?` {
 		t.Error(got)
 	}

@@ -101,7 +101,7 @@ func (e Edge) sendRequest(method, path string, send []byte, timeout time.Duratio
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge
 	switch {
-	case unixsocket.Is(edge):
+	case unixsocket.IsAddress(edge):
 		network, base = "unix", "http://localhost"
 	case !strings.Contains(edge, "://"):
 		edge = "http://" + edge

@@ -40,7 +40,7 @@ type verdictError int
 func (verdictError) Error() string   { return "" }
 func (v verdictError) ExitCode() int { return int(v) }
 
-const armsTimeout = 5 * time.Second
+const fetchArmsTimeout = 5 * time.Second
 
 // CompareCanary compares each arm of a model with the upstreams without an arm, and writes the
 // result. If an arm is worse or has too few calls, the error contains an exit code.
@@ -76,16 +76,16 @@ func CompareCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 		return func(c *canary.Comparison) bool { return c.Verdict == v }
 	}
 	switch {
-	case slices.ContainsFunc(all, is(canary.Worse)):
+	case slices.ContainsFunc(all, is(canary.VerdictWorse)):
 		return verdictError(exitWorse)
-	case slices.ContainsFunc(all, is(canary.Unknown)):
+	case slices.ContainsFunc(all, is(canary.VerdictUnknown)):
 		return verdictError(exitUnknown)
 	}
 	return nil
 }
 
 func fetchArms(o *CanaryOptions) ([]observe.Arm, error) {
-	body, err := o.Edge.get("/-/arms", armsTimeout)
+	body, err := o.Edge.get("/-/arms", fetchArmsTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func fetchArms(o *CanaryOptions) ([]observe.Arm, error) {
 }
 
 func checkModelExists(o *CanaryOptions) error {
-	body, err := o.Edge.get(fullStatusPath, armsTimeout)
+	body, err := o.Edge.get(fullStatusPath, fetchArmsTimeout)
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Names lists the names of an edge's upstreams and models.
-type Names struct{ Upstreams, Models []string }
+// EdgeNames lists the names of an edge's upstreams and models.
+type EdgeNames struct{ Upstreams, Models []string }
 
 const fullStatusPath = "/status?limit=1000000"
 
 // FetchNames requests the Names of a running edge, and waits at most patience for the response.
-func FetchNames(edge Edge, patience time.Duration) (n Names, err error) {
+func FetchNames(edge Edge, patience time.Duration) (n EdgeNames, err error) {
 	answer, err := edge.get(fullStatusPath, patience)
 	if err != nil {
 		return n, err

@@ -26,9 +26,9 @@ type TopOptions struct {
 }
 
 const (
-	minInterval = 100 * time.Millisecond
-	topTimeout  = 5 * time.Second
-	topRows     = 1000
+	minTopInterval = 100 * time.Millisecond
+	topTimeout     = 5 * time.Second
+	maxTopRows     = 1000
 )
 
 // Top shows an edge's state. In a terminal, it continues until the user quits or ctx ends. Top
@@ -51,7 +51,7 @@ func Top(ctx context.Context, o TopOptions) error {
 		return err
 	}
 	return top.Run(ctx, top.Options{
-		First: s, In: o.In, Out: o.Terminal, Interval: max(o.Interval, minInterval), Colour: o.Colour,
+		First: s, In: o.In, Out: o.Terminal, Interval: max(o.Interval, minTopInterval), Colour: o.Colour,
 		Ask: func() (*status.Status, error) {
 			body, err := fetchStatus(&o)
 			if err != nil {
@@ -63,7 +63,7 @@ func Top(ctx context.Context, o TopOptions) error {
 }
 
 func fetchStatus(o *TopOptions) ([]byte, error) {
-	return o.Edge.get("/status?limit="+strconv.Itoa(topRows), topTimeout)
+	return o.Edge.get("/status?limit="+strconv.Itoa(maxTopRows), topTimeout)
 }
 
 func parseStatus(o *TopOptions, body []byte) (*status.Status, error) {

@@ -78,7 +78,7 @@ func ParsePeriod(day, month string) (string, error) {
 func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 	var out bytes.Buffer
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(key, model string, a *observe.Amount) {
+	line := func(key, model string, a *observe.UsageAmount) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t\n", key, model, a.Calls, a.Prompt, a.Cached, a.Completion, a.Spend)
 	}
 	column := "model"

@@ -13,16 +13,16 @@ import (
 
 type processFacts struct {
 	Build string `json:"build"`
-	process.Facts
+	process.ResourceFacts
 	Descriptors int   `json:"descriptors_limit"` // limit on open descriptors; 0 if unknown
 	Connections int64 `json:"client_connections"`
 	Affordable  int   `json:"client_connections_limit"`
 }
 
 func collectProcessFacts(o *Options) processFacts {
-	f := o.Reloads.Running().Config
+	f := o.Reloads.RunningSnapshot().Config
 	return processFacts{
-		Build: build.VersionLine(), Facts: process.CurrentFacts(), Descriptors: listen.DescriptorLimit(),
+		Build: build.VersionLine(), ResourceFacts: process.CurrentFacts(), Descriptors: listen.DescriptorLimit(),
 		Connections: o.Connections(), Affordable: listen.AffordableConns(f.Limits.Connections, len(f.Upstreams)),
 	}
 }
@@ -36,7 +36,7 @@ func profileHandler(write func(io.Writer) error) fasthttp.RequestHandler {
 		ctx.Response.Header.Set("Cache-Control", "no-store")
 		if err := write(ctx.Response.BodyWriter()); err != nil {
 			ctx.Response.ResetBody()
-			respondError(ctx, apierr.Internal(err))
+			respondError(ctx, apierr.InternalError(err))
 		}
 	}
 }

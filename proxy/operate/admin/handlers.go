@@ -26,8 +26,8 @@ import (
 	"penstock/upstreams"
 )
 
-// ready responds with 503 while the edge is starting or draining, or while panics recur.
-func (s *Server) ready(ctx *fasthttp.RequestCtx) {
+// serveReady responds with 503 while the edge is starting or draining, or while panics recur.
+func (s *Server) serveReady(ctx *fasthttp.RequestCtx) {
 	setCommonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
 	answer := Readiness{Status: "ready"}
@@ -50,14 +50,14 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 
 const maxFileNameBytes = 4096
 
-// reload reloads the configuration. It responds with the changes or the problems. These parameters
+// handleReload reloads the configuration. It responds with the changes or the problems. These parameters
 // are supported:
 //   - force=true applies even a configuration that leaves a model without a slot.
 //   - dry_run=true only checks the configuration. If the request has a body, it checks the
 //     configuration in the body.
 //   - called=NAME sets the name used in messages for the configuration in the body.
 //   - back=true applies the previous configuration, except for its keys.
-func (s *Server) reload(ctx *fasthttp.RequestCtx) {
+func (s *Server) handleReload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
 	for name, value := range args.All() {
@@ -113,7 +113,7 @@ func (s *Server) usageHandler(asPage bool) fasthttp.RequestHandler {
 	}
 }
 
-func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
+func countsEndUsers(s *Server) bool { return s.opts.Reloads.RunningSnapshot().Secrets.EndUsers != nil }
 
 type usageQuery struct{ fleet, byUser bool }
 
@@ -173,7 +173,7 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 
 func modelArms(o *Options) []observe.ModelArms {
 	models := []observe.ModelArms{}
-	running := o.Reloads.Running()
+	running := o.Reloads.RunningSnapshot()
 	for i := range running.Models {
 		m := &running.Models[i]
 		names := routing.ArmNames(m.Route)
@@ -189,8 +189,8 @@ func modelArms(o *Options) []observe.ModelArms {
 
 const fleetUsageTimeout = 5 * time.Second
 
-// metrics responds with OpenMetrics if the client accepts it, and otherwise with the text format.
-func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
+// serveMetrics responds with OpenMetrics if the client accepts it, and otherwise with the text format.
+func (s *Server) serveMetrics(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
 	openMetrics := observe.PrefersOpenMetrics(string(accept))
@@ -211,11 +211,11 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// setMode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
+// handleSetMode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
 // token is required, because a client must not be able to remove capacity just because it can reach
 // the port.
-func (s *Server) setMode(ctx *fasthttp.RequestCtx) {
-	if !s.opts.Reloads.Running().Config.Admin.RequiresToken() {
+func (s *Server) handleSetMode(ctx *fasthttp.RequestCtx) {
+	if !s.opts.Reloads.RunningSnapshot().Config.Admin.RequiresToken() {
 		respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Upstreams are drained with the admin token only: set admin.token."))
 		return
@@ -237,7 +237,7 @@ func (s *Server) setMode(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if asked.KeepLast && mode != upstreams.ModeReady {
-		if ids := modelsWithoutUpstream(s.opts.Reloads.Running().Models, named, time.Now()); len(ids) > 0 {
+		if ids := modelsWithoutUpstream(s.opts.Reloads.RunningSnapshot().Models, named, time.Now()); len(ids) > 0 {
 			respondError(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
 				"No engine would be left that takes calls for %s: add --force to do it anyway.",
 				strings.Join(ids, ", ")))

@@ -69,7 +69,7 @@ type KeyList struct {
 func NewKeyView(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
-		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: nonZeroTime(k.Expires),
+		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: optionalTime(k.Expires),
 		Group: k.Group, CacheGroup: k.CacheGroup, Tiers: k.Tiers, Class: k.Class, Weight: k.Weight, Limits: map[string]any{},
 	}
 	for name, n := range map[string]int{
@@ -88,12 +88,12 @@ func NewKeyView(k *config.Key, source string) KeyView {
 		v.Limits["spend_per_month"] = l.SpendPerMonth.String()
 	}
 	for _, h := range k.Hash {
-		v.Secrets = append(v.Secrets, SecretView{nonZeroTime(h.Expires)})
+		v.Secrets = append(v.Secrets, SecretView{optionalTime(h.Expires)})
 	}
 	return v
 }
 
-func nonZeroTime(t time.Time) *time.Time {
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -102,10 +102,10 @@ func nonZeroTime(t time.Time) *time.Time {
 
 const keysTimeout = 5 * time.Second
 
-func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
+func (s *Server) handleListKeys(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
-		respondError(ctx, s.keyError(err))
+		respondError(ctx, s.keyAPIError(err))
 		return
 	}
 	notes := map[string][]string{}
@@ -120,10 +120,10 @@ func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, KeyList{views})
 }
 
-func (s *Server) getKey(ctx *fasthttp.RequestCtx) {
+func (s *Server) handleGetKey(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
-		respondError(ctx, s.keyError(err))
+		respondError(ctx, s.keyAPIError(err))
 		return
 	}
 	id, ids := keyIDParam(ctx), []string{}
@@ -134,10 +134,10 @@ func (s *Server) getKey(ctx *fasthttp.RequestCtx) {
 		}
 		ids = append(ids, views[i].ID)
 	}
-	respondError(ctx, noSuchKey(id, ids))
+	respondError(ctx, noSuchKeyError(id, ids))
 }
 
-func noSuchKey(id string, ids []string) *apierr.Error {
+func noSuchKeyError(id string, ids []string) *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "There is no key with that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
 }
 
@@ -145,7 +145,7 @@ func noSuchKey(id string, ids []string) *apierr.Error {
 // same id, it returns only the key in the configuration.
 func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
-	file := s.opts.Reloads.Running().Config.Keys
+	file := s.opts.Reloads.RunningSnapshot().Config.Keys
 	for i := range file {
 		views = append(views, NewKeyView(&file[i], sourceConfiguration))
 	}
@@ -177,26 +177,26 @@ func keyIDParam(ctx *fasthttp.RequestCtx) string {
 
 var errNoKey = errors.New("no key")
 
-func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
+func (s *Server) handleCreateKey(ctx *fasthttp.RequestCtx) {
 	plain, hash, err := auth.NewKey()
 	if err != nil {
-		respondError(ctx, apierr.Internal(err))
+		respondError(ctx, apierr.InternalError(err))
 		return
 	}
 	entry, err := runkeys.NewEntry(ctx.PostBody(), hash)
 	if err != nil {
-		respondError(ctx, s.keyError(err))
+		respondError(ctx, s.keyAPIError(err))
 		return
 	}
 	key, err := config.ReadKey(entry)
 	if err == nil && strings.ContainsAny(key.ID, "/?#%") || key.ID == "." || key.ID == ".." {
-		err = &runkeys.MistakeError{Field: "id", Message: "the id is a part of a path here: it has no / ? # and %"}
+		err = &runkeys.RequestMistakeError{Field: "id", Message: "the id is a part of a path here: it has no / ? # and %"}
 	}
 	if now := time.Now(); err == nil && !key.Expires.IsZero() && !key.Expires.After(now) {
-		err = &runkeys.MistakeError{Field: "expires", Message: key.Expires.Format(time.RFC3339) + " is past: the key would never be in force"}
+		err = &runkeys.RequestMistakeError{Field: "expires", Message: key.Expires.Format(time.RFC3339) + " is past: the key would never be in force"}
 	}
 	if err != nil {
-		respondError(ctx, s.keyError(err))
+		respondError(ctx, s.keyAPIError(err))
 		return
 	}
 	s.changeKey(ctx, keyChange{id: key.ID, event: "key_created", secret: plain, editEntry: func(old string) (string, error) {
@@ -207,7 +207,7 @@ func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-func (s *Server) patchKey(ctx *fasthttp.RequestCtx) {
+func (s *Server) handlePatchKey(ctx *fasthttp.RequestCtx) {
 	s.changeKey(ctx, keyChange{id: keyIDParam(ctx), event: "key_changed", editEntry: func(old string) (string, error) {
 		if old == "" {
 			return "", errNoKey
@@ -216,7 +216,7 @@ func (s *Server) patchKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
+func (s *Server) handleDeleteKey(ctx *fasthttp.RequestCtx) {
 	s.changeKey(ctx, keyChange{id: keyIDParam(ctx), event: "key_revoked", editEntry: func(old string) (string, error) {
 		if old == "" {
 			return "", errNoKey
@@ -225,15 +225,15 @@ func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
+func (s *Server) handleRotateKey(ctx *fasthttp.RequestCtx) {
 	overlap, err := parseOverlap(ctx.PostBody())
 	if err != nil {
-		respondError(ctx, s.keyError(err))
+		respondError(ctx, s.keyAPIError(err))
 		return
 	}
 	plain, hash, err := auth.NewKey()
 	if err != nil {
-		respondError(ctx, apierr.Internal(err))
+		respondError(ctx, apierr.InternalError(err))
 		return
 	}
 	now := time.Now()
@@ -258,20 +258,20 @@ func parseOverlap(body []byte) (time.Duration, error) {
 		return defaultOverlap, nil
 	}
 	if json.Unmarshal(body, &members) != nil || members == nil {
-		return 0, &runkeys.MistakeError{Message: "the body is a JSON object, such as {\"overlap\": \"24h\"}, or empty"}
+		return 0, &runkeys.RequestMistakeError{Message: "the body is a JSON object, such as {\"overlap\": \"24h\"}, or empty"}
 	}
 	overlap := defaultOverlap
 	for name, value := range members {
 		var text string
 		if name != "overlap" {
-			return 0, &runkeys.MistakeError{Field: plaintext.CleanLine(name), Message: "a rotation takes overlap and nothing else"}
+			return 0, &runkeys.RequestMistakeError{Field: plaintext.CleanLine(name), Message: "a rotation takes overlap and nothing else"}
 		}
 		d, err := time.Duration(0), json.Unmarshal(value, &text)
 		if err == nil {
 			d, err = time.ParseDuration(text)
 		}
 		if err != nil || d < 0 || d > maxOverlap {
-			return 0, &runkeys.MistakeError{Field: "overlap", Message: "how long the old secret stays good is a time such as \"24h\" or \"0s\", at most 366 days"}
+			return 0, &runkeys.RequestMistakeError{Field: "overlap", Message: "how long the old secret stays good is a time such as \"24h\" or \"0s\", at most 366 days"}
 		}
 		overlap = d
 	}
@@ -291,7 +291,7 @@ func (c *conflictError) Error() string { return c.message }
 // changeKey changes a key that was created at run time. An admin token is required, because a
 // client must not be able to create keys just because it can reach the port.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
-	running, who := s.opts.Reloads.Running().Config, requestCaller(ctx)
+	running, who := s.opts.Reloads.RunningSnapshot().Config, requestCaller(ctx)
 	refused := ""
 	switch {
 	case who.name == "":
@@ -304,7 +304,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 		refused = "This key is in the configuration, which is not written from here: change it there."
 	}
 	if refused != "" {
-		respondError(ctx, s.keyError(&conflictError{refused}))
+		respondError(ctx, s.keyAPIError(&conflictError{refused}))
 		return
 	}
 	var now config.Key
@@ -323,7 +323,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 		warnings = nil
 		for _, p := range running.CheckKey(now) {
 			if !p.Warning {
-				return "", &runkeys.MistakeError{Field: p.Path, Message: p.Message}
+				return "", &runkeys.RequestMistakeError{Field: p.Path, Message: p.Message}
 			}
 			warnings = append(warnings, p.Path+": "+p.Message)
 		}
@@ -336,11 +336,11 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 				ids = append(ids, views[i].ID)
 			}
 		}
-		respondError(ctx, noSuchKey(c.id, ids))
+		respondError(ctx, noSuchKeyError(c.id, ids))
 		return
 	}
 	if err != nil {
-		respondError(ctx, s.keyError(err))
+		respondError(ctx, s.keyAPIError(err))
 		return
 	}
 	s.opts.Log.Info("a key was "+strings.TrimPrefix(c.event, "key_"), zap.String("event", c.event), zap.String("key", c.id),
@@ -356,8 +356,8 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-func (s *Server) keyError(err error) *apierr.Error {
-	var mistake *runkeys.MistakeError
+func (s *Server) keyAPIError(err error) *apierr.Error {
+	var mistake *runkeys.RequestMistakeError
 	var wrong *config.KeyError
 	var against *conflictError
 	switch {

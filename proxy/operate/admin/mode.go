@@ -22,7 +22,7 @@ func modelsWithoutUpstream(models []snapshot.Model, leaving []*upstreams.Upstrea
 	for i := range models {
 		had, left := false, false
 		for _, t := range models[i].Route.Targets() {
-			takes := t.Upstream.Obstacle(t.Served, now) == ""
+			takes := t.Upstream.DescribeObstacle(t.Served, now) == ""
 			leaves := slices.Contains(leaving, t.Upstream)
 			had, left = had || takes && leaves, left || takes && !leaves
 		}
@@ -49,7 +49,7 @@ func WaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) err
 		}
 		var busy []string
 		for i := range s.Upstreams {
-			if u := &s.Upstreams[i]; slices.Contains(names, u.Label) && slices.ContainsFunc(u.Pools, hasCalls) {
+			if u := &s.Upstreams[i]; slices.Contains(names, u.Label) && slices.ContainsFunc(u.Pools, hasActiveCalls) {
 				busy = append(busy, u.Label)
 			}
 		}
@@ -68,4 +68,4 @@ func WaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) err
 	}
 }
 
-func hasCalls(p upstreams.PoolStatus) bool { return p.Active > 0 }
+func hasActiveCalls(p upstreams.PoolStatus) bool { return p.Active > 0 }

@@ -14,8 +14,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// statusPage serves the status page. The page is complete even without its script.
-func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
+// serveStatusPage serves the status page. The page is complete even without its script.
+func (s *Server) serveStatusPage(ctx *fasthttp.RequestCtx) {
 	part, ok := parseRowRange(ctx)
 	if !ok {
 		return
@@ -26,7 +26,7 @@ func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	respondHTML(ctx, body, err)
 }
 
-func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
+func (s *Server) serveStatusJSON(ctx *fasthttp.RequestCtx) {
 	part, ok := parseRowRange(ctx)
 	if !ok {
 		return
@@ -57,10 +57,10 @@ func parseRowRange(ctx *fasthttp.RequestCtx) (p status.RowRange, ok bool) {
 	return p, true
 }
 
-// callPage serves the page about a call. If the call is unknown, the page suggests a command that
+// serveCallPage serves the page about a call. If the call is unknown, the page suggests a command that
 // searches the log. If the id is malformed, no page is served: otherwise, a link could put
 // arbitrary text into the suggested command.
-func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
+func (s *Server) serveCallPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.buildStatus(requestCaller(ctx))
 	if ended, ok := s.opts.Calls.Recent.Find(id, state.Now); ok {
@@ -71,7 +71,7 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 		respondHTML(ctx, body, err)
 		return
 	}
-	if !acceptsHTML(&ctx.Request.Header) || !observe.IsID(id) {
+	if !acceptsHTML(&ctx.Request.Header) || !observe.IsRequestID(id) {
 		respondError(ctx, apierr.NotFound(apierr.CodeNotFound,
 			"The call is not remembered. %s Find its line in the log by its request_id.", status.RecordedCallsText))
 		return
@@ -81,14 +81,14 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
-func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
+func (s *Server) serveRunbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
 }
 
 func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 	if err != nil {
-		respondError(ctx, apierr.Internal(err))
+		respondError(ctx, apierr.InternalError(err))
 		return
 	}
 	h := &ctx.Response.Header
@@ -129,9 +129,9 @@ func (s *Server) streamPageUpdates(ctx *fasthttp.RequestCtx) {
 	h.SetContentType("text/event-stream")
 	conn, who := ctx.Conn(), requestCaller(ctx)
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		defer s.opts.Guard.Catch(guard.StatusPage, nil)
+		defer s.opts.Guard.Catch(guard.PlaceStatusPage, nil)
 		defer s.openPages.Add(-1)
-		s.opts.Guard.Point(guard.StatusPage)
+		s.opts.Guard.Point(guard.PlaceStatusPage)
 		var shown status.ShownPage
 		for {
 			// SetWriteDeadline fails only if the connection is closed.
@@ -148,7 +148,7 @@ func (s *Server) streamPageUpdates(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-func (s *Server) sendPageUpdate(w *bufio.Writer, shown *status.ShownPage, part status.RowRange, who caller) error {
+func (s *Server) sendPageUpdate(w *bufio.Writer, shown *status.ShownPage, part status.RowRange, who authenticatedCaller) error {
 	state := s.buildStatus(who)
 	state.SelectRows(part)
 	changed, err := state.PageUpdates(shown)

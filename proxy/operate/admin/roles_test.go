@@ -28,17 +28,17 @@ func TestRoles(t *testing.T) {
 		admin  config.Admin
 		given  string
 		status int // response status if the token is rejected
-		want   caller
+		want   authenticatedCaller
 	}{
-		{"the main token", named, main, 0, caller{mainTokenName, config.RoleAll}},
-		{"a token of the file", named, reader, 0, caller{"grafana", config.RoleRead}},
-		{"a hash of the file", named, keeper, 0, caller{"portal", config.RoleKeys}},
-		{"none of them", named, wrong, 401, caller{}},
-		{"the hash itself", named, auth.HashKey(keeper), 401, caller{}},
-		{"no token", named, "", 401, caller{}},
-		{"no token, without a main one", alone, "", 401, caller{}},
-		{"an empty hash", config.Admin{Tokens: []config.AdminToken{{Name: "x"}}}, "", 401, caller{}},
-		{"nothing is asked for", config.Admin{}, "", 0, caller{"", config.RoleAll}},
+		{"the main token", named, main, 0, authenticatedCaller{mainTokenName, config.RoleAll}},
+		{"a token of the file", named, reader, 0, authenticatedCaller{"grafana", config.RoleRead}},
+		{"a hash of the file", named, keeper, 0, authenticatedCaller{"portal", config.RoleKeys}},
+		{"none of them", named, wrong, 401, authenticatedCaller{}},
+		{"the hash itself", named, auth.HashKey(keeper), 401, authenticatedCaller{}},
+		{"no token", named, "", 401, authenticatedCaller{}},
+		{"no token, without a main one", alone, "", 401, authenticatedCaller{}},
+		{"an empty hash", config.Admin{Tokens: []config.AdminToken{{Name: "x"}}}, "", 401, authenticatedCaller{}},
+		{"nothing is asked for", config.Admin{}, "", 0, authenticatedCaller{"", config.RoleAll}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := newTokenGate(zap.NewNop(), metrics.NewSet())
@@ -46,7 +46,7 @@ func TestRoles(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+row.given)
 			var ctx fasthttp.RequestCtx
 			ctx.Init(&r, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}, nil)
-			got, err := g.check(&ctx, &row.admin, time.Now())
+			got, err := g.authenticate(&ctx, &row.admin, time.Now())
 			status := 0
 			if err != nil {
 				status = err.Status
@@ -62,7 +62,7 @@ func TestRoles(t *testing.T) {
 		{config.RoleAll, config.RoleKeys, ""},
 		{"", "", config.RoleRead},
 	} {
-		if !config.RoleMay(row.role, row.may) || row.not != "" && config.RoleMay(row.role, row.not) {
+		if !config.RoleAllows(row.role, row.may) || row.not != "" && config.RoleAllows(row.role, row.not) {
 			t.Errorf("%s does not have the rights of %s alone", row.role, row.may)
 		}
 	}

@@ -28,16 +28,16 @@ func New(o Options) (*Server, error) {
 	}); err != nil {
 		return nil, err
 	}
-	f := o.Reloads.Running().Config
+	f := o.Reloads.RunningSnapshot().Config
 	s.http = httpserver.New(f, o.Guard)
-	s.http.Handler = s.withRequestChecks(s.routes())
+	s.http.Handler = s.withRequestChecks(s.newRouter())
 	s.http.ErrorHandler = s.handleHeadError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
-	s.http.MaxRequestBodySize = config.MaxFile // the largest possible body is a configuration to check
+	s.http.MaxRequestBodySize = config.MaxFileBytes // the largest possible body is a configuration to check
 	return s, nil
 }
 
-func (s *Server) routes() fasthttp.RequestHandler {
+func (s *Server) newRouter() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		respondError(ctx, apierr.NotFound(apierr.CodeNotFound,
@@ -49,40 +49,41 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		ctx.Response.Header.Set("Allow", allow)
 	}
 	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":          s.requireRole(config.RoleRead, s.statusPage),
-		"/call/{id}": s.requireRole(config.RoleRead, s.callPage),
-		"/metrics":   s.requireRole(config.RoleRead, s.metrics),
-		"/status":    s.requireRole(config.RoleRead, s.statusJSON),
+		"/":          s.requireRole(config.RoleRead, s.serveStatusPage),
+		"/call/{id}": s.requireRole(config.RoleRead, s.serveCallPage),
+		"/metrics":   s.requireRole(config.RoleRead, s.serveMetrics),
+		"/status":    s.requireRole(config.RoleRead, s.serveStatusJSON),
 		"/usage":     s.requireRole(config.RoleRead, s.usageHandler(true)),
-		"/runbook":   s.requireRole(config.RoleRead, s.runbook),
+		"/runbook":   s.requireRole(config.RoleRead, s.serveRunbook),
 		"/-/usage":   s.requireRole(config.RoleRead, s.usageHandler(false)),
 		"/-/arms":    s.requireRole(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, modelArms(&s.opts)) }),
-		"/-/ready":   s.ready,
+		"/-/ready":   s.serveReady,
 
-		"/-/keys":      s.requireRole(config.RoleRead, s.listKeys),
-		"/-/keys/{id}": s.requireRole(config.RoleRead, s.getKey),
+		"/-/keys":      s.requireRole(config.RoleRead, s.handleListKeys),
+		"/-/keys/{id}": s.requireRole(config.RoleRead, s.handleGetKey),
 
 		"/-/process":    s.requireRole(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, collectProcessFacts(&s.opts)) }),
-		"/-/goroutines": s.requireRole(config.RoleRead, profileHandler(process.WriteStacks)),
-		"/-/heap":       s.requireRole(config.RoleRead, profileHandler(process.WriteHeap)),
+		"/-/goroutines": s.requireRole(config.RoleRead, profileHandler(process.WriteGoroutineStacks)),
+		"/-/heap":       s.requireRole(config.RoleRead, profileHandler(process.WriteHeapProfile)),
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.requireRole(config.RoleRead, s.streamPageUpdates)) // HEAD is not supported, because the response never ends
-	r.POST("/-/reload", s.requireRole(config.RoleAll, s.reload))
-	r.POST("/-/keys", s.requireKeysRole(s.createKey))
-	r.PATCH("/-/keys/{id}", s.requireKeysRole(s.patchKey))
-	r.DELETE("/-/keys/{id}", s.requireKeysRole(s.deleteKey))
-	r.POST("/-/keys/{id}/rotate", s.requireKeysRole(s.rotateKey))
-	r.POST("/-/mode", s.requireRole(config.RoleAll, s.setMode))
+	// HEAD is not supported, because the response never ends.
+	r.GET("/status/events", s.requireRole(config.RoleRead, s.streamPageUpdates))
+	r.POST("/-/reload", s.requireRole(config.RoleAll, s.handleReload))
+	r.POST("/-/keys", s.requireKeysRole(s.handleCreateKey))
+	r.PATCH("/-/keys/{id}", s.requireKeysRole(s.handlePatchKey))
+	r.DELETE("/-/keys/{id}", s.requireKeysRole(s.handleDeleteKey))
+	r.POST("/-/keys/{id}/rotate", s.requireKeysRole(s.handleRotateKey))
+	r.POST("/-/mode", s.requireRole(config.RoleAll, s.handleSetMode))
 	return r.Handler
 }
 
 // withRequestChecks wraps every handler. It catches panics and checks the request.
 func (s *Server) withRequestChecks(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer s.opts.Guard.Catch(guard.Admin, func() { respondError(ctx, apierr.Internal(failure.ErrPanicked)) })
+		defer s.opts.Guard.Catch(guard.PlaceAdmin, func() { respondError(ctx, apierr.InternalError(failure.ErrPanicked)) })
 		listen.MarkHeadersReceived(ctx.Conn())
 		s.setProcessHeaders(ctx)
 		if err := httpserver.CheckRequest(ctx); err != nil {
@@ -103,10 +104,10 @@ func (s *Server) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Reques
 }
 
 func (s *Server) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
-	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
+	defer s.opts.Guard.Catch(guard.PlaceAdmin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	refusal, _ := httpserver.ParseError(ctx, err)
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
-		refusal = apierr.TooLarge(config.MaxFile)
+		refusal = apierr.TooLarge(config.MaxFileBytes)
 		if c, ok := ctx.Conn().(*listen.Conn); ok {
 			c.LingerOnClose()
 		}
@@ -117,8 +118,8 @@ func (s *Server) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 const callerValueKey = "caller"
 
 // requestCaller returns the caller of a request, as stored by requireRole.
-func requestCaller(ctx *fasthttp.RequestCtx) caller {
-	who, _ := ctx.UserValue(callerValueKey).(caller)
+func requestCaller(ctx *fasthttp.RequestCtx) authenticatedCaller {
+	who, _ := ctx.UserValue(callerValueKey).(authenticatedCaller)
 	return who
 }
 
@@ -126,7 +127,7 @@ func requestCaller(ctx *fasthttp.RequestCtx) caller {
 // role, or if the configuration has no tokens.
 func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
+		who, err := s.tokens.authenticate(ctx, &s.opts.Reloads.RunningSnapshot().Config.Admin, time.Now())
 		if err != nil {
 			respondError(ctx, err)
 			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
@@ -134,7 +135,7 @@ func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp
 			}
 			return
 		}
-		if !config.RoleMay(who.role, role) {
+		if !config.RoleAllows(who.role, role) {
 			respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 				"The admin token %q has the role %s, and this needs the role %s.", who.name, who.role, role))
 			return
@@ -148,8 +149,8 @@ func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp
 // body has at most runkeys.MaxBody bytes.
 func (s *Server) requireKeysRole(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.requireRole(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
-		if len(ctx.PostBody()) > runkeys.MaxBody {
-			respondError(ctx, apierr.TooLarge(runkeys.MaxBody))
+		if len(ctx.PostBody()) > runkeys.MaxRequestBytes {
+			respondError(ctx, apierr.TooLarge(runkeys.MaxRequestBytes))
 			return
 		}
 		next(ctx)

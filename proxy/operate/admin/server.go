@@ -25,7 +25,7 @@ import (
 
 // Options contains the components that an operator sees and controls.
 type Options struct {
-	Listener Port
+	Listener AdminPort
 	Log      *zap.Logger
 	Guard    *guard.Guard
 	Metrics  *metrics.Set // for the counters of rejected tokens
@@ -37,7 +37,7 @@ type Options struct {
 	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
 
 	Reloads     *reload.Reloader
-	Keys        runkeys.Store // keys created at run time; nil if keys cannot be created at run time
+	Keys        runkeys.KeyStore // keys created at run time; nil if keys cannot be created at run time
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.RetryBudget
@@ -57,8 +57,8 @@ type Options struct {
 	Exposition  func(w io.Writer, openMetrics bool) error
 }
 
-// Port is the listener for operators.
-type Port struct {
+// AdminPort is the listener for operators.
+type AdminPort struct {
 	net.Listener
 	Certificate *listen.Certificate // nil if the listener does not use TLS
 }
@@ -70,7 +70,7 @@ type Server struct {
 	http           *fasthttp.Server
 	tokens         tokenGate
 	sharedPort     *portWatch
-	watch          status.Watch
+	watch          status.StateWatch
 	problemLog     problemLogger
 	lastVerdict    atomic.Pointer[status.Verdict]
 	openPages      atomic.Int64
@@ -111,5 +111,5 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // CloseConns closes the connections that are still open after Shutdown.
 func (s *Server) CloseConns() error {
 	s.listener.CloseConns()
-	return s.listener.StopBackground()
+	return s.listener.StopDisconnectWatch()
 }

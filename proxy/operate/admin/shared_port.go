@@ -22,9 +22,9 @@ const (
 	headerProcesses = "X-Penstock-Processes"
 )
 
-// handoverTime is how long two processes may share the admin port before the edge warns about it. A
+// maxHandoverTime is how long two processes may share the admin port before the edge warns about it. A
 // new edge that replaces an old edge starts in less time.
-const handoverTime = time.Minute
+const maxHandoverTime = time.Minute
 
 // portWatch detects other processes that listen on the admin port (--share-port). In this case, a
 // reload or a drain reaches only one of the processes. It is safe for concurrent use.
@@ -44,9 +44,9 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// check counts the other processes on the port, and logs changes. stay is true if the other
-// processes have been listening for longer than handoverTime.
-func (w *portWatch) check(now time.Time) (others int, stay bool) {
+// countOtherProcesses counts the other processes on the port, and logs changes. stay is true if the other
+// processes have been listening for longer than maxHandoverTime.
+func (w *portWatch) countOtherProcesses(now time.Time) (others int, stay bool) {
 	if w.countOthers == nil {
 		return 0, false
 	}
@@ -62,7 +62,7 @@ func (w *portWatch) check(now time.Time) (others int, stay bool) {
 		w.sharedSince = now
 		w.log.Info("another process also listens on the admin port (--share-port): either of them answers there",
 			zap.Int("others", others))
-	case now.Sub(w.sharedSince) >= handoverTime && !w.warned:
+	case now.Sub(w.sharedSince) >= maxHandoverTime && !w.warned:
 		w.warned = true
 		w.log.Warn("another process has shared the admin port for a minute: reloads, drains, /status and /metrics reach one of them at random",
 			zap.Int("others", others),
@@ -79,7 +79,7 @@ func processName(started time.Time) string {
 
 func (s *Server) setProcessHeaders(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
-	if others, _ := s.sharedPort.check(time.Now()); others > 0 {
+	if others, _ := s.sharedPort.countOtherProcesses(time.Now()); others > 0 {
 		ctx.Response.Header.Set(headerProcesses, strconv.Itoa(1+others))
 	}
 }

@@ -28,7 +28,7 @@ func (s *Server) CheckState() {
 		if ids == nil {
 			return nil
 		}
-		return keyStatuses(s.opts.Reloads.Running(), s.opts.Calls, ids, now)
+		return keyStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, ids, now)
 	}}
 	s.problemLog.logProblems(judgeState(s, &in), s.opts.Log)
 }
@@ -41,19 +41,19 @@ func LastVerdict(s *Server) status.Verdict {
 	return status.Verdict{}
 }
 
-func (s *Server) buildStatus(who caller) *status.Status {
+func (s *Server) buildStatus(who authenticatedCaller) *status.Status {
 	now := time.Now()
 	out := judgeState(s, &status.Input{
 		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.MaxShownEnded, now),
-		Keys: keyStatuses(s.opts.Reloads.Running(), s.opts.Calls, nil, now), Now: now,
+		Keys: keyStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, nil, now), Now: now,
 	})
-	out.Operable = out.Operable && config.RoleMay(who.role, config.RoleAll)
+	out.Operable = out.Operable && config.RoleAllows(who.role, config.RoleAll)
 	return out
 }
 
 // judgeState judges the state. The caller must have set in.Now, and may have set the lists in in.
 func judgeState(s *Server, in *status.Input) *status.Status {
-	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
+	snap, now, all := s.opts.Reloads.RunningSnapshot(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
@@ -68,12 +68,12 @@ func judgeState(s *Server, in *status.Input) *status.Status {
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Process = processName(s.opts.Started)
 	out.TurnedAway = s.opts.TurnedAway(now)
-	out.OnAdminPort, out.AdminPortShared = s.sharedPort.check(now)
+	out.OnAdminPort, out.AdminPortShared = s.sharedPort.countOtherProcesses(now)
 	out.Panicking, out.Unsaved = s.opts.Guard.StormPlace(now), s.opts.Calls.Usage.UnsavedTime().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
 	out.Operable = snap.Config.Admin.RequiresToken()
 	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.Usage(now, snap.Config.Retry.Budget)
-	for _, g := range s.opts.Reloads.Versions() {
+	for _, g := range s.opts.Reloads.VersionsInUse() {
 		out.Generations = append(out.Generations, status.Generation{
 			Version: g.Version, Since: g.Since,
 			Calls: g.Calls(),
@@ -83,8 +83,8 @@ func judgeState(s *Server, in *status.Input) *status.Status {
 	out.AdminCertificate = status.CertificateOf(s.opts.Listener.Certificate.ValidityPeriod())
 	out.LastReload = reloadStatus(s.opts.Reloads.LastResult())
 	out.Fleet = s.opts.Fleet.State()
-	for _, d := range s.opts.Set.Discoveries(now) {
-		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
+	for _, d := range s.opts.Set.DiscoveryStatuses(now) {
+		out.Discoveries = append(out.Discoveries, status.Discovery{DiscoveryStatus: d})
 	}
 	for _, d := range snap.DiscoveredModels() {
 		out.Discovered = append(out.Discovered, status.DiscoveredModels(d))
@@ -101,11 +101,11 @@ func judgeState(s *Server, in *status.Input) *status.Status {
 	out.Issuers, out.Hooks, out.Copies = s.opts.Issuers(now), s.opts.Hooks(now), s.opts.Copies(now)
 	for i, u := range all {
 		if s.opts.Board != nil && u.Mode() != upstreams.ModeReady {
-			setting, _ := s.opts.Board.Mode(u.ID())
+			setting, _ := s.opts.Board.OperatorMode(u.ID())
 			out.Upstreams[i].ModeWho = setting.Who
 		}
 	}
-	out.Judge(&s.watch)
+	out.SetVerdict(&s.watch)
 	s.lastVerdict.Store(&out.Verdict)
 	return out
 }
@@ -156,15 +156,15 @@ func keyStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]b
 	return out
 }
 
-func keyStatus(id string, l *limit.Key, now time.Time) status.Key {
+func keyStatus(id string, l *limit.KeyLimiter, now time.Time) status.Key {
 	k := status.Key{ID: id, Concurrency: l.ConcurrencyLimit()}
 	if level, ok := l.RequestLevel(now); ok {
-		k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+		k.Requests = &status.LimitUse{Used: level.Limit - level.Remaining, Limit: level.Limit}
 	}
 	if level, ok := l.TokenLevel(now); ok {
-		k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+		k.Tokens = &status.LimitUse{Used: level.Limit - level.Remaining, Limit: level.Limit}
 	}
-	for _, b := range l.Budgets(now) {
+	for _, b := range l.BudgetLevels(now) {
 		k.Budgets = append(k.Budgets, budgetStatus(&b))
 	}
 	return k

@@ -34,7 +34,7 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 	}
 }
 
-type caller struct {
+type authenticatedCaller struct {
 	name string // empty if the listener requires no token
 	role string
 }
@@ -44,9 +44,9 @@ const mainTokenName = "admin.token"
 
 // identifyCaller returns the caller with the given token. The duration of identifyCaller reveals
 // nothing about the characters of a token.
-func identifyCaller(given []byte, a *config.Admin) (c caller, right bool) {
+func identifyCaller(given []byte, a *config.Admin) (c authenticatedCaller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
-		c, right = caller{mainTokenName, config.RoleAll}, true
+		c, right = authenticatedCaller{mainTokenName, config.RoleAll}, true
 	}
 	if len(a.Tokens) == 0 {
 		return c, right
@@ -56,21 +56,21 @@ func identifyCaller(given []byte, a *config.Admin) (c caller, right bool) {
 		t := &a.Tokens[i]
 		if t.Token != "" && subtle.ConstantTimeCompare(given, []byte(t.Token)) == 1 ||
 			t.Hash != "" && subtle.ConstantTimeCompare(hash, []byte(t.Hash)) == 1 {
-			c, right = caller{t.Name, t.Role}, true
+			c, right = authenticatedCaller{t.Name, t.Role}, true
 		}
 	}
 	return c, right
 }
 
-// check returns the caller whose token is in the request, or an error. The token may be a bearer
+// authenticate returns the caller whose token is in the request, or an error. The token may be a bearer
 // token or, from a browser, the password of Basic authentication.
 //
 // If too many tokens from an address are wrong, check blocks the address for a while. A blocked
 // address may still use a correct token, unless the token is short. Only the block protects a short
 // token from being guessed.
-func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
+func (g *tokenGate) authenticate(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (authenticatedCaller, *apierr.Error) {
 	if !a.RequiresToken() {
-		return caller{role: config.RoleAll}, nil
+		return authenticatedCaller{role: config.RoleAll}, nil
 	}
 	peer := peerAddress(ctx)
 	authorization := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
@@ -84,7 +84,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 		err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
 			"Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
 		err.RetryAfter = wait
-		return caller{}, err
+		return authenticatedCaller{}, err
 	}
 	if right {
 		return c, nil
@@ -92,7 +92,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	if len(authorization) > 0 { // a request without a token is not a guess
 		g.countWrongToken(peer, now)
 	}
-	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
+	return authenticatedCaller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 

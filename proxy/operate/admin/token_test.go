@@ -13,9 +13,9 @@ import (
 	"penstock/config"
 )
 
-// TestTokenBrake checks that wrong tokens block the client's address, and that a correct token from
+// TestTokenGate checks that wrong tokens block the client's address, and that a correct token from
 // a blocked address is rejected only if the token is short.
-func TestTokenBrake(t *testing.T) {
+func TestTokenGate(t *testing.T) {
 	for _, row := range []struct {
 		name, token string
 		right       int // response status for the correct token from a blocked address
@@ -30,7 +30,7 @@ func TestTokenBrake(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+token)
 				var ctx fasthttp.RequestCtx
 				ctx.Init(&r, &net.TCPAddr{IP: net.ParseIP(host), Port: 1}, nil)
-				if _, e := g.check(&ctx, &config.Admin{Token: config.Secret(row.token)}, now); e != nil {
+				if _, e := g.authenticate(&ctx, &config.Admin{Token: config.Secret(row.token)}, now); e != nil {
 					return e.Status
 				}
 				return 0

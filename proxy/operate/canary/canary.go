@@ -11,9 +11,9 @@ type Verdict string
 
 // The possible verdicts.
 const (
-	Worse    Verdict = "worse"
-	NotWorse Verdict = "not worse"
-	Unknown  Verdict = "not yet known"
+	VerdictWorse    Verdict = "worse"
+	VerdictNotWorse Verdict = "not worse"
+	VerdictUnknown  Verdict = "not yet known"
 )
 
 // MinSamples is the minimum number of values that each side must have before a measure is judged.
@@ -22,9 +22,9 @@ const MinSamples = 50
 // The required certainty of a verdict, in standard deviations. The displayed intervals have 95 %
 // confidence.
 const (
-	worseZ    = 3.29 // 1 in 2,000 on one side
-	notWorseZ = 1.96
-	shownZ    = 1.96
+	worseZScore    = 3.29 // 1 in 2,000 on one side
+	notWorseZScore = 1.96
+	shownZScore    = 1.96
 )
 
 // The thresholds for "a little" and "tolerable", for ratios and for shares of the calls (see the
@@ -80,28 +80,28 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 			c.addShareRow("ends by "+word, m, endedRest, n, ended, false)
 		}
 	}
-	c.Verdict = c.verdict()
+	c.Verdict = c.overallVerdict()
 	return c
 }
 
-// verdict combines the rows. A single row with the verdict Worse makes the verdict Worse. The
-// verdict is NotWorse only if at least one row about speed was judged.
-func (c *Comparison) verdict() Verdict {
-	all, timed := NotWorse, false
+// overallVerdict combines the rows. A single row with the verdict Worse makes the verdict Worse. The
+// verdict is VerdictNotWorse only if at least one row about speed was judged.
+func (c *Comparison) overallVerdict() Verdict {
+	all, timed := VerdictNotWorse, false
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		switch {
-		case r.Verdict == Worse:
-			return Worse
+		case r.Verdict == VerdictWorse:
+			return VerdictWorse
 		case r.Verdict == "", r.noValues:
 			continue
-		case r.Verdict == Unknown:
-			all = Unknown
+		case r.Verdict == VerdictUnknown:
+			all = VerdictUnknown
 		}
 		timed = timed || !r.Share
 	}
 	if !timed {
-		return Unknown
+		return VerdictUnknown
 	}
 	return all
 }
@@ -114,11 +114,11 @@ func (c *Comparison) addQuantileRow(measure, unit string, rest, arm observe.Dist
 	change := func(z float64) interval { return quantileInterval(arm, rank, z).minus(quantileInterval(rest, rank, z)) }
 	if n >= MinSamples && m >= MinSamples {
 		r.setValues(math.Exp(quantileInterval(rest, rank, 0).estimate), math.Exp(quantileInterval(arm, rank, 0).estimate), interval{
-			math.Expm1(change(shownZ).low), math.Expm1(change(shownZ).estimate), math.Expm1(change(shownZ).high),
+			math.Expm1(change(shownZScore).low), math.Expm1(change(shownZScore).estimate), math.Expm1(change(shownZScore).high),
 		})
 	}
 	if worse != 0 {
-		r.judge(func(z float64) interval {
+		r.setVerdict(func(z float64) interval {
 			d := change(z)
 			if worse < 0 {
 				d = interval{-d.high, -d.estimate, -d.low}
@@ -133,10 +133,10 @@ func (c *Comparison) addShareRow(measure string, rest, ofRest, arm, of uint64, j
 	r := Row{Measure: measure, Share: true, Values: of}
 	change := func(z float64) interval { return shareInterval(arm, of, z).minus(shareInterval(rest, ofRest, z)) }
 	if of >= MinSamples && ofRest >= MinSamples {
-		r.setValues(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(shownZ))
+		r.setValues(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(shownZScore))
 	}
 	if judged {
-		r.judge(change, negligibleShare, tolerableShare)
+		r.setVerdict(change, negligibleShare, tolerableShare)
 	}
 	c.Rows = append(c.Rows, r)
 }
@@ -145,18 +145,18 @@ func (r *Row) setValues(rest, arm float64, change interval) {
 	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.estimate, &change.low, &change.high
 }
 
-// judge sets the verdict of a row. The verdict is Worse if the arm is certainly worse by more than
-// the threshold little. It is NotWorse if the arm is certainly not worse by more than the threshold
+// setVerdict sets the verdict of a row. The verdict is Worse if the arm is certainly worse by more than
+// the threshold little. It is VerdictNotWorse if the arm is certainly not worse by more than the threshold
 // tolerable. Otherwise it is Unknown.
-func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
+func (r *Row) setVerdict(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:
-		r.Verdict = Unknown
-	case worse(worseZ).low > little:
-		r.Verdict = Worse
-	case worse(notWorseZ).high < tolerable:
-		r.Verdict = NotWorse
+		r.Verdict = VerdictUnknown
+	case worse(worseZScore).low > little:
+		r.Verdict = VerdictWorse
+	case worse(notWorseZScore).high < tolerable:
+		r.Verdict = VerdictNotWorse
 	default:
-		r.Verdict = Unknown
+		r.Verdict = VerdictUnknown
 	}
 }

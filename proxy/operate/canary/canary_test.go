@@ -45,11 +45,11 @@ func TestEqualArms(t *testing.T) {
 	for _, n := range []int{60, 300} {
 		got := verdicts(1000, 5*n, n, 0.2, 50, 0.01)
 		t.Logf("%d calls: %v", n, got)
-		if got[Worse] > 2 {
-			t.Errorf("with %d calls equal arms are worse %d times of 1000", n, got[Worse])
+		if got[VerdictWorse] > 2 {
+			t.Errorf("with %d calls equal arms are worse %d times of 1000", n, got[VerdictWorse])
 		}
 	}
-	if got := verdicts(20, 10_000, 5000, 0.2, 50, 0.01); got[NotWorse] < 18 {
+	if got := verdicts(20, 10_000, 5000, 0.2, 50, 0.01); got[VerdictNotWorse] < 18 {
 		t.Errorf("with 5000 calls: %v", got)
 	}
 }
@@ -62,13 +62,13 @@ func TestWorseArms(t *testing.T) {
 		"one of twenty calls more": {0.2, 50, 0.06},
 	} {
 		got := verdicts(50, 6000, 1500, c.ttft, c.speed, c.failed)
-		if got[Worse] < 48 || got[NotWorse] > 0 {
+		if got[VerdictWorse] < 48 || got[VerdictNotWorse] > 0 {
 			t.Errorf("%s: verdicts %v of 50, want worse in 48 or more and not worse in none", name, got)
 		}
-		if got := verdicts(50, 400, 20, c.ttft, c.speed, c.failed); got[Unknown] != 50 {
+		if got := verdicts(50, 400, 20, c.ttft, c.speed, c.failed); got[VerdictUnknown] != 50 {
 			t.Errorf("%s, 20 calls: verdicts %v, want 50 unknown", name, got)
 		}
-		if got := verdicts(200, 500, 100, c.ttft, c.speed, c.failed); got[NotWorse] > 0 {
+		if got := verdicts(200, 500, 100, c.ttft, c.speed, c.failed); got[VerdictNotWorse] > 0 {
 			t.Errorf("%s, 100 calls: verdicts %v, want not worse in none", name, got)
 		}
 	}
@@ -97,14 +97,14 @@ func TestWithoutStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	rest, arm := simulatedArm(rng, 40_000, 0.2, 50, 0), simulatedArm(rng, 20_000, 0.2, 50, 0)
 	rest.TTFT, arm.TTFT = nil, nil
-	if got := Compare("m", rest, arm); got.Verdict != NotWorse {
-		t.Errorf("Compare = %+v, want %v", got, NotWorse)
+	if got := Compare("m", rest, arm); got.Verdict != VerdictNotWorse {
+		t.Errorf("Compare = %+v, want %v", got, VerdictNotWorse)
 	}
 	rest.Speed, arm.Speed = nil, nil
-	if got := Compare("m", rest, arm); got.Verdict != Unknown {
-		t.Errorf("Compare = %+v, want %v", got, Unknown)
+	if got := Compare("m", rest, arm); got.Verdict != VerdictUnknown {
+		t.Errorf("Compare = %+v, want %v", got, VerdictUnknown)
 	}
-	if got := Compare("m", &observe.Arm{}, &observe.Arm{}); got.Verdict != Unknown {
-		t.Errorf("Compare of two empty arms = %+v, want %v", got, Unknown)
+	if got := Compare("m", &observe.Arm{}, &observe.Arm{}); got.Verdict != VerdictUnknown {
+		t.Errorf("Compare of two empty arms = %+v, want %v", got, VerdictUnknown)
 	}
 }

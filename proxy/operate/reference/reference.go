@@ -4,14 +4,14 @@ package reference
 
 import _ "embed" // embeds the pages
 
-// Errors is the table of error codes with their causes and remedies, as Markdown.
+// ErrorsMarkdown is the table of error codes with their causes and remedies, as Markdown.
 //
 //go:embed errors.md
-var Errors string
+var ErrorsMarkdown string
 
-// Log explains, in Markdown, the log lines and the terms that the log shares with the status page.
+// LogMarkdown explains, in Markdown, the log lines and the terms that the log shares with the status page.
 // The sections Events, Outcomes, Causes, States and Features each contain a table of terms and
 // meanings.
 //
 //go:embed log.md
-var Log string
+var LogMarkdown string

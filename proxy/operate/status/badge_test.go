@@ -37,7 +37,7 @@ func TestBadge(t *testing.T) {
 		s := sample()
 		s.Upstreams = s.Upstreams[:1]
 		c.change(&s.Upstreams[0])
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		text, err := s.Section("upstreams")
 		if err != nil || !strings.Contains(text, ">"+c.want+"</span>") {
 			t.Errorf("the page does not say %s: %v\n%s", c.want, err, text)
@@ -55,7 +55,7 @@ func TestTargetsDown(t *testing.T) {
 	s.Models = s.Models[1:]
 	s.Models[0].Ready = true
 	s.Models[0].Targets = []Target{{Upstream: "a", Eligible: true}, {Upstream: "b", Down: true}, {Upstream: "c", Why: "upstream was taken out by the operator: drain"}}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	text, err := s.Section("models")
 	if err != nil || !strings.Contains(text, `<span class="state warn">! served</span><small>1 of 3 targets is down</small>`) {
 		t.Errorf("section models: %v, want the badge served with 1 of 3 targets down\n%s", err, text)
@@ -77,7 +77,7 @@ func TestIdleBreakerIsNoTrouble(t *testing.T) {
 		u := &s.Upstreams[0]
 		u.State, u.Mode, u.Breaker, u.Suspect, u.Pools = "up", "ready", "half-open", false, nil
 		u.LastFailure = &upstreams.LastFailure{At: s.Now.Add(-after), During: "call", Reason: "status", Status: 500}
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		if word := u.Badge().Word; s.Verdict.Level != level || (word == "up") != (level == LevelOK) {
 			t.Errorf("after %s: badge %s, verdict %q; want level %s", after, word, s.Verdict.Text, level)
 		}

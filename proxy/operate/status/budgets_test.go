@@ -21,7 +21,7 @@ func TestBudgetsAreShown(t *testing.T) {
 		{ID: "none", InFlight: 1},
 		{ID: "spent", Budgets: []Budget{{"spend_per_month", "5.01", "5", 1.002, month}}},
 	}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	if rows := s.KeyRows(); rows[0].ID != "spent" || rows[0].Idle() || !rows[2].Idle() {
 		t.Errorf("%s is first", rows[0].ID)
 	}
@@ -60,7 +60,7 @@ func TestSoonIsSaid(t *testing.T) {
 		{ID: "near", Ends: now.Add(3 * 24 * time.Hour)},
 		{ID: "full", Budgets: []Budget{{"spend_per_month", "4.99", "5", 0.998, now}, {"tokens_per_day", "8", "10", 0.8, now}}},
 	}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	const want = " Keys: the key near ends in 3 d 0 h (2026-11-24T12:00:00Z); the key full has used 4.99 of 5 of its spend_per_month, until 2026-11-21 12:00 UTC."
 	if v := s.Verdict; v.Level != LevelOK || !strings.HasPrefix(v.Text, "Healthy: ") || !strings.HasSuffix(v.Text, want) {
 		t.Errorf("verdict = %+v, want healthy with %q", v, want)
@@ -87,17 +87,17 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{ID: "staff", IsGroup: true},
 	}
 	s.addSummary(&observe.Summary{Refusals: []observe.ReasonCount{
-		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.Limited}, Count: 40, Minute: 12},
-		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3},
-		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.Limited}, Count: 1, Minute: 1},
-		{Reason: observe.Reason{Key: "spent", Limit: "tokens_per_day", Outcome: observe.Limited}, Count: 9, Minute: 9},
+		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.OutcomeLimited}, Count: 40, Minute: 12},
+		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3},
+		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 1, Minute: 1},
+		{Reason: observe.Reason{Key: "spent", Limit: "tokens_per_day", Outcome: observe.OutcomeLimited}, Count: 9, Minute: 9},
 	}})
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	if notes := s.Keys[3].Notes; len(notes) != 1 || notes[0] != "is over its tokens per day (250 of 300), 9 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.tokens_per_day, or wait" {
 		t.Errorf("%q", notes)
 	}
 	s.Keys = slices.Delete(s.Keys, 3, 4)
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	const want = " Keys: the key team-a is over its tokens per minute, 12 calls refused in the last minute: raise keys[].limits.tokens_per_minute, or wait; " +
 		"the key gone expired 1 h 0 min ago (2026-11-21T11:00:00Z); " +
 		"the group staff is over its requests per minute, 1 call refused in the last minute: raise groups[].limits.requests_per_minute, or wait; 1 more."
@@ -138,20 +138,20 @@ func TestBudgetIsSaidOnce(t *testing.T) {
 // TestRaisedLimitIsNotOver checks that after a limit is raised, the key counts as over its limit
 // only once the new limit refuses a call.
 func TestRaisedLimitIsNotOver(t *testing.T) {
-	w := new(Watch)
+	w := new(StateWatch)
 	look := func(after time.Duration, limit int64, last time.Time) *Status {
 		s := sample()
 		s.Now = now.Add(after)
-		s.Keys = []Key{{ID: "a", Requests: &Use{Limit: limit}}}
+		s.Keys = []Key{{ID: "a", Requests: &LimitUse{Limit: limit}}}
 		s.addSummary(&observe.Summary{Refusals: []observe.ReasonCount{
-			{Reason: observe.Reason{Key: "a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3, Minute: 3, Last: last},
+			{Reason: observe.Reason{Key: "a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3, Minute: 3, Last: last},
 		}})
-		s.Judge(w)
+		s.SetVerdict(w)
 		return s
 	}
 	over := func(s *Status) bool {
 		in := s.DescribeLimit("a", "requests_per_minute").Over
-		if in != strings.Contains(s.Verdict.Text, "the key a is over its requests per minute") || in != (s.Keys[0].Badge == badgeOver) {
+		if in != strings.Contains(s.Verdict.Text, "the key a is over its requests per minute") || in != (s.Keys[0].Badge == badgeOverLimit) {
 			t.Errorf("%t, badge %q: %s", in, s.Keys[0].Badge, s.Verdict.Text)
 		}
 		return in

@@ -12,10 +12,10 @@ import (
 
 // The states of a call in addition to its phases.
 const (
-	StateDone    = "done"
-	StateLeft    = "left"
-	StateFailed  = "failed"
-	StateRefused = "refused" // refused before a request was sent to an engine
+	CallDone    = "done"
+	CallLeft    = "left"
+	CallFailed  = "failed"
+	CallRefused = "refused" // refused before a request was sent to an engine
 )
 
 // Call is one row of the calls table. It contains no text from a prompt or an answer.
@@ -49,12 +49,12 @@ type Call struct {
 
 	// Choice is a routing.Reason, or empty if there was no alternative. Only the call's page shows
 	// Estimates.
-	Choice    string             `json:"choice,omitempty"`
-	Estimates []observe.Estimate `json:"-"`
+	Choice    string                     `json:"choice,omitempty"`
+	Estimates []observe.UpstreamEstimate `json:"-"`
 
 	Hooks      float64 `json:"hook_ms,omitempty"`
 	HookFailed string  `json:"hook_failed,omitempty"` // the last hook that returned no decision
-	HookDetail string  `json:"hook_detail,omitempty"` // the hook's fault, one of hook.AllDetails
+	HookDetail string  `json:"hook_detail,omitempty"` // the hook's fault, one of hook.AllAnswerMistakes
 
 	Queue       float64  `json:"queue_ms"`
 	TTFT        float64  `json:"ttft_ms"` // 0 if there is no first token
@@ -80,7 +80,7 @@ func (a *Attempt) Why() string { return withStatus(a.Cause, a.EngineStatus) }
 // Running reports whether the call is still running.
 func (c *Call) Running() bool {
 	switch c.State {
-	case StateDone, StateLeft, StateFailed, StateRefused:
+	case CallDone, CallLeft, CallFailed, CallRefused:
 		return false
 	}
 	return true
@@ -110,7 +110,7 @@ func endedCall(e *observe.EndedCall) Call {
 	c := Call{
 		ID: r.RequestID.String(), ProxyID: r.ProxyRequestID, Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Asked: r.Asked,
 		Upstream: r.Upstream, Pool: r.Pool, Class: r.Class, Stream: r.Stream,
-		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts, Resumed: r.Resumed,
+		State: CallDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts, Resumed: r.Resumed,
 		Cached: r.CachedTokens, Fresh: max(0,
 			r.PromptTokens-r.CachedTokens), Generated: r.CompletionTokens, Estimated: r.TokensEstimated,
 		Queue: Millis(r.Queue), TTFT: Millis(r.TTFT), Duration: Millis(e.End.Sub(r.Start)), slow: r.Slow(),
@@ -126,13 +126,13 @@ func endedCall(e *observe.EndedCall) Call {
 		c.Failed = append(c.Failed, Attempt{a.Upstream, a.Cause, a.EngineStatus, Millis(a.After), Millis(a.Took)})
 	}
 	switch {
-	case r.Outcome == observe.OK:
-	case r.Outcome == observe.ClientGone:
-		c.State, c.Phase = StateLeft, string(r.Phase)
+	case r.Outcome == observe.OutcomeOK:
+	case r.Outcome == observe.OutcomeClientGone:
+		c.State, c.Phase = CallLeft, string(r.Phase)
 	case r.Refused():
-		c.State = StateRefused
+		c.State = CallRefused
 	default:
-		c.State = StateFailed
+		c.State = CallFailed
 	}
 	if r.Stream && r.UpstreamTTFT > 0 { // otherwise, it is unknown when the prefill ended
 		c.PromptSpeed = tokensPerSecond(float64(c.Fresh), r.UpstreamTTFT)

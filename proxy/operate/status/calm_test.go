@@ -147,13 +147,15 @@ func TestSentencesOfStates(t *testing.T) {
 		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},
 		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
 		{
-			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), lateReportSeconds }),
-			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), lateReportSeconds-1 }), "the metrics of gpu were last read 1 min ago",
+			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.LoadReport), lateReportSeconds }),
+			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.LoadReport), lateReportSeconds-1 }), "the metrics of gpu were last read 1 min ago",
 		},
 		{
-			up(func(u *Upstream) { u.State, u.Report, u.ReportAge = "busy", new(upstreams.Report), lateReportSeconds }),
 			up(func(u *Upstream) {
-				u.Report, u.ReportAge, u.ReportFresh = new(upstreams.Report), lateReportSeconds, true
+				u.State, u.Report, u.ReportAge = "busy", new(upstreams.LoadReport), lateReportSeconds
+			}),
+			up(func(u *Upstream) {
+				u.Report, u.ReportAge, u.ReportFresh = new(upstreams.LoadReport), lateReportSeconds, true
 			}), "the metrics of gpu were last read",
 		},
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
@@ -162,10 +164,10 @@ func TestSentencesOfStates(t *testing.T) {
 		{func(s *Status) { s.Unsaved = maxUnsavedSeconds + 1 }, func(s *Status) { s.Unsaved = maxUnsavedSeconds }, "the ledger has not been written for "},
 		{
 			func(s *Status) {
-				s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfterSeconds}}}
+				s.Discoveries = []Discovery{{upstreams.DiscoveryStatus{Source: "DNS", Stale: staleAfterSeconds}}}
 			},
 			func(s *Status) {
-				s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfterSeconds - 1}}}
+				s.Discoveries = []Discovery{{upstreams.DiscoveryStatus{Source: "DNS", Stale: staleAfterSeconds - 1}}}
 			}, "DNS: 0 endpoints as of ",
 		},
 		{
@@ -204,14 +206,14 @@ func TestSentencesOfStates(t *testing.T) {
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				begun, w := time.Now(), new(Watch)
+				begun, w := time.Now(), new(StateWatch)
 				look := func(change func(*Status)) Verdict {
 					s := &Status{
 						Now: time.Now(), Started: begun, Models: []Model{{ID: "m", Ready: true}},
 						Upstreams: []Upstream{{Status: upstreams.Status{Name: "gpu", Label: "gpu", State: "up", Mode: "ready", Breaker: "closed"}}},
 					}
 					change(s)
-					s.Judge(w)
+					s.SetVerdict(w)
 					return s.Verdict
 				}
 				for range 600 {

@@ -9,9 +9,9 @@ import (
 // they do not move when numbers change.
 
 const (
-	rankOut = iota
+	rankOutOfService = iota
 	rankFailing
-	rankTrouble
+	rankProblem
 	rankHold // taken out of service by the operator
 	rankBusy
 	rankIdle
@@ -22,9 +22,9 @@ func (u *Upstream) rank() int {
 	case u.Mode != "ready":
 		return rankHold
 	case u.State == "down" || u.State == "stalled":
-		return rankOut
+		return rankOutOfService
 	case u.troubleText() != "" || u.Suspect || Thresholds.Attempts.shareExceeds(u.failedAttempts()):
-		return rankTrouble
+		return rankProblem
 	case u.activeCalls() > 0 || u.History.Ended > 0 || u.Hour.Downs > 0:
 		return rankBusy
 	}
@@ -44,11 +44,11 @@ func (u *Upstream) activeCalls() (n int) {
 func (m *Model) rank() int {
 	switch {
 	case m.State == ModelOut:
-		return rankOut
+		return rankOutOfService
 	case m.State == ModelFailing:
 		return rankFailing
 	case m.State == ModelDegraded, m.State == ModelFallback, downTargetsText(m.Targets) != "":
-		return rankTrouble
+		return rankProblem
 	case m.History.Minute.Calls > 0 || m.Queue != nil && m.Queue.Waiting > 0:
 		return rankBusy
 	}
@@ -65,7 +65,7 @@ func (m *Model) Idle() bool { return m.rank() == rankIdle }
 
 // Idle reports whether the key is unused and has no problem.
 func (k *Key) Idle() bool {
-	return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.maxBudgetShare() < 1 && k.Badge != badgeEnds && k.Badge != badgeOver
+	return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.maxBudgetShare() < 1 && k.Badge != badgeEndsSoon && k.Badge != badgeOverLimit
 }
 
 func (k *Key) inUse() bool {
@@ -105,8 +105,8 @@ func (s *Status) ModelRows() (out []*Model) {
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range rankedIndexes(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {
-		case k.Refused > 0 || k.maxBudgetShare() >= 1 || k.Badge == badgeEnds || k.Badge == badgeOver:
-			return rankTrouble
+		case k.Refused > 0 || k.maxBudgetShare() >= 1 || k.Badge == badgeEndsSoon || k.Badge == badgeOverLimit:
+			return rankProblem
 		case k.Idle():
 			return rankIdle
 		}

@@ -9,7 +9,7 @@ func (s *Status) judgeModels() {
 	s.findSoleUpstreams()
 	for i := range s.Models {
 		m := &s.Models[i]
-		m.Troubles = s.modelTroubles(m)
+		m.Troubles = s.modelProblemTexts(m)
 		m.StandIns = availableFallbacks(s, m)
 		switch {
 		case m.StandIns != nil:
@@ -51,9 +51,9 @@ func (s *Status) findSoleUpstreams() {
 	}
 }
 
-// servingState returns ModelServed if an engine serves the model, ModelFallback if a fallback
+// serviceState returns ModelServed if an engine serves the model, ModelFallback if a fallback
 // serves its calls, and ModelOut otherwise.
-func (m *Model) servingState() string {
+func (m *Model) serviceState() string {
 	if m.State == ModelDegraded || m.State == ModelFailing {
 		return ModelServed
 	}
@@ -81,7 +81,7 @@ func availableFallbacks(s *Status, m *Model) (out []string) {
 	return out
 }
 
-func (s *Status) modelTroubles(m *Model) (out []string) {
+func (s *Status) modelProblemTexts(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if Thresholds.Failed.shareExceeds(n.Failed, n.Calls) {
 		say("fails %s%s", callShareText(n.Failed, n.Calls), s.failureSourceText(m.ID))
@@ -99,7 +99,7 @@ func (s *Status) modelTroubles(m *Model) (out []string) {
 }
 
 func callShareText(n, all int) string {
-	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
+	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percentOf(n, all), n, all)
 }
 
 // slotsText describes how full a model is, or which of its engines get no new calls while they are
@@ -231,7 +231,7 @@ func (u *Upstream) failedAttempts() (n, all int) {
 
 func (u *Upstream) failureShareText(why string) string {
 	n, all := u.failedAttempts()
-	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)
+	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percentOf(n, all), n, all)
 	if hidden := u.History.Minute.Retried; hidden > 0 {
 		text += fmt.Sprintf(", %d of them hidden by retries", hidden)
 	}

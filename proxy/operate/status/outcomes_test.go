@@ -39,7 +39,7 @@ func (d *simulatedEdge) currentStatus() *Status {
 		s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Name: name, Label: name, State: "up", Mode: "ready", Breaker: "closed"}})
 	}
 	s.addSummary(d.calls.Summary(s.Now))
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	return s
 }
 
@@ -47,7 +47,7 @@ func (d *simulatedEdge) currentStatus() *Status {
 func (d *simulatedEdge) endCall(model, upstream string, change func(*observe.Record)) {
 	r := &observe.Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Key: "team-a", Start: time.Now().Add(-2 * time.Second), Stream: true, Status: 200, Attempts: 1,
-		Outcome: observe.OK, PromptTokens: 100, CompletionTokens: 50, TTFT: 400 * time.Millisecond, UpstreamTTFT: 390 * time.Millisecond,
+		Outcome: observe.OutcomeOK, PromptTokens: 100, CompletionTokens: 50, TTFT: 400 * time.Millisecond, UpstreamTTFT: 390 * time.Millisecond,
 	}
 	if change != nil {
 		change(r)
@@ -55,16 +55,16 @@ func (d *simulatedEdge) endCall(model, upstream string, change func(*observe.Rec
 	if r.Outcome.Failed() && r.Attempts > 0 { // each failed call has a failed attempt
 		r.Failed = append(r.Failed, observe.FailedAttempt{Upstream: upstream, Cause: r.Cause, Fault: true})
 	}
-	d.calls.Begin()
-	d.calls.Finish(r, time.Now())
+	d.calls.BeginCall()
+	d.calls.FinishCall(r, time.Now())
 }
 
 func breakStream(r *observe.Record) {
-	r.Outcome, r.Code, r.Cause, r.Committed = observe.StreamBroken, "upstream_bad_response", "truncated", true
+	r.Outcome, r.Code, r.Cause, r.Committed = observe.OutcomeStreamBroken, "upstream_bad_response", "truncated", true
 }
 
 func refuseFull(r *observe.Record) {
-	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.Limited, "capacity_full", 429, 0, "", "team-b", false
+	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.OutcomeLimited, "capacity_full", 429, 0, "", "team-b", false
 }
 
 // healthySecond simulates one second of a healthy edge. Occasionally a client disconnects or sends
@@ -76,8 +76,10 @@ func (d *simulatedEdge) healthySecond(second int) {
 		d.endCall("gemma", "tgi-2", func(r *observe.Record) { r.Queue = 200 * time.Millisecond })
 	}
 	odd := map[int]func(*observe.Record){
-		3:  func(r *observe.Record) { r.Outcome, r.Phase = observe.ClientGone, observe.PhaseStreaming },
-		7:  func(r *observe.Record) { r.Outcome, r.Code, r.Status = observe.ClientError, "invalid_value", 400 },
+		3: func(r *observe.Record) { r.Outcome, r.Phase = observe.OutcomeClientGone, observe.PhaseStreaming },
+		7: func(r *observe.Record) {
+			r.Outcome, r.Code, r.Status = observe.OutcomeClientError, "invalid_value", 400
+		},
 		12: func(r *observe.Record) { refuseFull(r); r.Code, r.Limit = "rate_limited", "requests_per_minute" },
 		13: refuseFull,
 		25: breakStream,
@@ -89,8 +91,8 @@ func (d *simulatedEdge) healthySecond(second int) {
 	}
 }
 
-// TestCalm checks that there is no alarm in any second of ten healthy minutes.
-func TestCalm(t *testing.T) {
+// TestNoProblemsWhenHealthy checks that there is no alarm in any second of ten healthy minutes.
+func TestNoProblemsWhenHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		for second := range 600 {
@@ -109,10 +111,10 @@ func TestVerdictByOutcomes(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
 	down := func(r *observe.Record) {
-		r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Stream = observe.NoRoute, "no_healthy_route", 503, 0, "", false
+		r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Stream = observe.OutcomeNoRoute, "no_healthy_route", 503, 0, "", false
 	}
 	timeout := func(r *observe.Record) {
-		r.Outcome, r.Code, r.Cause, r.Status = observe.Timeout, "upstream_timeout", "idle_timeout", 504
+		r.Outcome, r.Code, r.Cause, r.Status = observe.OutcomeTimeout, "upstream_timeout", "idle_timeout", 504
 	}
 	for _, c := range []struct {
 		name   string
@@ -154,7 +156,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 		}, ", most on tgi-1 (answer cut off)", ModelDegraded},
 		{"a status has its number", func(d *simulatedEdge, _ int) {
 			d.endCall("qwen", "tgi-1", func(r *observe.Record) {
-				r.Outcome, r.Code, r.Cause, r.EngineStatus = observe.UpstreamFail, "upstream_failed", "status", 500
+				r.Outcome, r.Code, r.Cause, r.EngineStatus = observe.OutcomeUpstreamFail, "upstream_failed", "status", 500
 			})
 		}, "all on tgi-1 (status 500)", ModelDegraded},
 		{"a model is full", func(d *simulatedEdge, _ int) {
@@ -306,8 +308,8 @@ func TestAlertsHaveTheBounds(t *testing.T) {
 	}
 	counted := strings.Split(outcomes[1], "|")
 	for _, o := range []observe.Outcome{
-		observe.OK, observe.ClientError, observe.Limited, observe.NoRoute, observe.UpstreamFail, observe.StreamBroken,
-		observe.Timeout, observe.ClientGone, observe.Drained, observe.Internal,
+		observe.OutcomeOK, observe.OutcomeClientError, observe.OutcomeLimited, observe.OutcomeNoRoute, observe.OutcomeUpstreamFail, observe.OutcomeStreamBroken,
+		observe.OutcomeTimeout, observe.OutcomeClientGone, observe.OutcomeDrained, observe.OutcomeInternal,
 	} {
 		if slices.Contains(counted, string(o)) != o.Failed() {
 			t.Errorf("%s: failed for the alert: %v, for the verdict: %v", o, !o.Failed(), o.Failed())

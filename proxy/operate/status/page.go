@@ -48,7 +48,7 @@ var Sections = []string{
 
 // Page renders the whole page.
 func (s *Status) Page() ([]byte, error) {
-	return render("page", struct {
+	return renderTemplate("page", struct {
 		*Status
 		CSS template.CSS
 		JS  template.JS
@@ -70,7 +70,7 @@ func (s *Status) UnknownCallPage(id string) ([]byte, error) {
 }
 
 func (s *Status) callPage(name string, c *Call) ([]byte, error) {
-	return render(name, struct {
+	return renderTemplate(name, struct {
 		Now   time.Time
 		Fleet *fleet.State
 		Call  *Call
@@ -86,11 +86,11 @@ const RecordedCallsText = "The newest 256 calls are kept, and of the last hour a
 
 // Section renders the contents of one section.
 func (s *Status) Section(id string) (string, error) {
-	text, err := render(id, s)
+	text, err := renderTemplate(id, s)
 	return string(text), err
 }
 
-func render(name string, data any) ([]byte, error) {
+func renderTemplate(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
 	err := pageTemplate.ExecuteTemplate(&b, name, data)
 	return b.Bytes(), err
@@ -107,7 +107,7 @@ var templateFuncs = template.FuncMap{
 
 	"speed":    formatSpeed,
 	"percent":  func(share float64) string { return strconv.Itoa(sharePercent(share)) + " %" },
-	"bar":      newBar,
+	"bar":      newPoolBar,
 	"spark":    newSparkline,
 	"last":     func(v []float64) float64 { return valueAt(v, len(v)-1) },
 	"rate":     formatRate,
@@ -129,29 +129,29 @@ var templateFuncs = template.FuncMap{
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
 	"many":      func(rows int) bool { return rows > maxUnfoldedRows },
 	"crowd":     func(rows int) bool { return rows > maxNarrowRows },
-	"part":      func(n, all int) string { return strconv.Itoa(percent(n, all)) + " %" },
+	"part":      func(n, all int) string { return strconv.Itoa(percentOf(n, all)) + " %" },
 	"takers":    eligibleTargetsText,
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
 	"missing":   ineligibleTargets,
 	"list":      joinNames,
 	"refuses":   func(r upstreams.RefusedFeature) string { return refusalShareText(&r) },
-	"sign":      Verdict.sign,
-	"title":     Verdict.title,
+	"sign":      Verdict.levelSign,
+	"title":     Verdict.tabTitle,
 	"down":      downTargetsText,
 	"why":       (*Attempt).Why,
 	"kept":      func() string { return RecordedCallsText },
 	"meaning":   causeMeaning,
 	"because":   choiceMeaning,
-	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },
+	"succeeded": func(c *Call) bool { return c.State == CallDone && c.Upstream != "" },
 
-	"excerpt":       (*Excerpt).String,
+	"excerpt":       (*ListExcerpt).String,
 	"folded":        func(n int, what, state string) foldedRows { return foldedRows{n, what, state} },
 	"idleModels":    func(s *Status) int { return idleRowCount(s.ModelRows()) },
 	"idleUpstreams": func(s *Status) int { return idleRowCount(s.UpstreamRows()) },
 	"idleKeys":      func(s *Status) int { return idleRowCount(s.KeyRows()) },
 }
 
-type idler interface{ Idle() bool }
+type idleReporter interface{ Idle() bool }
 
 type foldedRows struct {
 	N           int
@@ -162,7 +162,7 @@ const maxNarrowRows = 60
 
 const maxUnfoldedRows = 12
 
-func idleRowCount[R idler](rows []R) (n int) {
+func idleRowCount[R idleReporter](rows []R) (n int) {
 	if len(rows) <= maxUnfoldedRows {
 		return 0
 	}
@@ -244,9 +244,9 @@ func shortID(id string) string {
 
 const barWidth = 100.0
 
-// bar describes the drawing of a pool: the edge's leases, requests from other clients, and free
+// poolBar describes the drawing of a pool: the edge's leases, requests from other clients, and free
 // slots.
-type bar struct {
+type poolBar struct {
 	Own, Others, Total   int
 	Elsewhere            int // how many of Own are used by other edges
 	OwnWidth, OthersFrom float64
@@ -254,8 +254,8 @@ type bar struct {
 	Full                 bool
 }
 
-func newBar(p namedPool) bar {
-	b := bar{
+func newPoolBar(p namedPool) poolBar {
+	b := poolBar{
 		Own: p.Active, Others: p.Others, Total: p.Total, Elsewhere: p.Elsewhere, Full: p.Total > 0 && p.Active >= p.Total,
 	}
 	if p.Total <= 0 {
@@ -278,7 +278,7 @@ type namedPool struct {
 // modelPools returns the pools to show for a model: a single pool if the pools share their slots,
 // and otherwise each pool that has slots. The pools of higher tiers follow.
 func modelPools(m Model) []namedPool {
-	out := namedPools(m.Pools, m.Separate, "shared by all requests", "")
+	out := poolsWithNames(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
 		t := &m.Tiers[i]
 		name := "tier " + strconv.Itoa(t.Tier)
@@ -286,15 +286,15 @@ func modelPools(m Model) []namedPool {
 			name += " serves"
 		}
 		if i > 0 {
-			out = append(out, namedPools(t.Pools, t.Separate, name, name+", ")...)
+			out = append(out, poolsWithNames(t.Pools, t.Separate, name, name+", ")...)
 		}
 	}
 	return out
 }
 
-// namedPools returns a tier's pools with their names. If separate is true, it returns all pools,
+// poolsWithNames returns a tier's pools with their names. If separate is true, it returns all pools,
 // with prefix before their names. Otherwise, it returns only the shared pool.
-func namedPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
+func poolsWithNames(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
 		return []namedPool{{shared, p.Active, p.Total, p.Elsewhere, p.Others, p.Sources}}

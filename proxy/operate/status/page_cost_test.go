@@ -89,7 +89,7 @@ func bigSample() *Status {
 func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	fastset.SkipIfShort(t, "what a renewal does to the page in a browser")
 	state := bigSample()
-	state.Judge(nil)
+	state.SetVerdict(nil)
 	body, err := state.Page()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 		_, _ = w.Write(body)
 	}))
 	defer server.Close()
-	tab := browser.Open(t, 1280, 900, false)
+	tab := browser.OpenTab(t, 1280, 900, false)
 	if _, err := chromedp.Call(tab, cdp.AddScriptToEvaluateOnNewDocument, cdp.AddScriptToEvaluateOnNewDocumentParams{Source: countNodesScript}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestPairs checks that the page and the terminal show when certificates from files expire, and
+// TestCertificatePairs checks that the page and the terminal show when certificates from files expire, and
 // that the first sentence explains the consequence.
-func TestPairs(t *testing.T) {
+func TestCertificatePairs(t *testing.T) {
 	until := func(left time.Duration) *Certificate {
 		return &Certificate{NotBefore: now.Add(-90 * 24 * time.Hour), NotAfter: now.Add(left)}
 	}
@@ -22,18 +22,22 @@ func TestPairs(t *testing.T) {
 		{&Certificate{NotBefore: now.Add(-24 * day), NotAfter: now.Add(6 * day)}, nil, []string{
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
 		}, "Degraded: "},
-		{&Certificate{NotBefore: now, NotAfter: now.Add(4 * day)}, nil, []string{ // created by hand for a few days
+		// Created by hand for a few days.
+		{&Certificate{NotBefore: now, NotAfter: now.Add(4 * day)}, nil, []string{
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z</li>`,
 		}, "Healthy: "},
-		{&Certificate{NotBefore: now.Add(-5 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // valid for seven days, renewed when a third of the time is left
+		// Valid for seven days, renewed when a third of the time is left.
+		{&Certificate{NotBefore: now.Add(-5 * day), NotAfter: now.Add(2 * day)}, nil, []string{
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
-		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{ // the certificate was not renewed in time
+		// The certificate was not renewed in time.
+		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-22T12:00:00Z, which is in 1 d 0 h</li>`,
 		}, "Degraded: the certificate of the public listener"},
 		{until(4 * day), nil, []string{`warn">!</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z, which is in 4 d 0 h</li>`}, "Degraded: the certificate of"},
 		{until(20 * time.Hour), nil, []string{`down">✕</span> certificate of the public listener (tls): until 2026-11-22T08:00:00Z, which is in 20 h 0 min</li>`}, "Degraded: the certificate of"},
-		{&Certificate{NotBefore: now.Add(-1 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // the certificate is renewed each day
+		// The certificate is renewed each day.
+		{&Certificate{NotBefore: now.Add(-1 * day), NotAfter: now.Add(2 * day)}, nil, []string{
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
 		{until(30 * day), nil, []string{`up">✓</span> certificate of the public listener (tls): until 2026-12-21T12:00:00Z</li>`}, "Healthy: "},
@@ -50,7 +54,7 @@ func TestPairs(t *testing.T) {
 	} {
 		s := sample()
 		s.Upstreams, s.LastReload, s.Certificate, s.AdminCertificate = s.Upstreams[:1], nil, c.public, c.admin
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		page, err := s.Section("configuration")
 		if err != nil || strings.Count(page, "certificate of the ") != len(c.lines) || !strings.HasPrefix(s.Verdict.Text, c.sentence) {
 			t.Errorf("%v, verdict %q, want %q and %d certificates:\n%s", err, s.Verdict.Text, c.sentence, len(c.lines), page)
@@ -71,7 +75,7 @@ func TestWhatFailsNowComesFirst(t *testing.T) {
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
 	s.Upstreams[0].State, s.Upstreams[0].LastFailure = "stalled", nil
 	s.Certificate = &Certificate{NotBefore: now.Add(-60 * 24 * time.Hour), NotAfter: now.Add(4 * 24 * time.Hour)}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	if down, ends := strings.Index(s.Verdict.Text, "has stalled"), strings.Index(s.Verdict.Text, "ends in 4 d"); down < 0 || ends < down {
 		t.Error(s.Verdict.Text)
 	}
@@ -85,7 +89,7 @@ func TestCertificateOfFewDaysIsMentioned(t *testing.T) {
 		s := sample()
 		s.Upstreams, s.LastReload = s.Upstreams[:1], nil
 		s.Certificate = &Certificate{NotBefore: now, NotAfter: now.Add(life)}
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		v, todo := s.Verdict, "What to do: penstock explain PenstockCertificateExpires"
 		if v.Level != LevelOK || strings.Contains(v.Text, "Look at: the certificate of the public listener (tls) ends in ") != want ||
 			strings.HasSuffix(v.Text, "): write a new pair to the paths of tls.cert and tls.key, no restart is needed.") != want || (s.RemedyCommands() == todo) != want {

@@ -9,8 +9,8 @@ type RowRange struct{ Limit, Offset int }
 // DefaultRowLimit is the number of rows shown by default.
 const DefaultRowLimit = 200
 
-// Excerpt describes which rows of a list a response contains.
-type Excerpt struct {
+// ListExcerpt describes which rows of a list a response contains.
+type ListExcerpt struct {
 	Total  int `json:"total"`
 	Offset int `json:"offset"`
 	Rows   int `json:"rows"`
@@ -18,7 +18,7 @@ type Excerpt struct {
 
 // String describes the rows. For example, it returns "rows 201 to 400 of 1000, those in trouble
 // first".
-func (e *Excerpt) String() string {
+func (e *ListExcerpt) String() string {
 	if e.Rows == 0 {
 		return fmt.Sprintf("no rows from %d on, of %d", e.Offset+1, e.Total)
 	}
@@ -28,7 +28,7 @@ func (e *Excerpt) String() string {
 // SelectRows removes the rows outside p from each of the long lists. It does not change statements
 // about all rows, such as the verdict.
 func (s *Status) SelectRows(p RowRange) {
-	s.Excerpts = map[string]*Excerpt{}
+	s.Excerpts = map[string]*ListExcerpt{}
 	s.Models = excerptRows(s, "models", s.Models, s.ModelRows, p)
 	s.Upstreams = excerptRows(s, "upstreams", s.Upstreams, s.UpstreamRows, p)
 	s.Keys = excerptRows(s, "keys", s.Keys, s.KeyRows, p)
@@ -45,6 +45,6 @@ func excerptRows[T any](s *Status, list string, all []T, ranked func() []*T, p R
 	for _, r := range rows {
 		out = append(out, *r)
 	}
-	s.Excerpts[list] = &Excerpt{Total: len(all), Offset: p.Offset, Rows: len(out)}
+	s.Excerpts[list] = &ListExcerpt{Total: len(all), Offset: p.Offset, Rows: len(out)}
 	return out
 }

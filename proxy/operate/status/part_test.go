@@ -8,9 +8,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestShow checks that a long list is split into parts that start with the rows that have a
+// TestSelectRows checks that a long list is split into parts that start with the rows that have a
 // problem, and that each row is in exactly one part.
-func TestShow(t *testing.T) {
+func TestSelectRows(t *testing.T) {
 	edge := func() *Status {
 		s := &Status{Models: []Model{{ID: "m", State: ModelServed}}}
 		for i := range 450 {
@@ -33,7 +33,7 @@ func TestShow(t *testing.T) {
 		for i := range s.Upstreams {
 			seen[s.Upstreams[i].Label] = true
 		}
-		if e := s.Excerpts["keys"]; *e != (Excerpt{Total: 450, Offset: offset, Rows: rows}) {
+		if e := s.Excerpts["keys"]; *e != (ListExcerpt{Total: 450, Offset: offset, Rows: rows}) {
 			t.Errorf("excerpt of keys = %+v, want %d rows of 450 from %d", e, rows, offset)
 		}
 		if offset == 0 {

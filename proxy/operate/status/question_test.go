@@ -16,7 +16,7 @@ func TestQuestion(t *testing.T) {
 		{ID: "gone", Targets: []Target{{Upstream: "gpu-a"}}},
 		{ID: "last", Ready: true, Targets: []Target{{Upstream: "gpu-a", Eligible: true}}},
 	}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	for i := range s.Upstreams {
 		if u := &s.Upstreams[i]; u.Label == "gpu-a" && strings.Join(u.SoleFor, " ") != "alone last" {
 			t.Errorf("%s is the last engine of %v", u.Label, u.SoleFor)
@@ -29,8 +29,8 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestTitle checks that the title of a browser tab shows a problem.
-func TestTitle(t *testing.T) {
+// TestTabTitle checks that the title of a browser tab shows a problem.
+func TestTabTitle(t *testing.T) {
 	for level, want := range map[string]string{LevelOK: "Penstock", LevelDegraded: "! Penstock", LevelOut: "✕ Penstock", LevelDraining: "↓ Penstock"} {
 		s := sample()
 		s.Verdict = Verdict{Level: level}

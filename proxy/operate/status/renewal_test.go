@@ -57,7 +57,7 @@ func TestRenewals(t *testing.T) {
 // new call it receives only a small part.
 func TestRenewalsAreWhole(t *testing.T) {
 	s := sample()
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	var page ShownPage
 	for _, id := range Sections {
 		text, err := s.Section(id)

@@ -54,7 +54,7 @@ func (s *Status) Runbooks() (all []string) {
 	add(slices.ContainsFunc(s.Discoveries, func(d Discovery) bool { return d.Problem() != "" }), "PenstockDiscoveryStale")
 	add(slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.Problem() != "" }), "PenstockIssuerKeys")
 	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "PenstockHookFails")
-	add(s.Fleet.Trouble() != "", "PenstockStoreLost")
+	add(s.Fleet.StoreProblem() != "", "PenstockStoreLost")
 	add(s.LastReload != nil && !s.LastReload.OK, "PenstockReloadFailed")
 	return all
 }
@@ -166,7 +166,7 @@ func RunbookPage(document string, now time.Time) ([]byte, error) {
 		}
 		all = append(all, one)
 	}
-	return render("runbook", struct {
+	return renderTemplate("runbook", struct {
 		Now   time.Time
 		Fleet *fleet.State
 		CSS   template.CSS

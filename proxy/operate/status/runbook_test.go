@@ -42,16 +42,16 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestWhatToDo checks that the commands for a problem are listed, and that no commands are listed
+// TestRemedies checks that the commands for a problem are listed, and that no commands are listed
 // without a problem.
-func TestWhatToDo(t *testing.T) {
+func TestRemedies(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
-	if s.Judge(nil); s.RemedyCommands() != "" {
+	if s.SetVerdict(nil); s.RemedyCommands() != "" {
 		t.Errorf("%s: %s", s.Verdict.Text, s.RemedyCommands())
 	}
 	s.Upstreams[0].Mode = "drain"
-	if s.Judge(nil); s.RemedyCommands() != "What to do: penstock ready "+s.Upstreams[0].Label {
+	if s.SetVerdict(nil); s.RemedyCommands() != "What to do: penstock ready "+s.Upstreams[0].Label {
 		t.Errorf("%s: %s", s.Verdict.Text, s.RemedyCommands())
 	}
 }
@@ -79,7 +79,7 @@ func TestRunbooksOfTroubles(t *testing.T) {
 			s.Upstreams[i].State = "up"
 		}
 		change(s)
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		todo := ""
 		if want != "" {
 			todo = "What to do: penstock explain " + want

@@ -16,13 +16,13 @@ import (
 // the fallbacks are also out, the model must be reported.
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, w, s := newDesk(), new(Watch), (*Status)(nil)
+		d, w, s := newDesk(), new(StateWatch), (*Status)(nil)
 		d.models[0].Fallback = []string{"gone", "gemma"}
 		run := func(qwen, gemma bool) {
 			d.models[0].Ready, d.models[1].Ready = qwen, gemma
 			for range 30 {
 				s = &Status{Now: time.Now(), Models: append([]Model{}, d.models...)}
-				s.Judge(w)
+				s.SetVerdict(w)
 				time.Sleep(time.Second)
 			}
 		}
@@ -74,11 +74,11 @@ func TestFullAndOverLimit(t *testing.T) {
 		}
 		d.endCall("qwen", "", func(r *observe.Record) {
 			refuseFull(r)
-			r.Outcome, r.Code, r.Status = observe.ClientError, "invalid_value", 400
+			r.Outcome, r.Code, r.Status = observe.OutcomeClientError, "invalid_value", 400
 		})
 		s := &Status{Now: time.Now(), Models: d.models, Keys: []Key{{ID: "team-b"}}}
 		s.addSummary(d.calls.Summary(s.Now))
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		if k := s.Keys[0]; k.Refused != 6 || k.Full != 3 || k.OverLimit != 2 {
 			t.Errorf("key = %+v, want 6 refused, 3 full and 2 over the limit", k)
 		}
@@ -107,12 +107,12 @@ func TestWaitsSayWhere(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil
 	s.Upstreams[0].Residency = &residency.Snapshot{Places: 1, Models: []residency.Resident{{Model: "a", Waiting: 3}}}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	if want := "2 calls in flight, 3 waiting for its model's turn, 1 waiting within the engines."; !strings.HasSuffix(s.Verdict.Text, want) {
 		t.Errorf("verdict = %s, want it to end in %s", s.Verdict.Text, want)
 	}
 	s.Upstreams[0].Residency, s.Upstreams[0].ReportFresh = nil, false
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	if !strings.HasSuffix(s.Verdict.Text, ", nothing waits.") {
 		t.Errorf("an old report counts: %s", s.Verdict.Text)
 	}
@@ -126,7 +126,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 		Name: "gpu", Label: "gpu", State: "up", Mode: "ready", Breaker: "closed", Limits: upstreams.Limits{Shared: true},
 		Pools: []upstreams.PoolStatus{{Pool: "text", Active: 2, Elsewhere: 4, Limit: 8}},
 	}}}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	text := string(s.TerminalText(100))
 	if strings.Count(text, " 6/8 ") != 2 || !strings.Contains(text, "Slots in use are those of all edges: 2 at this one, 4 at others.") {
 		t.Errorf("the terminal has\n%s", text)

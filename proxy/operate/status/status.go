@@ -26,7 +26,7 @@ type Status struct {
 	Process  string    `json:"process"` // process id and start in Unix seconds: 4711-1764315673
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
-	Faults
+	EdgeFaults
 	InFlight    int64        `json:"in_flight"`
 	Finished    uint64       `json:"finished"`
 	Connections int64        `json:"connections"`
@@ -52,7 +52,8 @@ type Status struct {
 	Total    observe.History `json:"total"`
 	Fleet    *fleet.State    `json:"fleet,omitempty"`
 
-	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // for each incomplete list, keyed by the list's name
+	// For each incomplete list, keyed by the list's name.
+	Excerpts map[string]*ListExcerpt `json:"excerpts,omitempty"`
 
 	Discoveries []Discovery `json:"discoveries,omitempty"`
 
@@ -86,14 +87,18 @@ const (
 	LevelDraining = "draining"
 )
 
-// Faults are problems in the edge itself.
-type Faults struct {
-	Panicking string  `json:"panicking,omitempty"`             // where panics recur; if set, the edge is not ready
+// EdgeFaults are problems in the edge itself.
+type EdgeFaults struct {
+	// Where panics recur; if set, the edge is not ready.
+	Panicking string  `json:"panicking,omitempty"`
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
 
-	TurnedAway      bool `json:"connections_turned_away,omitempty"` // whether connections were rejected in the last minute
-	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen on the admin port
-	AdminPortShared bool `json:"-"`                                 // whether the port has been shared for longer than a take-over takes
+	// Whether connections were rejected in the last minute.
+	TurnedAway bool `json:"connections_turned_away,omitempty"`
+	// Other processes that listen on the admin port.
+	OnAdminPort int `json:"others_on_admin_port,omitempty"`
+	// Whether the port has been shared for longer than a take-over takes.
+	AdminPortShared bool `json:"-"`
 }
 
 // maxUnsavedSeconds is how many seconds usage may wait for the ledger before the delay counts as a
@@ -139,7 +144,7 @@ func (c *Certificate) Trouble(now time.Time) string {
 }
 
 // Discovery is a source of upstreams that are not in the file: DNS or Kubernetes.
-type Discovery struct{ upstreams.Discovery }
+type Discovery struct{ upstreams.DiscoveryStatus }
 
 // Text describes the discovery in one line.
 func (d Discovery) Text() string {
@@ -329,12 +334,14 @@ const (
 
 // Model is one route.
 type Model struct {
-	ID             string          `json:"id"`
-	Ready          bool            `json:"ready"`
-	Found          bool            `json:"discovered,omitempty"` // an engine lists the model, but the configuration file does not
-	State          string          `json:"state"`                // served, degraded, failing, fallback, out
-	Fallback       []string        `json:"fallback,omitempty"`
-	StandIns       []string        `json:"stand_ins,omitempty"` // the fallbacks that answer while no engine serves the model
+	ID    string `json:"id"`
+	Ready bool   `json:"ready"`
+	// An engine lists the model, but the configuration file does not.
+	Found    bool     `json:"discovered,omitempty"`
+	State    string   `json:"state"` // served, degraded, failing, fallback, out
+	Fallback []string `json:"fallback,omitempty"`
+	// The fallbacks that answer while no engine serves the model.
+	StandIns       []string        `json:"stand_ins,omitempty"`
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`
@@ -395,7 +402,7 @@ type Shadow struct {
 func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
 	for end, n := range observe.ShadowCounts(calls, model, to).Ended {
-		out.Copies[observe.ShadowEnd(end).String()] = n
+		out.Copies[observe.ShadowOutcome(end).String()] = n
 	}
 	return out
 }
@@ -426,15 +433,16 @@ type Queue struct {
 
 // Key is a key or a group of keys, with its usage.
 type Key struct {
-	ID          string   `json:"id"`
-	IsGroup     bool     `json:"is_group,omitempty"` // true for a group, whose numbers are the sums over its keys
-	Group       string   `json:"group,omitempty"`
-	InFlight    int      `json:"in_flight"`
-	Concurrency int      `json:"concurrency,omitempty"`
-	Requests    *Use     `json:"requests_per_minute,omitempty"` // null if there is no limit
-	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // null if there is no limit
-	Budgets     []Budget `json:"budgets,omitempty"`
-	Today       KeyDay   `json:"today"`
+	ID string `json:"id"`
+	// True for a group, whose numbers are the sums over its keys.
+	IsGroup     bool      `json:"is_group,omitempty"`
+	Group       string    `json:"group,omitempty"`
+	InFlight    int       `json:"in_flight"`
+	Concurrency int       `json:"concurrency,omitempty"`
+	Requests    *LimitUse `json:"requests_per_minute,omitempty"` // null if there is no limit
+	Tokens      *LimitUse `json:"tokens_per_minute,omitempty"`   // null if there is no limit
+	Budgets     []Budget  `json:"budgets,omitempty"`
+	Today       KeyDay    `json:"today"`
 	// Refused counts calls that were refused before they reached an engine.
 	Refused int `json:"refused_5m"`
 	// OverLimit counts the refused calls that exceeded a limit of the key.
@@ -465,13 +473,13 @@ func (k *Key) currentLimit(limit string) string {
 	if b := k.budget(limit); b != nil {
 		return b.Limit
 	}
-	of := func(u *Use) string {
+	of := func(u *LimitUse) string {
 		if u == nil {
 			return ""
 		}
 		return strconv.FormatInt(u.Limit, 10)
 	}
-	switch strings.TrimPrefix(limit, groupLimit) {
+	switch strings.TrimPrefix(limit, groupLimitPrefix) {
 	case "requests_per_minute":
 		return of(k.Requests)
 	case "tokens_per_minute":
@@ -491,8 +499,8 @@ func (k *Key) setNotesAndBadge(now time.Time) (urgent, shown int) {
 	var soon, old []string
 	k.Notes, k.Badge = nil, k.badgeText(now)
 	for _, o := range k.exceededLimits {
-		name, b := strings.TrimPrefix(o.limit, groupLimit), k.budget(o.limit)
-		text := noteOver + strings.ReplaceAll(name, "_", " ")
+		name, b := strings.TrimPrefix(o.limit, groupLimitPrefix), k.budget(o.limit)
+		text := noteOverLimit + strings.ReplaceAll(name, "_", " ")
 		if b != nil {
 			text += " (" + b.Used + " of " + b.Limit + ")"
 		}
@@ -523,7 +531,7 @@ func (k *Key) setNotesAndBadge(now time.Time) (urgent, shown int) {
 		case left <= 0:
 			k.Notes = append(k.Notes, "expired "+FormatDuration(-left)+" ago"+when)
 		case left < week:
-			soon = append(soon, noteEnds+FormatDuration(left)+when)
+			soon = append(soon, noteEndsIn+FormatDuration(left)+when)
 		}
 	}
 	urgent = len(k.Notes)
@@ -553,7 +561,7 @@ type LimitDescription struct {
 // DescribeLimit describes a limit of a key. A limit with the prefix group_ belongs to the key's
 // group.
 func (s *Status) DescribeLimit(key, limit string) LimitDescription {
-	name, ofGroup := strings.CutPrefix(limit, groupLimit)
+	name, ofGroup := strings.CutPrefix(limit, groupLimitPrefix)
 	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == key && !k.IsGroup })
 	if i >= 0 && ofGroup {
 		group := s.Keys[i].Group
@@ -572,7 +580,7 @@ func (s *Status) DescribeLimit(key, limit string) LimitDescription {
 }
 
 func (k *Key) budget(limit string) *Budget {
-	limit = strings.TrimPrefix(limit, groupLimit)
+	limit = strings.TrimPrefix(limit, groupLimitPrefix)
 	for i := range k.Budgets {
 		if k.Budgets[i].Name == limit {
 			return &k.Budgets[i]
@@ -583,35 +591,35 @@ func (k *Key) budget(limit string) *Budget {
 
 func refusedCallsText(n int) string { return pluralize(n, "call") + " refused" }
 
-const groupLimit = "group_"
+const groupLimitPrefix = "group_"
 
 // The values of Key.Badge.
 const (
-	badgeOver    = "over limit"
-	badgeExpired = "expired"
-	badgeSpent   = "used up"
-	badgeEnds    = "ends soon"
-	badgeNear    = "nearly used up"
+	badgeOverLimit    = "over limit"
+	badgeExpired      = "expired"
+	badgeUsedUp       = "used up"
+	badgeEndsSoon     = "ends soon"
+	badgeNearlyUsedUp = "nearly used up"
 )
 
 // The first words of notes.
 const (
-	noteOver = "is over its "
-	noteEnds = "ends in "
+	noteOverLimit = "is over its "
+	noteEndsIn    = "ends in "
 )
 
 func (k *Key) badgeText(now time.Time) string {
 	switch ends := k.Ends.Sub(now); {
 	case len(k.exceededLimits) > 0:
-		return badgeOver
+		return badgeOverLimit
 	case !k.Ends.IsZero() && ends <= 0:
 		return badgeExpired
 	case k.maxBudgetShare() >= 1:
-		return badgeSpent
+		return badgeUsedUp
 	case !k.Ends.IsZero() && ends < config.ExpiryNotice(time.Time{}, k.Ends):
-		return badgeEnds
+		return badgeEndsSoon
 	case k.maxBudgetShare() >= nearBudgetShare:
-		return badgeNear
+		return badgeNearlyUsedUp
 	}
 	return ""
 }
@@ -623,8 +631,8 @@ func (k *Key) label() string {
 	return "the key " + k.ID
 }
 
-// Use describes how much of a limit is used.
-type Use struct {
+// LimitUse describes how much of a limit is used.
+type LimitUse struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
@@ -749,7 +757,7 @@ func newModel(r *routing.Route, now time.Time) Model {
 		Pools: poolStates(routing.FirstTier(r), now), Slots: countSlots(r, now),
 	}
 	for _, t := range r.Targets() {
-		why := t.Upstream.Obstacle(t.Served, now)
+		why := t.Upstream.DescribeObstacle(t.Served, now)
 		m.Targets = append(m.Targets, Target{
 			Upstream: t.Upstream.Label(), Served: t.Served, Tier: t.Tier, Arm: t.Arm, Eligible: why == "",
 			Why: why, Down: isDown(t.Upstream, now),
@@ -772,18 +780,18 @@ func isDown(u *upstreams.Upstream, now time.Time) bool {
 var allPools = []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio}
 
 func countSlots(r *routing.Route, now time.Time) Slots {
-	c := r.PoolsCapacity(allPools, now)
+	c := r.TotalCapacity(allPools, now)
 	return Slots{c.Active, c.Total}
 }
 
 func poolStates(r *routing.Route, now time.Time) map[string]Pool {
 	pools := map[string]Pool{}
 	for _, p := range allPools {
-		c := r.Capacity(p, now)
+		c := r.PoolCapacity(p, now)
 		pool := Pool{Active: c.Active, Total: c.Total, Available: c.Available}
 		var seen []*upstreams.Upstream
 		for _, t := range r.Targets() {
-			if slices.Contains(seen, t.Upstream) || t.Upstream.Obstacle(t.Served, now) != "" {
+			if slices.Contains(seen, t.Upstream) || t.Upstream.DescribeObstacle(t.Served, now) != "" {
 				continue
 			}
 			seen = append(seen, t.Upstream)
@@ -833,12 +841,12 @@ func (k *Key) countRefusals(all []observe.ReasonCount, group *Key) {
 		switch {
 		case r.Limit != "":
 			k.OverLimit += r.Count
-			if group != nil && strings.HasPrefix(r.Limit, groupLimit) {
+			if group != nil && strings.HasPrefix(r.Limit, groupLimitPrefix) {
 				group.addExceededLimit(r)
 			} else {
 				k.addExceededLimit(r)
 			}
-		case r.Outcome == observe.Limited:
+		case r.Outcome == observe.OutcomeLimited:
 			k.Full += r.Count
 		}
 		if k.Refused += r.Count; r.Count > most {

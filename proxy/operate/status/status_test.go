@@ -28,7 +28,7 @@ func sample() *Status {
 			Status: upstreams.Status{
 				Name: label, Label: label, URL: "http://127.0.0.1:1/" + hostile, EngineTitle: "vLLM", State: state, StateSeconds: 130, Mode: "ready", Breaker: "closed", ReportAge: 2, ReportFresh: true,
 				Limits: upstreams.Limits{Shared: true, Text: 8, Vision: 8, Audio: 8, Source: "config"}, Pools: []upstreams.PoolStatus{{Pool: "text", Active: 3, Limit: 8}},
-				Report: &upstreams.Report{Load: engine.Load{Running: 5, Waiting: 1, KVUsage: 0.42}, Source: "/metrics"}, Others: 2, Check: &upstreams.LastCheck{OK: true, Status: 200, Milliseconds: 3.2},
+				Report: &upstreams.LoadReport{EngineLoad: engine.EngineLoad{Running: 5, Waiting: 1, KVUsage: 0.42}, Source: "/metrics"}, Others: 2, Check: &upstreams.LastProbe{OK: true, Status: 200, Milliseconds: 3.2},
 				Attempts: map[string]uint64{"client_gone": 4, "timeout": 1}, Abandoned: map[string]uint64{},
 			},
 			History: observe.History{StepSeconds: 5, TokensPerSecond: []float64{0, 10, 20}, TTFTMillis: []float64{-1, 20, 30}, TTFTP50Millis: 25, TTFTP95Millis: 29, Ended: 7},
@@ -48,9 +48,9 @@ func sample() *Status {
 		},
 		Calls: []Call{
 			{ID: "req_running", Start: now, State: "queued", Model: "m", Key: hostile, Dialect: "chat", Pool: "text"},
-			{ID: "req_done", Start: now, State: StateDone, Status: 200, Model: "m", Upstream: "gpu-a", Cached: 1000, Fresh: 24, Generated: 50, GenSpeed: &rate, Duration: 1234},
-			{ID: "req_failed", Start: now, State: StateFailed, Status: 502, Code: "upstream_failed", Model: "m", Attempts: 2},
-			{ID: "req_left", Start: now, State: StateLeft, Status: 499, Phase: "stalled", Model: "m"},
+			{ID: "req_done", Start: now, State: CallDone, Status: 200, Model: "m", Upstream: "gpu-a", Cached: 1000, Fresh: 24, Generated: 50, GenSpeed: &rate, Duration: 1234},
+			{ID: "req_failed", Start: now, State: CallFailed, Status: 502, Code: "upstream_failed", Model: "m", Attempts: 2},
+			{ID: "req_left", Start: now, State: CallLeft, Status: 499, Phase: "stalled", Model: "m"},
 		},
 		Refusals: []Reason{{Code: "rate_limited", Status: 429, Limit: "concurrency", Model: "m", Key: hostile, Count: 3, Last: now.Add(-4 * time.Second)}},
 	}
@@ -66,7 +66,7 @@ func TestPage(t *testing.T) {
 		{Model: "small", Resident: true, Seconds: 61}, {Model: "big", Waiting: 3}, {Model: s.Models[0].ID, Resident: true, Loading: true, Seconds: 9},
 	}}
 	s.Upstreams = append(s.Upstreams, starting, asleep, stalled)
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	body, err := s.Page()
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestPage(t *testing.T) {
 		t.Error("buttons without a token")
 	}
 	empty := &Status{Now: now}
-	empty.Judge(nil)
+	empty.SetVerdict(nil)
 	if _, err := empty.Page(); err != nil {
 		t.Error(err)
 	}
@@ -151,7 +151,8 @@ func TestVerdict(t *testing.T) {
 		}, LevelOK, "Healthy: "},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 31 }, LevelDegraded, "Degraded: the ledger has not been written for 31 s"},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.TurnedAway = s.Upstreams[:1], nil, true }, LevelDegraded, "Degraded: clients are turned away"},
-		{func(s *Status) { s.Upstreams, s.LastReload, s.OnAdminPort = s.Upstreams[:1], nil, 1 }, LevelOK, "Healthy: "}, // a new process may be taking over
+		// A new process may be taking over.
+		{func(s *Status) { s.Upstreams, s.LastReload, s.OnAdminPort = s.Upstreams[:1], nil, 1 }, LevelOK, "Healthy: "},
 		{func(s *Status) {
 			s.Upstreams, s.LastReload, s.OnAdminPort, s.AdminPortShared = s.Upstreams[:1], nil, 1, true
 		}, LevelDegraded, "Degraded: the admin port is shared with 1 other edge"},
@@ -160,7 +161,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		s := sample()
 		c.change(s)
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		if s.Verdict.Level != c.level || !strings.Contains(s.Verdict.Text, c.text) {
 			t.Errorf("%+v, want %s with %q", s.Verdict, c.level, c.text)
 		}
@@ -174,11 +175,11 @@ func TestDiscoveries(t *testing.T) {
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
 	s.Upstreams[0].Origin = "pod llm/vllm-0"
 	s.Discoveries = []Discovery{
-		{upstreams.Discovery{Source: "DNS vllm", Targets: 1, Age: 70}},
-		{upstreams.Discovery{Source: "InferencePool llm/llama", Age: -1, Stale: 2, Trouble: "not said so soon"}},
-		{upstreams.Discovery{Source: "pods llm/app=<b>:8000", Targets: 2, Age: 700, Stale: 600, Trouble: "the API server refuses the token (401)"}},
+		{upstreams.DiscoveryStatus{Source: "DNS vllm", Targets: 1, Age: 70}},
+		{upstreams.DiscoveryStatus{Source: "InferencePool llm/llama", Age: -1, Stale: 2, Trouble: "not said so soon"}},
+		{upstreams.DiscoveryStatus{Source: "pods llm/app=<b>:8000", Targets: 2, Age: 700, Stale: 600, Trouble: "the API server refuses the token (401)"}},
 	}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	const stale = "2 endpoints as of 10 min ago: the API server refuses the token (401)"
 	if v := s.Verdict; v.Level != LevelDegraded || !strings.Contains(v.Text, stale) || strings.Contains(v.Text, "DNS") || strings.Contains(v.Text, "InferencePool") {
 		t.Errorf("verdict = %+v, want degraded with %q alone", v, stale)
@@ -203,7 +204,7 @@ func TestDiscoveries(t *testing.T) {
 		t.Error("the page does not say where an upstream comes from, or as markup")
 	}
 	s.Discoveries = s.Discoveries[:2]
-	if s.Judge(nil); s.Verdict.Level != LevelOK {
+	if s.SetVerdict(nil); s.Verdict.Level != LevelOK {
 		t.Errorf("a discovery that has just failed is a trouble: %+v", s.Verdict)
 	}
 }
@@ -215,18 +216,18 @@ func TestRows(t *testing.T) {
 			TTFT: 200 * time.Millisecond, UpstreamTTFT: 100 * time.Millisecond, Phase: observe.PhaseStalled,
 		}, End: now.Add(1200 * time.Millisecond)}
 	}
-	calls := mergeCalls([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.EndedCall{ended(observe.OK, true), ended(observe.OK, false), ended(observe.StreamBroken, true), ended(observe.ClientGone, true)})
+	calls := mergeCalls([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.EndedCall{ended(observe.OutcomeOK, true), ended(observe.OutcomeOK, false), ended(observe.OutcomeStreamBroken, true), ended(observe.OutcomeClientGone, true)})
 	if calls[0].ID != "a" || calls[1].ID != "b" || !calls[0].Running() || calls[2].Running() {
 		t.Errorf("calls = %+v, want a and b running, then an ended one", calls[:3])
 	}
 	done := calls[2]
-	if done.State != StateDone || done.Fresh != 40 || done.Cached != 60 || *done.PromptSpeed != 400 || *done.GenSpeed != 20 || done.Duration != 1200 {
+	if done.State != CallDone || done.Fresh != 40 || done.Cached != 60 || *done.PromptSpeed != 400 || *done.GenSpeed != 20 || done.Duration != 1200 {
 		t.Errorf("call = %+v, want it done with 40 new and 60 cached tokens in 1.2 s", done)
 	}
 	if calls[3].GenSpeed != nil || calls[3].PromptSpeed != nil {
 		t.Error("the speeds of a whole answer are not known")
 	}
-	if calls[4].State != StateFailed || calls[5].State != StateLeft || calls[5].Phase != "stalled" {
+	if calls[4].State != CallFailed || calls[5].State != CallLeft || calls[5].Phase != "stalled" {
 		t.Errorf("calls = %+v, want a failed one and one whose client left", calls[4:])
 	}
 	if text, _ := json.Marshal(calls[3]); !strings.Contains(string(text), `"generated_tokens_per_second":null`) {
@@ -237,13 +238,13 @@ func TestRows(t *testing.T) {
 // TestTerminalBrokenStream checks that a stream that broke after its 200 does not look successful,
 // with or without colours.
 func TestTerminalBrokenStream(t *testing.T) {
-	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
+	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: CallFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
 	if text := string(s.TerminalText(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
 		t.Errorf("terminal = %s, want bad_response and no 200", text)
 	}
 }
 
-func TestSpark(t *testing.T) {
+func TestSparkline(t *testing.T) {
 	if s := newSparkline([]float64{-1, -1}); s.Some {
 		t.Error("nothing is drawn as something")
 	}
@@ -253,7 +254,7 @@ func TestSpark(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestFormatDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0 s", 59 * time.Second: "59 s", 5 * time.Minute: "5 min", 125 * time.Minute: "2 h 5 min", 50 * time.Hour: "2 d 2 h"} {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("Ago(%v) = %s, want %s", d, got, want)
@@ -272,7 +273,7 @@ func TestTerminal(t *testing.T) {
 	s.LastReload.Problems = []string{"/etc/" + strings.Repeat("long/", 20) + "edge.yaml:3:1: something is wrong with what stands here, and that is the reason (models[0].id)\n  3 | excerpt"}
 	long := strings.Repeat("0123456789", 5)
 	s.Fleet = &fleet.State{StoreAnswers: true, Members: []fleet.Member{{Name: long, Version: long, Config: "a1b2c3d4e5f6", InFlight: 7, Started: now.Add(-3 * time.Hour).Unix(), Self: true}, {Name: "edge-2", ID: "b", Generation: 4, Calls: 99, Level: LevelOut, Verdict: "Out: no engine serves <b>x\x1b[2J."}}}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	text := string(s.TerminalText(80))
 	if strings.ContainsAny(text, "\x1b\r") {
 		t.Error("an escape came through")
@@ -320,11 +321,11 @@ func TestTerminal(t *testing.T) {
 // and more.
 func TestTerminalIsNarrow(t *testing.T) {
 	s := sample()
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	for width, most := range map[int]int{20: 40, 40: 40, 41: 41, 59: 59, 80: 80, 200: 200} {
 		text := string(s.TerminalText(width))
 		for line := range strings.Lines(text) {
-			if n := plaintext.Width(strings.TrimSuffix(line, "\n")); n > most {
+			if n := plaintext.LineWidth(strings.TrimSuffix(line, "\n")); n > most {
 				t.Errorf("%d wide for %d: %s", n, width, line)
 			}
 		}
@@ -338,7 +339,7 @@ func TestTerminalIsNarrow(t *testing.T) {
 func TestTerminalHasArms(t *testing.T) {
 	s := sample()
 	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	text := string(s.TerminalText(80))
 	for _, want := range []string{"\n  arm new: 5% of the calls, 12 ended there, 1 of its own elsewhere\n  arm odd?[2J: 12.5% of the calls, 3 ended there\n"} {
 		if !strings.Contains(text, want) {

@@ -45,13 +45,13 @@ func (s *Status) Tables() []Table {
 	all := []Table{
 		{Name: "Models", Columns: modelColumns, Rows: tableRows(s.ModelRows(), modelRow)},
 		{Name: "Upstreams", Columns: upstreamColumns, Rows: tableRows(s.UpstreamRows(), upstreamRow)},
-		{Name: "Calls", Columns: callColumns, Rows: tableRows(pointers(s.Calls), callRow)},
+		{Name: "Calls", Columns: callColumns, Rows: tableRows(pointersTo(s.Calls), callRow)},
 		{Name: "Keys", Columns: keyColumns, Rows: tableRows(s.KeyRows(), keyRow)},
 		{
 			Name: "Errors", Columns: reasonColumns,
-			Rows: tableRows(append(pointers(s.Failures), pointers(s.Refusals)...), reasonRow),
+			Rows: tableRows(append(pointersTo(s.Failures), pointersTo(s.Refusals)...), reasonRow),
 		},
-		{Name: "Events", Columns: eventColumns, Rows: tableRows(pointers(s.Events), eventRow)},
+		{Name: "Events", Columns: eventColumns, Rows: tableRows(pointersTo(s.Events), eventRow)},
 	}
 	if s.Fleet != nil {
 		all = append(all, edgesTable(s))
@@ -73,7 +73,7 @@ func tableRows[T any](all []*T, row func(*T) Row) (out []Row) {
 	return out
 }
 
-func pointers[T any](all []T) (out []*T) {
+func pointersTo[T any](all []T) (out []*T) {
 	for i := range all {
 		out = append(out, &all[i])
 	}
@@ -91,7 +91,7 @@ func shareCell(n, all int) string {
 	if n == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%d (%d%%)", n, percent(n, all))
+	return fmt.Sprintf("%d (%d%%)", n, percentOf(n, all))
 }
 
 func latestSpeed(h *observe.History) string {
@@ -100,7 +100,7 @@ func latestSpeed(h *observe.History) string {
 
 // cachedShareText formats the cached share of prompt tokens. The expected share follows in
 // parentheses.
-func cachedShareText(p observe.Prompts) string {
+func cachedShareText(p observe.PromptCacheCounts) string {
 	if p.Prompt == 0 {
 		return "–"
 	}
@@ -162,7 +162,7 @@ func modelRow(m *Model) Row {
 	n := &m.History.Minute
 	r.Cells = []string{
 		m.ID, state, load,
-		gauge(m.Slots.Active, m.Slots.Total),
+		formatSlotUse(m.Slots.Active, m.Slots.Total),
 		queue, strconv.Itoa(n.Calls),
 		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
 		formatMillis(n.TTFTP50Millis), formatMillis(n.TTFTP95Millis), latestSpeed(&m.History),
@@ -198,7 +198,7 @@ func modelRow(m *Model) Row {
 
 const gaugeWidth = 10
 
-func gauge(active, total int) string {
+func formatSlotUse(active, total int) string {
 	full := 0
 	if total > 0 {
 		full = min(gaugeWidth, (active*gaugeWidth+total-1)/total)
@@ -282,16 +282,16 @@ var callColumns = []Column{
 }
 
 func callRow(c *Call) Row {
-	r := Row{ID: c.ID, Idle: !c.Running() && c.State == StateDone}
+	r := Row{ID: c.ID, Idle: !c.Running() && c.State == CallDone}
 	state, prompt, out := c.State, strconv.Itoa(c.Cached+c.Fresh), strconv.Itoa(c.Generated)
 	switch {
 	case c.Running():
 		r.Level, prompt, out = LevelOK, "…", "…"
-	case c.State == StateFailed:
+	case c.State == CallFailed:
 		state, r.Level = failedState(c), LevelOut
-	case c.State == StateRefused:
+	case c.State == CallRefused:
 		state, r.Level = strconv.Itoa(c.Status), LevelDegraded
-	case c.State == StateDone:
+	case c.State == CallDone:
 		state = strconv.Itoa(c.Status)
 	}
 	r.Cells = []string{
@@ -350,9 +350,9 @@ func keyRow(k *Key) Row {
 	if k.Refused > 0 {
 		why(fmt.Sprintf("refused %s in 5 min%s, mostly by %s", timesText(k.Refused), k.refusalCounts(), k.Why))
 	}
-	if k.Badge == badgeOver || k.Badge == badgeEnds {
+	if k.Badge == badgeOverLimit || k.Badge == badgeEndsSoon {
 		for _, n := range k.Notes {
-			if strings.HasPrefix(n, noteOver) || strings.HasPrefix(n, noteEnds) {
+			if strings.HasPrefix(n, noteOverLimit) || strings.HasPrefix(n, noteEndsIn) {
 				why(n)
 			}
 		}
@@ -376,7 +376,7 @@ func keyRow(k *Key) Row {
 		r.More = append(r.More, word+" on "+k.Ends.UTC().Format(time.RFC3339))
 	}
 	r.Cells = []string{
-		r.ID, formatFraction(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
+		r.ID, formatFraction(k.InFlight, k.Concurrency), limitUseCell(k.Requests), limitUseCell(k.Tokens), budget,
 		strconv.Itoa(int(k.Today.Calls)), strconv.Itoa(int(k.Today.Tokens)), strconv.Itoa(k.Refused), k.Why,
 	}
 	return r
@@ -403,7 +403,7 @@ func timesText(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-func useCell(u *Use) string {
+func limitUseCell(u *LimitUse) string {
 	if u == nil {
 		return "–"
 	}
@@ -493,9 +493,9 @@ func memberConfig(m *fleet.Member) string {
 func levelRank(level string) int {
 	switch level {
 	case LevelOut:
-		return rankOut
+		return rankOutOfService
 	case LevelDegraded:
-		return rankTrouble
+		return rankProblem
 	case LevelDraining:
 		return rankHold
 	}

@@ -13,17 +13,17 @@ const minTerminalWidth = 40
 // TerminalText returns the whole state as plain text that is at most width characters wide. If
 // width is less than minTerminalWidth, TerminalText uses minTerminalWidth.
 func (s *Status) TerminalText(width int) []byte {
-	p := printer{width: max(minTerminalWidth, width)}
-	p.wrap("", "Penstock  "+s.Verdict.Text)
+	p := textPrinter{width: max(minTerminalWidth, width)}
+	p.writeWrapped("", "Penstock  "+s.Verdict.Text)
 	if todo := s.RemedyCommands(); todo != "" {
-		p.wrap("", todo)
+		p.writeWrapped("", todo)
 	}
-	p.wrap("", s.NumbersLine())
+	p.writeWrapped("", s.NumbersLine())
 	for _, t := range s.Tables() {
-		p.table(&t)
+		p.writeTable(&t)
 	}
 	for _, n := range s.SourceNotes() {
-		p.wrap("", n)
+		p.writeWrapped("", n)
 	}
 	if r := s.LastReload; r != nil && !r.OK {
 		what := "RELOAD FAILED at "
@@ -31,10 +31,10 @@ func (s *Status) TerminalText(width int) []byte {
 			what = "RELOADED KEYS ALONE at "
 		}
 		p.out.WriteByte('\n')
-		p.line(what + r.At.Format("15:04:05"))
+		p.writeLine(what + r.At.Format("15:04:05"))
 		for _, problem := range r.Problems {
 			what, _, _ := strings.Cut(problem, "\n") // removes the excerpt from the configuration file
-			p.wrap("", what)
+			p.writeWrapped("", what)
 		}
 	}
 	return p.out.Bytes()
@@ -98,20 +98,20 @@ func otherEdgesSlotsText(s *Status) string {
 	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
-// printer builds the text for a terminal. It replaces every character that could move the cursor,
+// textPrinter builds the text for a terminal. It replaces every character that could move the cursor,
 // because names may come from untrusted sources.
-type printer struct {
+type textPrinter struct {
 	out   bytes.Buffer
 	width int
 }
 
-func (p *printer) line(text string) {
+func (p *textPrinter) writeLine(text string) {
 	p.out.WriteString(plaintext.Truncate(strings.TrimRight(plaintext.CleanLine(text), " "), p.width) + "\n")
 }
 
-func (p *printer) wrap(indent, text string) {
+func (p *textPrinter) writeWrapped(indent, text string) {
 	for _, line := range plaintext.Wrap(plaintext.CleanLine(text), p.width-len(indent)) {
-		p.line(indent + line)
+		p.writeLine(indent + line)
 	}
 }
 
@@ -119,7 +119,7 @@ func (p *printer) wrap(indent, text string) {
 // printed completely.
 const maxPrintedRows = 12
 
-func (p *printer) table(t *Table) {
+func (p *textPrinter) writeTable(t *Table) {
 	rows, less := t.Rows, len(t.Rows)
 	switch t.Name {
 	case "Models", "Upstreams", "Edges":
@@ -131,18 +131,18 @@ func (p *printer) table(t *Table) {
 	}
 	g := t.Fit(p.width)
 	p.out.WriteByte('\n')
-	p.line(g.HeaderLine())
+	p.writeLine(g.HeaderLine())
 	for i := range rows[:less] {
-		p.line(g.RowLine(&rows[i]))
+		p.writeLine(g.RowLine(&rows[i]))
 		if rows[i].Why != "" && rows[i].Level != "" {
-			p.wrap("  ", rows[i].Why)
+			p.writeWrapped("  ", rows[i].Why)
 		}
 		for _, text := range rows[i].Arms {
-			p.wrap("  ", text)
+			p.writeWrapped("  ", text)
 		}
 	}
 	if n := t.Total - less; n > 0 {
-		p.line(fmt.Sprintf("… %d more", n))
+		p.writeLine(fmt.Sprintf("… %d more", n))
 	}
 }
 
@@ -164,7 +164,7 @@ func (t *Table) minColumnWidth(column int) int {
 	width := c.Width
 	for r := range t.Rows {
 		if c.Number {
-			width = max(width, plaintext.Width(plaintext.CleanLine(t.Rows[r].Cells[column])))
+			width = max(width, plaintext.LineWidth(plaintext.CleanLine(t.Rows[r].Cells[column])))
 		}
 	}
 	return width
@@ -211,7 +211,7 @@ func (t *Table) Fit(width int) *Grid {
 		}
 		need := g.widths[i]
 		for r := range t.Rows {
-			need = max(need, min(maxTextWidth, plaintext.Width(t.Rows[r].Cells[c])))
+			need = max(need, min(maxTextWidth, plaintext.LineWidth(t.Rows[r].Cells[c])))
 		}
 		grown := min(room, need-g.widths[i])
 		g.widths[i], room = g.widths[i]+grown, room-grown

@@ -23,9 +23,9 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	}
 }
 
-// TestTrouble_Unheard checks that a busy engine that does not answer probes counts as a problem
+// TestTroubleText checks that a busy engine that does not answer probes counts as a problem
 // only after a while.
-func TestTrouble_Unheard(t *testing.T) {
+func TestTroubleText(t *testing.T) {
 	u := Upstream{Status: upstreams.Status{Label: "a", State: "busy", Mode: "ready"}}
 	if got := u.troubleText(); got != "" {
 		t.Error(got)
@@ -53,7 +53,7 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 		return s
 	}
 	s := make2()
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	const want = " Look at: gpu-b refused 5 of its last 6 calls with a forced tool (tool_choice) (status 400), the others of its model did not: start it with --enable-auto-tool-choice."
 	if !strings.HasSuffix(s.Verdict.Text, want) || s.Verdict.Level != LevelOK {
 		t.Errorf("verdict = %+v, want healthy with %q", s.Verdict, want)
@@ -64,12 +64,12 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	}
 	s = make2()
 	s.Upstreams[0].Refuses = refuses
-	if s.Judge(nil); strings.Contains(s.Verdict.Text, "Look at") {
+	if s.SetVerdict(nil); strings.Contains(s.Verdict.Text, "Look at") {
 		t.Errorf("both refuse: %q", s.Verdict.Text)
 	}
 	s = make2()
 	s.Models[0].Targets = s.Models[0].Targets[1:]
-	if s.Judge(nil); strings.Contains(s.Verdict.Text, "Look at") {
+	if s.SetVerdict(nil); strings.Contains(s.Verdict.Text, "Look at") {
 		t.Errorf("there is no other: %q", s.Verdict.Text)
 	}
 }
@@ -101,7 +101,7 @@ func TestRefusalsOfTheOnlyEngine(t *testing.T) {
 			s.Upstreams = append(s.Upstreams, b)
 			s.Models[0].Targets = append(s.Models[0].Targets, Target{Upstream: "other", Served: "m", Eligible: true})
 		}
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		const want = " calls with tools (status 400), and no other engine of its model can be compared: are the calls right? Otherwise start it with --enable-auto-tool-choice."
 		if s.Verdict.Level != LevelOK || strings.HasSuffix(s.Verdict.Text, want) != c.want || strings.Contains(s.Verdict.Text, "Look at") != c.want {
 			t.Errorf("%+v: %+v", c, s.Verdict)

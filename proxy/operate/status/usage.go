@@ -18,7 +18,7 @@ type UsageView struct {
 	Users  bool // whether there is a page by end user
 }
 
-func (v UsageView) query() string {
+func (v UsageView) queryString() string {
 	query := url.Values{}
 	if v.Fleet {
 		query.Set("fleet", "true")
@@ -34,26 +34,26 @@ func (v UsageView) query() string {
 
 type usageRow struct {
 	Key, Name        string
-	Day, Month, Ever observe.Amount
+	Day, Month, Ever observe.UsageAmount
 }
 
 type titledAmount struct {
 	What string
-	observe.Amount
+	observe.UsageAmount
 }
 
 func titledAmounts(r usageRow) []titledAmount {
 	return []titledAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
 }
 
-func (p *usageRows) add(key, name string, total observe.Amount, days []observe.Day) {
+func (p *usageRows) addUsage(key, name string, total observe.UsageAmount, days []observe.DayUsage) {
 	row := usageRow{Key: key, Name: name, Ever: total}
 	for _, d := range days {
 		if d.Day == p.today {
-			row.Day.Add(d.Amount)
+			row.Day.Add(d.UsageAmount)
 		}
 		if d.Day[:len("2006-01")] == p.today[:len("2006-01")] {
-			row.Month.Add(d.Amount)
+			row.Month.Add(d.UsageAmount)
 		}
 	}
 	p.totalRow.Day.Add(row.Day)
@@ -73,10 +73,10 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 	for i := range r.Keys {
 		k := &r.Keys[i]
 		for _, m := range k.Models {
-			p.add(k.Key, m.Model, m.Total, m.Days)
+			p.addUsage(k.Key, m.Model, m.Total, m.Days)
 		}
 		for _, u := range k.Users {
-			p.add(k.Key, cmp.Or(u.User, "others"), u.Total, u.Days)
+			p.addUsage(k.Key, cmp.Or(u.User, "others"), u.Total, u.Days)
 		}
 	}
 	slices.SortFunc(p.rows, func(a, b usageRow) int {
@@ -84,7 +84,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 			cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 	})
 	turned := UsageView{Fleet: view.Fleet, ByUser: !view.ByUser}
-	return render("usage", struct {
+	return renderTemplate("usage", struct {
 		Now, Since time.Time
 		Fleet      *fleet.State
 		OfFleet    bool
@@ -95,7 +95,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		All           usageRow
 		CSS           template.CSS
 	}{
-		r.Now, r.Since, f, view.Fleet, view, view.query(), turned.query(),
+		r.Now, r.Since, f, view.Fleet, view, view.queryString(), turned.queryString(),
 		p.rows, p.totalRow, pageCSS,
 	})
 }

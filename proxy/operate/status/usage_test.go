@@ -18,7 +18,7 @@ func TestUsagePage(t *testing.T) {
 	row := func(key string, day int, tokens uint64) observe.UsageRow {
 		return observe.UsageRow{
 			Key: key, Model: "m<b>", Day: observe.DayOf(time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC)),
-			Amount: observe.Amount{Calls: 1, Prompt: tokens, Completion: 7, Spend: money.Amount{Micros: int64(tokens) * 1e6}},
+			UsageAmount: observe.UsageAmount{Calls: 1, Prompt: tokens, Completion: 7, Spend: money.Amount{Micros: int64(tokens) * 1e6}},
 		}
 	}
 	u.Restore(now, []observe.UsageRow{row("small", 9, 10), row("small", -20, 5000), row("big", 8, 100), row("big", 9, 200)})
@@ -51,7 +51,7 @@ func TestUsagePageByUser(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	var u observe.Usage
 	row := func(model, user string, tokens uint64) observe.UsageRow {
-		return observe.UsageRow{Key: "k", Model: model, User: user, Day: observe.DayOf(now), Amount: observe.Amount{Calls: 1, Prompt: tokens}}
+		return observe.UsageRow{Key: "k", Model: model, User: user, Day: observe.DayOf(now), UsageAmount: observe.UsageAmount{Calls: 1, Prompt: tokens}}
 	}
 	u.Restore(now, []observe.UsageRow{row("m", "", 100), row("", "0af3", 30)})
 	for _, c := range []struct {

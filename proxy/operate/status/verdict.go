@@ -13,15 +13,15 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge derives the verdict from the other fields. If w is not nil, Judge gets from w how long each
+// SetVerdict derives the verdict from the other fields. If w is not nil, Judge gets from w how long each
 // state has lasted.
-func (s *Status) Judge(w *Watch) {
+func (s *Status) SetVerdict(w *StateWatch) {
 	for i := range s.Upstreams {
 		s.Upstreams[i].setBreakerIdle(s.Now)
 	}
 	s.judgeModels()
 	w.dropChangedLimits(s)
-	keys, concerns := s.keyWarnings(), s.concerns()
+	keys, concerns := s.keyWarnings(), s.collectConcerns()
 	w.recordState(s, concerns)
 	if s.Draining {
 		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", pluralize(int(s.InFlight), "call")), nil}
@@ -93,7 +93,8 @@ func (s *Status) Judge(w *Watch) {
 	}
 	look := s.refusedFeatureTexts()
 	for i := range s.Upstreams {
-		if u := &s.Upstreams[i]; u.Unheard > 0 && !u.Leaves { // some engines do not answer probes during long answers
+		// Some engines do not answer probes during long answers.
+		if u := &s.Upstreams[i]; u.Unheard > 0 && !u.Leaves {
 			look = append(look, u.silenceText())
 		}
 	}
@@ -115,8 +116,8 @@ func (u *Upstream) silenceText() string {
 		": it is busy or has stopped"
 }
 
-// concern is a problem that is not about a model or an upstream.
-type concern struct {
+// edgeConcern is a problem that is not about a model or an upstream.
+type edgeConcern struct {
 	subject    string // the problem's subject, which stays the same while the problem lasts
 	text       string
 	level      string
@@ -126,10 +127,10 @@ type concern struct {
 // reloadConcern is the subject of a rejected configuration.
 const reloadConcern = "the configuration on disk"
 
-func (s *Status) concerns() (all []concern) {
+func (s *Status) collectConcerns() (all []edgeConcern) {
 	add := func(of, text string) {
 		if text != "" {
-			all = append(all, concern{subject: of, text: text, level: LevelDegraded})
+			all = append(all, edgeConcern{subject: of, text: text, level: LevelDegraded})
 		}
 	}
 	all = edgeConcerns(s)
@@ -138,7 +139,7 @@ func (s *Status) concerns() (all []concern) {
 	}
 	for _, p := range certificatePairs(s) {
 		if p.Ends != "" && !p.Soon {
-			all = append(all, concern{"the certificate of " + p.Of, p.Ends, LevelDegraded, p.Level == LevelFailing})
+			all = append(all, edgeConcern{"the certificate of " + p.Of, p.Ends, LevelDegraded, p.Level == LevelFailing})
 		}
 	}
 	for _, h := range s.Hooks {
@@ -153,7 +154,7 @@ func (s *Status) concerns() (all []concern) {
 	for _, i := range s.Issuers {
 		add("the issuer "+i.Name, i.Problem())
 	}
-	add("the fleet", s.Fleet.Trouble())
+	add("the fleet", s.Fleet.StoreProblem())
 	add(reloadConcern, s.LastReload.problemText())
 	return all
 }
@@ -229,7 +230,7 @@ func (s *Status) refusedFeatureTexts() (all []string) {
 // accept.
 func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.RefusedFeature) {
 	for i := range u.Refuses {
-		if s.othersAccept(u, &u.Refuses[i]) {
+		if s.acceptedByOthers(u, &u.Refuses[i]) {
 			all = append(all, u.Refuses[i])
 		}
 	}
@@ -282,9 +283,9 @@ func (s *Status) firstRefusalText(u *Upstream) string {
 	return ""
 }
 
-// othersAccept reports whether other engines of a model accept calls with the feature that u
+// acceptedByOthers reports whether other engines of a model accept calls with the feature that u
 // refuses.
-func (s *Status) othersAccept(u *Upstream, refused *upstreams.RefusedFeature) bool {
+func (s *Status) acceptedByOthers(u *Upstream, refused *upstreams.RefusedFeature) bool {
 	refuses := map[string]bool{}
 	for i := range s.Upstreams {
 		other := &s.Upstreams[i]
@@ -302,7 +303,7 @@ func (s *Status) othersAccept(u *Upstream, refused *upstreams.RefusedFeature) bo
 	return false
 }
 
-func (v Verdict) sign() string {
+func (v Verdict) levelSign() string {
 	switch v.Level {
 	case LevelOK:
 		return "✓"
@@ -314,17 +315,17 @@ func (v Verdict) sign() string {
 	return "↓"
 }
 
-// title returns the title of the browser tab. The sign comes first, because a narrow tab shows only
+// tabTitle returns the title of the browser tab. The sign comes first, because a narrow tab shows only
 // the first characters.
-func (v Verdict) title() string {
+func (v Verdict) tabTitle() string {
 	if v.Level == LevelOK {
 		return "Penstock"
 	}
-	return v.sign() + " Penstock"
+	return v.levelSign() + " Penstock"
 }
 
-func edgeConcerns(s *Status) (all []concern) {
-	add := func(level, of, text string) { all = append(all, concern{of, text, level, true}) }
+func edgeConcerns(s *Status) (all []edgeConcern) {
+	add := func(level, of, text string) { all = append(all, edgeConcern{of, text, level, true}) }
 	if s.Panicking != "" {
 		add(LevelFailing, "panics", "the edge panics repeatedly ("+s.Panicking+
 			"), so it is not ready; its log has the stacks")
@@ -500,7 +501,7 @@ func withStatus(word string, status int) string {
 	return word
 }
 
-func choiceMeaning(choice string) string { return routing.Reason(choice).Meaning() }
+func choiceMeaning(choice string) string { return routing.ChoiceReason(choice).Meaning() }
 
 func causeMeaning(cause string) string {
 	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // removes Markdown

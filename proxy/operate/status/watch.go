@@ -12,18 +12,18 @@ import (
 // A Watch stores the newest events and, for each model and upstream, an hour of history by minute
 // (3 KB).
 const (
-	maxEvents   = 200
-	hourMinutes = 60
+	maxListedEvents = 200
+	hourMinutes     = 60
 )
 
 // troubleHoldTime is how long a problem must be absent before it counts as over. Near a threshold,
 // problems appear and disappear repeatedly.
 const troubleHoldTime = time.Minute
 
-// Watch records how long states last, how often they occur, and which events preceded them.
+// StateWatch records how long states last, how often they occur, and which events preceded them.
 // recordState must be called about every second. The zero value is ready for use. A nil *Watch
 // records nothing. A Watch is safe for concurrent use.
-type Watch struct {
+type StateWatch struct {
 	mu         sync.Mutex
 	lastCheck  time.Time // time of the last check, or zero
 	lastReload time.Time
@@ -39,11 +39,12 @@ type Watch struct {
 
 // Event is an entry in the list of events.
 type Event struct {
-	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`            // up, down, stalled, breaker, mode, drained, trouble, model, key, edge, reload, start
-	Level string    `json:"level,omitempty"` // ok, degraded, failing, out
-	Who   string    `json:"who,omitempty"`   // an upstream or a model
-	Text  string    `json:"text"`
+	At time.Time `json:"at"`
+	// Up, down, stalled, breaker, mode, drained, trouble, model, key, edge, reload, start.
+	Kind  string `json:"kind"`
+	Level string `json:"level,omitempty"` // ok, degraded, failing, out
+	Who   string `json:"who,omitempty"`   // an upstream or a model
+	Text  string `json:"text"`
 
 	// Number is the event's number since the edge started. It identifies the event on an open page.
 	Number int `json:"-"`
@@ -62,15 +63,16 @@ type watchedState struct {
 	state, breaker, mode                string
 	stateSince, breakerSince, modeSince time.Time
 	wasDrained                          bool
-	outageReported                      bool           // whether an event has reported that no engine serves the model
-	downCount                           uint64         // the upstream's Downs at the last check
-	trouble                             lastingProblem // a model's problem, or the failures of an upstream
-	failing                             lastingProblem // only for a model
-	refusing, unheard                   lastingProblem // only for an upstream
-	minutes                             [hourMinutes]minute
+	// Whether an event has reported that no engine serves the model.
+	outageReported    bool
+	downCount         uint64         // the upstream's Downs at the last check
+	trouble           lastingProblem // a model's problem, or the failures of an upstream
+	failing           lastingProblem // only for a model
+	refusing, unheard lastingProblem // only for an upstream
+	minutes           [hourMinutes]minuteCounts
 }
 
-type minute struct {
+type minuteCounts struct {
 	minuteNumber         int64 // the row's minute, counted from 1970; in any other minute, the row is stale
 	tokens, ttft, failed float64
 	downs                int
@@ -84,7 +86,7 @@ type limitValue struct {
 
 // dropChangedLimits removes limits whose value has changed, because earlier refusals do not apply
 // to the new value.
-func (w *Watch) dropChangedLimits(s *Status) {
+func (w *StateWatch) dropChangedLimits(s *Status) {
 	if w == nil {
 		return
 	}
@@ -144,7 +146,7 @@ func (l *lastingProblem) finishText() string {
 
 // recordState records the changes since the last check, and sets the fields of s that depend on
 // earlier states.
-func (w *Watch) recordState(s *Status, concerns []concern) {
+func (w *StateWatch) recordState(s *Status, concerns []edgeConcern) {
 	if w == nil {
 		return
 	}
@@ -189,7 +191,7 @@ func (w *Watch) recordState(s *Status, concerns []concern) {
 // other events.
 const maxWatchedKeys = 20
 
-func (w *Watch) recordConcerns(s *Status, concerns []concern) {
+func (w *StateWatch) recordConcerns(s *Status, concerns []edgeConcern) {
 	now := s.Now
 	for i := range concerns {
 		c := &concerns[i]
@@ -211,7 +213,7 @@ func (w *Watch) recordConcerns(s *Status, concerns []concern) {
 	}
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		if k.Badge != badgeOver || w.keys[k.label()] == nil && len(w.keys) >= maxWatchedKeys {
+		if k.Badge != badgeOverLimit || w.keys[k.label()] == nil && len(w.keys) >= maxWatchedKeys {
 			continue
 		}
 		if w.keys[k.label()] == nil {
@@ -252,16 +254,16 @@ func reloadEvent(r *Reload) Event {
 	return e
 }
 
-func (w *Watch) addEvent(at time.Time, e Event) {
+func (w *StateWatch) addEvent(at time.Time, e Event) {
 	w.eventCount++
 	e.At, e.Number = at, w.eventCount
-	if len(w.events) == maxEvents {
+	if len(w.events) == maxListedEvents {
 		w.events = slices.Delete(w.events, 0, 1)
 	}
 	w.events = append(w.events, e)
 }
 
-func (w *Watch) recordUpstream(s *Status, u *Upstream, step time.Duration) {
+func (w *StateWatch) recordUpstream(s *Status, u *Upstream, step time.Duration) {
 	now, was := s.Now, w.upstreams[u.Label]
 	if was == nil {
 		was = &watchedState{state: u.State, breaker: u.Breaker, mode: u.Mode, stateSince: now, breakerSince: now, modeSince: now, downCount: u.Downs}
@@ -272,7 +274,7 @@ func (w *Watch) recordUpstream(s *Status, u *Upstream, step time.Duration) {
 	say := func(kind, level, format string, args ...any) {
 		w.addEvent(now, Event{Kind: kind, Level: level, Who: u.Label, Text: fmt.Sprintf(format, args...)})
 	}
-	if outOfService(u.State) {
+	if isOutOfService(u.State) {
 		row.downSeconds += step.Seconds()
 	}
 	why := ""
@@ -291,7 +293,7 @@ func (w *Watch) recordUpstream(s *Status, u *Upstream, step time.Duration) {
 		case u.State == "stalled":
 			row.downs++
 			say("stalled", LevelOut, "has stalled: it has work and nothing moves")
-		case (u.State == "up" || u.State == "busy") && outOfService(was.state):
+		case (u.State == "up" || u.State == "busy") && isOutOfService(was.state):
 			say("up", LevelOK, "is up again after %s", FormatDuration(now.Sub(was.stateSince)))
 		}
 		was.state, was.stateSince = u.State, now
@@ -330,7 +332,7 @@ func (w *watchedState) recordFailures(s *Status, u *Upstream, say func(kind, lev
 func (w *watchedState) describeMissedDowns(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downCount)
 	w.downCount = u.Downs
-	before, after := outOfService(w.state), outOfService(u.State)
+	before, after := isOutOfService(w.state), isOutOfService(u.State)
 	if !before && after {
 		n--
 	}
@@ -344,9 +346,9 @@ func (w *watchedState) describeMissedDowns(u *Upstream) (text string, n int) {
 	return text, n
 }
 
-func outOfService(state string) bool { return state == "down" || state == "stalled" }
+func isOutOfService(state string) bool { return state == "down" || state == "stalled" }
 
-func (*Watch) recordBreaker(u *Upstream, was *watchedState, now time.Time, say func(kind, level, format string, args ...any)) {
+func (*StateWatch) recordBreaker(u *Upstream, was *watchedState, now time.Time, say func(kind, level, format string, args ...any)) {
 	if u.Breaker == was.breaker {
 		return
 	}
@@ -364,7 +366,7 @@ func (*Watch) recordBreaker(u *Upstream, was *watchedState, now time.Time, say f
 	was.breaker = u.Breaker
 }
 
-func (*Watch) recordMode(u *Upstream, was *watchedState, now time.Time, say func(kind, level, format string, args ...any)) {
+func (*StateWatch) recordMode(u *Upstream, was *watchedState, now time.Time, say func(kind, level, format string, args ...any)) {
 	if u.Mode != was.mode {
 		if u.Mode == "ready" {
 			say("mode", LevelOK, "takes calls again after %s of %s", FormatDuration(now.Sub(was.modeSince)), was.mode)
@@ -387,15 +389,16 @@ func (*Watch) recordMode(u *Upstream, was *watchedState, now time.Time, say func
 	}
 }
 
-func (w *Watch) recordModel(s *Status, m *Model) {
+func (w *StateWatch) recordModel(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
-		was = &watchedState{state: m.servingState(), stateSince: now} // all models are briefly out when the edge starts
+		// All models are briefly out when the edge starts.
+		was = &watchedState{state: m.serviceState(), stateSince: now}
 		w.models[m.ID] = was
 	}
 	was.minuteRow(now).setFrom(&m.History.Minute)
 	say := func(level, text string) { w.addEvent(now, Event{Kind: "model", Level: level, Who: m.ID, Text: text}) }
-	by := m.servingState()
+	by := m.serviceState()
 	if by != was.state {
 		switch by {
 		case ModelOut:
@@ -437,16 +440,16 @@ func (w *Watch) recordModel(s *Status, m *Model) {
 	m.Hour = was.lastHour(now)
 }
 
-func (w *watchedState) minuteRow(now time.Time) *minute {
+func (w *watchedState) minuteRow(now time.Time) *minuteCounts {
 	at := now.Unix() / 60
 	row := &w.minutes[at%hourMinutes]
 	if row.minuteNumber != at {
-		*row = minute{minuteNumber: at}
+		*row = minuteCounts{minuteNumber: at}
 	}
 	return row
 }
 
-func (r *minute) setFrom(m *observe.Minute) {
+func (r *minuteCounts) setFrom(m *observe.Minute) {
 	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)
 }
 
@@ -455,7 +458,7 @@ func (w *watchedState) lastHour(now time.Time) Hour {
 	for at := last - hourMinutes + 1; at <= last; at++ {
 		row := &w.minutes[at%hourMinutes]
 		if row.minuteNumber != at {
-			row = &minute{tokens: -1, ttft: -1, failed: -1}
+			row = &minuteCounts{tokens: -1, ttft: -1, failed: -1}
 		}
 		h.TokensPerSecond = append(h.TokensPerSecond, roundTenth(row.tokens))
 		h.TTFTP95Millis = append(h.TTFTP95Millis, roundTenth(row.ttft))

@@ -9,18 +9,18 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatchBetweenLooks checks that an upstream that changes twice between two checks appears in
+// TestStateWatchBetweenChecks checks that an upstream that changes twice between two checks appears in
 // the list of events, and that its outage is counted.
-func TestWatchBetweenLooks(t *testing.T) {
+func TestStateWatchBetweenChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := new(Watch)
+		w := new(StateWatch)
 		var s *Status
 		look := func(state string, downs uint64) {
 			s = &Status{Now: time.Now(), Upstreams: []Upstream{{Status: upstreams.Status{
 				Name: "gpu", Label: "gpu", State: state, Breaker: "closed", Mode: "ready", Downs: downs,
 				LastFailure: &upstreams.LastFailure{During: "call", Reason: "reset"},
 			}}}}
-			s.Judge(w)
+			s.SetVerdict(w)
 			time.Sleep(time.Second)
 		}
 		look("up", 7)   // counted before the first check

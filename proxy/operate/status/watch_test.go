@@ -11,11 +11,11 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch checks that each change between two checks is reported once, with its duration and
+// TestStateWatch checks that each change between two checks is reported once, with its duration and
 // count.
-func TestWatch(t *testing.T) {
+func TestStateWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, w := newDesk(), new(Watch)
+		d, w := newDesk(), new(StateWatch)
 		state, breaker, mode, active, reload := "up", "closed", "ready", 0, (*Reload)(nil)
 		ready := true
 		look := func() *Status {
@@ -27,7 +27,7 @@ func TestWatch(t *testing.T) {
 				}, ModeWho: "ann",
 			}}}
 			s.addSummary(d.calls.Summary(s.Now))
-			s.Judge(w)
+			s.SetVerdict(w)
 			return s
 		}
 		run := func(seconds int) (s *Status) {
@@ -98,18 +98,18 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchIsBounded checks that many different models or events do not exceed the documented
+// TestStateWatchIsBounded checks that many different models or events do not exceed the documented
 // memory limit.
-func TestWatchIsBounded(t *testing.T) {
-	w, at := new(Watch), now
-	for i := range 3 * maxEvents {
+func TestStateWatchIsBounded(t *testing.T) {
+	w, at := new(StateWatch), now
+	for i := range 3 * maxListedEvents {
 		at = at.Add(time.Second)
 		s := &Status{Now: at, Models: []Model{{ID: fmt.Sprint("m", i), Ready: true}}, Upstreams: []Upstream{{Status: upstreams.Status{
 			Label: "u", Mode: "ready", Breaker: "closed", State: []string{"up", "down"}[i%2],
 		}}}}
-		s.Judge(w)
-		if i == 3*maxEvents-1 && len(s.Events) != maxEvents {
-			t.Errorf("%d events, want %d", len(s.Events), maxEvents)
+		s.SetVerdict(w)
+		if i == 3*maxListedEvents-1 && len(s.Events) != maxListedEvents {
+			t.Errorf("%d events, want %d", len(s.Events), maxListedEvents)
 		}
 	}
 	if len(w.models) != 1 || len(w.upstreams) != 1 {

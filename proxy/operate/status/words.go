@@ -55,8 +55,8 @@ func FormatDuration(d time.Duration) string {
 	}
 }
 
-// percent returns n as a percentage of all. Sentences, tables and the page use the same rounding.
-func percent(n, all int) int { return sharePercent(float64(n) / float64(max(1, all))) }
+// percentOf returns n as a percentage of all. Sentences, tables and the page use the same rounding.
+func percentOf(n, all int) int { return sharePercent(float64(n) / float64(max(1, all))) }
 
 // sharePercent returns a share as a percentage. A share of 1 is 100 %.
 func sharePercent(share float64) int { return int(math.Round(100 * share)) }

@@ -12,7 +12,7 @@ import (
 func TestOneRounding(t *testing.T) {
 	s := sample()
 	s.Models[0].History.Minute = observe.Minute{Calls: 1000, Failed: 36}
-	s.Judge(nil)
+	s.SetVerdict(nil)
 	page, err := s.Page()
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func WriteBundle(o *Options, out io.Writer) error {
 		return fmt.Errorf("write the bundle: %w; --output names another file", err)
 	}
 	parts := collectFiles(o)
-	list := contents(parts)
+	list := contentsList(parts)
 	if err := writeArchive(file, o.Now, append([]bundleFile{{name: "contents.txt", content: []byte(list)}}, parts...)); err != nil {
 		_ = file.Close() // only the first error is reported
 		_ = os.Remove(o.Output)
@@ -52,7 +52,7 @@ func WriteBundle(o *Options, out io.Writer) error {
 	return err
 }
 
-func contents(parts []bundleFile) string {
+func contentsList(parts []bundleFile) string {
 	var has, lacks strings.Builder
 	before := ""
 	for i := range parts {

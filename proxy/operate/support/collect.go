@@ -18,7 +18,7 @@ func collectFiles(o *Options) []bundleFile {
 		{name: "version.txt", description: "version and build", content: []byte("penstock " + build.VersionLine() + "\n")},
 		{name: "system.txt", description: "facts of the system; of the environment names alone", content: systemFacts(o.Environ)},
 	}
-	redacted, file := configFiles(o.Config)
+	redacted, file := collectConfigFiles(o.Config)
 	parts = append(parts, file...)
 	at := edgeWithDefaults(o.Edge, &redacted.Admin)
 	parts = append(parts, fetchEdgePages(at)...)
@@ -38,11 +38,12 @@ func edgeWithDefaults(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
 		given.Admin = dialAddress(says.Listen)
-		if says.TLS.Enabled() && !unixsocket.Is(given.Admin) {
+		if says.TLS.Enabled() && !unixsocket.IsAddress(given.Admin) {
 			given.Admin = "https://" + given.Admin
 		}
 	}
-	if given.CACert == "" && says.TLS.Enabled() { // the certificate may be self-signed; the file contains its chain
+	// The certificate may be self-signed; the file contains its chain.
+	if given.CACert == "" && says.TLS.Enabled() {
 		given.CACert = says.TLS.Cert
 	}
 	return given
@@ -50,7 +51,7 @@ func edgeWithDefaults(given admin.Edge, says *config.Admin) admin.Edge {
 
 // dialAddress returns the address at which this machine can reach a listener.
 func dialAddress(listen string) string {
-	if unixsocket.Is(listen) {
+	if unixsocket.IsAddress(listen) {
 		return listen
 	}
 	host, port, err := net.SplitHostPort(listen)
@@ -63,8 +64,8 @@ func dialAddress(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// configFiles returns the configuration, its keys_file, and the output of `penstock check`.
-func configFiles(name string) (config.Redacted, []bundleFile) {
+// collectConfigFiles returns the configuration, its keys_file, and the output of `penstock check`.
+func collectConfigFiles(name string) (config.Redacted, []bundleFile) {
 	file := bundleFile{name: "config.yaml", description: "the configuration, without secrets and comments"}
 	keys := bundleFile{name: "keys.yaml", description: "its keys_file, without hashes"}
 	check := bundleFile{name: "check.txt", description: "what penstock check says of it"}
@@ -87,13 +88,13 @@ func configFiles(name string) (config.Redacted, []bundleFile) {
 		keys.content = r.Keys
 		parts = append(parts, keys)
 	}
-	check.content = []byte(checkOutput(name))
+	check.content = []byte(runConfigCheck(name))
 	return r, append(parts, check)
 }
 
-// checkOutput returns the output of `penstock check`. It omits excerpts from the file, because they
+// runConfigCheck returns the output of `penstock check`. It omits excerpts from the file, because they
 // may contain secrets.
-func checkOutput(name string) string {
+func runConfigCheck(name string) string {
 	f, problems := proxy.LoadConfig(name)
 	var b strings.Builder
 	for _, p := range problems {

@@ -99,7 +99,7 @@ func anonymizeValues(v any, issuers []string) {
 			case !isText:
 				anonymizeValues(e, issuers)
 			case name == "mode_who":
-				v[name] = strictyaml.Removed
+				v[name] = strictyaml.RemovedText
 			case name == "key" || name == "id":
 				v[name] = withoutSubject(text, issuers)
 			}
@@ -110,7 +110,7 @@ func anonymizeValues(v any, issuers []string) {
 func withoutSubject(id string, issuers []string) string {
 	for _, name := range issuers {
 		if strings.HasPrefix(id, name+"/") {
-			return name + "/" + strictyaml.Removed
+			return name + "/" + strictyaml.RemovedText
 		}
 	}
 	return id

@@ -30,7 +30,7 @@ func newScrubber(secrets []string) *scrubber {
 	s := &scrubber{}
 	var pairs []string
 	for _, secret := range slices.Compact(secrets) {
-		pairs = append(pairs, secret, strictyaml.Removed)
+		pairs = append(pairs, secret, strictyaml.RemovedText)
 		if len(secret) >= longSecretBytes && !strings.Contains(secret, "://") && !strings.HasPrefix(secret, config.HashPrefix) {
 			s.truncatedSecrets = append(s.truncatedSecrets, regexp.MustCompile(regexp.QuoteMeta(secret[:truncatedSecretBytes])+`[^\s"']*`))
 		}
@@ -42,7 +42,7 @@ func newScrubber(secrets []string) *scrubber {
 func (s *scrubber) scrubText(text string) string {
 	text = s.replacer.Replace(text)
 	for _, r := range s.truncatedSecrets {
-		text = r.ReplaceAllString(text, strictyaml.Removed)
+		text = r.ReplaceAllString(text, strictyaml.RemovedText)
 	}
 	return text
 }

@@ -61,8 +61,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestReachable checks the addresses at which this machine can reach a listener.
-func TestReachable(t *testing.T) {
+// TestDialAddress checks the addresses at which this machine can reach a listener.
+func TestDialAddress(t *testing.T) {
 	for listen, want := range map[string]string{
 		"127.0.0.1:9090": "127.0.0.1:9090", ":9091": "127.0.0.1:9091", "0.0.0.0:1": "127.0.0.1:1", "[::]:2": "127.0.0.1:2", "": defaultAdmin,
 		"[::1]:3": "[::1]:3",

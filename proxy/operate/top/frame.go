@@ -13,47 +13,47 @@ import (
 
 const markerWidth = 2
 
-func (v *view) frame(width, height int) []line {
+func (v *view) renderFrame(width, height int) []frameLine {
 	head := v.headerLines(width, height)
 	foot := v.footerLines(width, height)
 	if room := height - len(head) - len(foot); room < 2 { // there is only space for the sentence
 		head, foot = head[:min(len(head), height)], nil
 	}
 	room := height - len(head) - len(foot)
-	var body []line
+	var body []frameLine
 	if room >= 2 {
 		body = v.tableLines(width, room)
 	}
 	out := slices.Concat(head, body)
 	for len(out)+len(foot) < height {
-		out = append(out, line{})
+		out = append(out, frameLine{})
 	}
 	return append(out, foot...)
 }
 
-func (v *view) headerLines(width, height int) (out []line) {
+func (v *view) headerLines(width, height int) (out []frameLine) {
 	sentence := plaintext.Wrap(plaintext.CleanLine("Penstock  "+v.state.Verdict.Text), width)
 	if most := max(1, min(4, height/6)); len(sentence) > most {
 		sentence = append(sentence[:most-1], plaintext.Truncate(sentence[most-1], width-2)+" …")
 	}
 	for _, text := range sentence {
-		out = append(out, line{plaintext.Truncate(text, width), styleOf(v.state.Verdict.Level)})
+		out = append(out, frameLine{plaintext.Truncate(text, width), levelStyle(v.state.Verdict.Level)})
 	}
 	if todo := v.state.RemedyCommands(); todo != "" && height >= 20 {
-		out = append(out, line{plaintext.Truncate(todo, width), styleNone})
+		out = append(out, frameLine{plaintext.Truncate(todo, width), styleNone})
 	}
 	if height >= 10 {
-		out = append(out, line{plaintext.Truncate(v.state.NumbersLine(), width), styleDim})
+		out = append(out, frameLine{plaintext.Truncate(v.state.NumbersLine(), width), styleDim})
 	}
 	if height >= 30 {
 		for _, note := range v.state.SourceNotes() {
-			out = append(out, line{plaintext.Truncate(plaintext.CleanLine(note), width), styleDim})
+			out = append(out, frameLine{plaintext.Truncate(plaintext.CleanLine(note), width), styleDim})
 		}
 	}
 	return append(out, v.tabLine(width))
 }
 
-func styleOf(level string) style {
+func levelStyle(level string) lineStyle {
 	switch level {
 	case status.LevelOK:
 		return styleOK
@@ -79,7 +79,7 @@ func problemRows(t *status.Table) (n int) {
 	return n
 }
 
-func (v *view) tabLine(width int) line {
+func (v *view) tabLine(width int) frameLine {
 	var long, short []string
 	for i := range v.tables {
 		t := &v.tables[i]
@@ -94,20 +94,20 @@ func (v *view) tabLine(width int) line {
 		long, short = append(long, name), append(short, brief)
 	}
 	text := strings.Join(long, "  ")
-	if plaintext.Width(text) > width {
+	if plaintext.LineWidth(text) > width {
 		text = strings.Join(short, " ")
 	}
-	return line{plaintext.Truncate(text, width), styleHead}
+	return frameLine{plaintext.Truncate(text, width), styleHead}
 }
 
-func (v *view) tableLines(width, height int) (out []line) {
+func (v *view) tableLines(width, height int) (out []frameLine) {
 	t := &v.tables[v.tableIndex]
 	g := t.Fit(max(1, width-markerWidth))
-	out = append(out, line{plaintext.Truncate("  "+g.HeaderLine(), width), styleHead})
+	out = append(out, frameLine{plaintext.Truncate("  "+g.HeaderLine(), width), styleHead})
 	if len(t.Rows) == 0 {
-		return append(out, line{plaintext.Truncate("  nothing", width), styleDim})
+		return append(out, frameLine{plaintext.Truncate("  nothing", width), styleDim})
 	}
-	more := details(&t.Rows[0], width, (height-1)/4)
+	more := detailLines(&t.Rows[0], width, (height-1)/4)
 	room := height - 1 - len(more)
 	counted := len(t.Rows) > room && room > 1
 	if counted {
@@ -119,10 +119,10 @@ func (v *view) tableLines(width, height int) (out []line) {
 		if i == 0 && len(more) > 0 {
 			mark = "> "
 		}
-		out = append(out, line{plaintext.Truncate(mark+g.RowLine(&t.Rows[i]), width), styleOf(t.Rows[i].Level)})
+		out = append(out, frameLine{plaintext.Truncate(mark+g.RowLine(&t.Rows[i]), width), levelStyle(t.Rows[i].Level)})
 	}
 	if counted {
-		out = append(out, line{plaintext.Truncate("  "+hiddenRowsText(t.Rows, shown), width), styleDim})
+		out = append(out, frameLine{plaintext.Truncate("  "+hiddenRowsText(t.Rows, shown), width), styleDim})
 	}
 	return append(out, more...)
 }
@@ -135,16 +135,16 @@ func hiddenRowsText(rows []status.Row, shown int) string {
 	return text
 }
 
-func details(r *status.Row, width, most int) (out []line) {
-	add := func(text string, s style) {
+func detailLines(r *status.Row, width, most int) (out []frameLine) {
+	add := func(text string, s lineStyle) {
 		for _, part := range plaintext.Wrap(plaintext.CleanLine(text), max(1, width-markerWidth)) {
 			if len(out) < most {
-				out = append(out, line{plaintext.Truncate("  "+part, width), s})
+				out = append(out, frameLine{plaintext.Truncate("  "+part, width), s})
 			}
 		}
 	}
 	if r.Why != "" {
-		add(r.Why, styleOf(r.Level))
+		add(r.Why, levelStyle(r.Level))
 	}
 	for _, text := range slices.Concat(r.Arms, r.More) {
 		add(text, styleDim)
@@ -152,12 +152,12 @@ func details(r *status.Row, width, most int) (out []line) {
 	return out
 }
 
-func (v *view) footerLines(width, height int) (out []line) {
+func (v *view) footerLines(width, height int) (out []frameLine) {
 	if height < 6 {
 		return nil
 	}
-	add := func(text string, s style) {
-		out = append(out, line{plaintext.Truncate(plaintext.CleanLine(text), width), s})
+	add := func(text string, s lineStyle) {
+		out = append(out, frameLine{plaintext.Truncate(plaintext.CleanLine(text), width), s})
 	}
 	if v.lastErr != nil {
 		add(fmt.Sprintf("No answer, shown is the state of %s ago: %s", status.FormatDuration(v.stateAge(time.Now())), v.lastErr), styleOut)

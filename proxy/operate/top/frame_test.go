@@ -41,12 +41,12 @@ func sample(upstreamCount int) *status.Status {
 	}
 	s.Calls = []status.Call{
 		{ID: "req_aaaaaaaaaaaaaaaa", State: "streaming", Model: "llama", Upstream: "gpu-00", Key: "team-a", Dialect: "chat"},
-		{ID: "req_bbbbbbbbbbbbbbbb", State: status.StateFailed, Status: 200, Code: "upstream_bad_response", Model: "llama", Failed: []status.Attempt{{Upstream: "gpu-07", Cause: "connect"}}},
+		{ID: "req_bbbbbbbbbbbbbbbb", State: status.CallFailed, Status: 200, Code: "upstream_bad_response", Model: "llama", Failed: []status.Attempt{{Upstream: "gpu-07", Cause: "connect"}}},
 	}
 	s.Keys = []status.Key{{ID: "team-a", InFlight: 1, Concurrency: 4}, {ID: "team-b", Refused: 9, Why: "requests_per_minute"}}
 	s.Refusals = []status.Reason{{Code: "rate_limited", Status: 429, Limit: "requests_per_minute", Key: "team-b", Count: 9, Minute: 9}}
 	s.Fleet.Members = []fleet.Member{{Name: "edge-1", ID: "a", Self: true}, {Name: "edge-2", ID: "b"}}
-	s.Judge(new(status.Watch))
+	s.SetVerdict(new(status.StateWatch))
 	return s
 }
 
@@ -59,28 +59,28 @@ func TestFrameFits(t *testing.T) {
 			s.Upstreams[i].Label = name.Draw(t, "name")
 		}
 		s.Models[0].ID = name.Draw(t, "model")
-		s.Judge(nil)
+		s.SetVerdict(nil)
 		v := newView(s)
 		for _, k := range rapid.SliceOfN(rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "9", " ", "\t", "\x1b[A", "x"}), 0, 12).Draw(t, "keys") {
 			v.handleKeys([]byte(k))
 			if rapid.Bool().Draw(t, "fails") {
-				v.update(nil, errors.New("nobody\x1b[2J answers"))
+				v.setState(nil, errors.New("nobody\x1b[2J answers"))
 			}
 			width, height := rapid.IntRange(1, 180).Draw(t, "width"), rapid.IntRange(1, 60).Draw(t, "height")
-			frame := v.frame(width, height)
+			frame := v.renderFrame(width, height)
 			if len(frame) != height {
 				t.Fatalf("%d lines for %d", len(frame), height)
 			}
 			for _, l := range frame {
-				if plaintext.Width(l.text) > width || l.text != plaintext.CleanLine(l.text) {
-					t.Fatalf("a line of %d in a terminal of %d: %q", plaintext.Width(l.text), width, l.text)
+				if plaintext.LineWidth(l.text) > width || l.text != plaintext.CleanLine(l.text) {
+					t.Fatalf("a line of %d in a terminal of %d: %q", plaintext.LineWidth(l.text), width, l.text)
 				}
 			}
 		}
 	})
 }
 
-func textOf(frame []line) string {
+func textOf(frame []frameLine) string {
 	var all []string
 	for _, l := range frame {
 		all = append(all, strings.TrimRight(l.text, " "))
@@ -93,7 +93,7 @@ func textOf(frame []line) string {
 func TestTroubleFirst(t *testing.T) {
 	v := newView(sample(50))
 	v.handleKeys([]byte("2"))
-	text := textOf(v.frame(80, 24))
+	text := textOf(v.renderFrame(80, 24))
 	lines := strings.Split(text, "\n")
 	if !strings.HasPrefix(lines[0], "Penstock  Out: no engine serves embed.") {
 		t.Errorf("the sentence is not on top:\n%s", text)
@@ -107,13 +107,13 @@ func TestTroubleFirst(t *testing.T) {
 			t.Errorf("the frame lacks %q:\n%s", want, text)
 		}
 	}
-	narrow := textOf(v.frame(40, 24))
+	narrow := textOf(v.renderFrame(40, 24))
 	for _, want := range []string{"> gpu-07", "down 1 min", "q quit", "1 [2 Upstreams 50 (1!)] 3"} {
 		if !strings.Contains(narrow, want) {
 			t.Errorf("no %q in 40 columns:\n%s", want, narrow)
 		}
 	}
-	wide := textOf(v.frame(150, 24))
+	wide := textOf(v.renderFrame(150, 24))
 	if !strings.Contains(wide, "ENGINE") || strings.Contains(narrow, "ENGINE") {
 		t.Errorf("a wide window does not show more:\n%s", wide)
 	}
@@ -124,7 +124,7 @@ func TestTroubleFirst(t *testing.T) {
 	}
 	v = newView(idle)
 	v.handleKeys([]byte("2"))
-	if text := textOf(v.frame(80, 24)); !strings.Contains(text, "more, all idle") {
+	if text := textOf(v.renderFrame(80, 24)); !strings.Contains(text, "more, all idle") {
 		t.Errorf("it is not told that the rest is idle:\n%s", text)
 	}
 }
@@ -133,13 +133,13 @@ func TestTroubleFirst(t *testing.T) {
 func TestColumnsStandInLine(t *testing.T) {
 	v := newView(sample(3))
 	var at []int
-	for _, l := range v.frame(100, 24) {
+	for _, l := range v.renderFrame(100, 24) {
 		if i := strings.Index(l.text, "served"); i >= 0 && strings.Contains(l.text, "/8") {
-			at = append(at, plaintext.Width(l.text[:i]))
+			at = append(at, plaintext.LineWidth(l.text[:i]))
 		}
 	}
 	if len(at) != 3 || at[0] != at[1] || at[1] != at[2] {
-		t.Errorf("the states stand at %v:\n%s", at, textOf(v.frame(100, 24)))
+		t.Errorf("the states stand at %v:\n%s", at, textOf(v.renderFrame(100, 24)))
 	}
 }
 
@@ -150,7 +150,7 @@ func TestDetails(t *testing.T) {
 		"5": "over limit: requests_per_minute", "6": "the edge has started", "7": "edge-1",
 	} {
 		v.handleKeys([]byte(keys))
-		if text := textOf(v.frame(100, 40)); !strings.Contains(text, want) {
+		if text := textOf(v.renderFrame(100, 40)); !strings.Contains(text, want) {
 			t.Errorf("after the key %s the frame lacks %q\n%s", keys, want, text)
 		}
 	}

@@ -20,22 +20,22 @@ const (
 	resetStyleSeq  = "\x1b[0m"
 )
 
-// style is the escape sequence for a line's style. The style only repeats the meaning of the text.
-type style string
+// lineStyle is the escape sequence for a line's style. The style only repeats the meaning of the text.
+type lineStyle string
 
 const (
-	styleNone     style = ""
-	styleOut      style = "\x1b[31m"
-	styleOK       style = "\x1b[32m"
-	styleDegraded style = "\x1b[33m"
-	styleDim      style = "\x1b[2m"
-	styleHead     style = "\x1b[1m"
+	styleNone     lineStyle = ""
+	styleOut      lineStyle = "\x1b[31m"
+	styleOK       lineStyle = "\x1b[32m"
+	styleDegraded lineStyle = "\x1b[33m"
+	styleDim      lineStyle = "\x1b[2m"
+	styleHead     lineStyle = "\x1b[1m"
 )
 
-// line is one line of a frame, no wider than the terminal and without control characters.
-type line struct {
+// frameLine is one line of a frame, no wider than the terminal and without control characters.
+type frameLine struct {
 	text  string
-	style style
+	style lineStyle
 }
 
 type screen struct {
@@ -91,7 +91,7 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
+func (s *screen) draw(frame func(width, height int) []frameLine, colour bool) error {
 	var b bytes.Buffer
 	b.WriteString(cursorHomeSeq)
 	for i, l := range frame(s.size()) {

@@ -72,7 +72,7 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 	tick := time.NewTicker(l.Interval)
 	defer tick.Stop()
 	for {
-		if err := l.screen.draw(l.view.frame, l.Colour); err != nil {
+		if err := l.screen.draw(l.view.renderFrame, l.Colour); err != nil {
 			return err
 		}
 		select {
@@ -80,7 +80,7 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 			return nil
 		case <-l.screen.resized:
 		case <-tick.C:
-			l.ask()
+			l.queryEdge()
 		case a := <-l.results:
 			l.handleResult(a)
 		case b := <-typed:
@@ -91,8 +91,8 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 	}
 }
 
-// ask queries the edge, unless a request is pending or the view is paused.
-func (l *loop) ask() {
+// queryEdge queries the edge, unless a request is pending or the view is paused.
+func (l *loop) queryEdge() {
 	if l.requestPending || l.view.paused {
 		return
 	}
@@ -114,5 +114,5 @@ func (l *loop) handleResult(a pollResult) {
 	if a.panicText != "" {
 		panic(a.panicText)
 	}
-	l.view.update(a.state, a.err)
+	l.view.setState(a.state, a.err)
 }

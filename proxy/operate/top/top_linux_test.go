@@ -146,7 +146,8 @@ func TestRunResize(t *testing.T) {
 	d.waitForText("> gpu-07", "q quit")
 	for _, size := range [][2]int{{40, 12}, {150, 50}, {20, 4}, {80, 24}} {
 		d.Resize(size[0], size[1])
-		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // the kernel sends this signal when a terminal is resized
+		// The kernel sends this signal when a terminal is resized.
+		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"Penstock  Out"}

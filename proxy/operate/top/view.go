@@ -18,11 +18,11 @@ type view struct {
 
 func newView(s *status.Status) *view {
 	v := new(view)
-	v.update(s, nil)
+	v.setState(s, nil)
 	return v
 }
 
-func (v *view) update(s *status.Status, err error) {
+func (v *view) setState(s *status.Status, err error) {
 	if v.paused {
 		return
 	}

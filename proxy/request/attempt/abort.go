@@ -9,18 +9,18 @@ import (
 // Abort lets other goroutines cancel a call. Any goroutine may call Cancel. Only the call's
 // goroutine may call the other methods.
 type Abort struct {
-	cause    atomic.Pointer[cause]
+	cause    atomic.Pointer[abortCause]
 	done     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
 	shadow   atomic.Pointer[Abort] // Abort of the call's shadow, which Cancel also cancels
 }
 
-type cause struct{ err error }
+type abortCause struct{ err error }
 
 // Cancel cancels the call. It immediately closes the connection to the engine and wakes the call if
 // the call is waiting. If Cancel is called more than once, only the first err counts.
 func (a *Abort) Cancel(err error) {
-	if !a.cause.CompareAndSwap(nil, &cause{err}) {
+	if !a.cause.CompareAndSwap(nil, &abortCause{err}) {
 		return
 	}
 	if x := a.exchange.Load(); x != nil {

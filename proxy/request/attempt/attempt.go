@@ -21,7 +21,7 @@ import (
 
 // Params are the inputs of an attempt. They do not change during the attempt.
 type Params struct {
-	Request      Request
+	Request      ClientRequest
 	Model        *snapshot.Model
 	PromptTokens int // estimated
 	Start        time.Time
@@ -36,12 +36,12 @@ type Params struct {
 	Number       int               // 1 for the first attempt
 	Memory       *ReplyMemory
 	Abort        *Abort
-	Mover        Mover
+	Mover        CallMover
 	Guard        *guard.Guard
 }
 
-// Request is the part of the client's request that an attempt reads.
-type Request interface {
+// ClientRequest is the part of the client's request that an attempt reads.
+type ClientRequest interface {
 	endpoint.PromptInfo
 	endpoint.ReplyDecoder
 	ClientWantsStream() bool
@@ -103,7 +103,7 @@ func (a *Attempt) Send(s endpoint.EngineRequest, streamed, once bool) error {
 	c := &a.Reply.timeouts
 	c.sentAt, c.readAt = sentAt, sentAt
 	a.requestedStream, c.isStream = streamed, a.params.Request.ClientWantsStream()
-	if tools, _ := a.params.Request.Prefix(); tools != nil {
+	if tools, _ := a.params.Request.PromptPrefix(); tools != nil {
 		c.mayBuffer = a.lease.Upstream().Engine().HasQuirk(config.QuirkBuffersCalls)
 	}
 	if c.mayBuffer || !streamed {
@@ -150,12 +150,12 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 		r.form, r.sniffed.mediaType = form, string(r.x.Header("Content-Type"))
 		return a.sniffResponse(until)
 	case endpoint.ReplyWrongType:
-		return failure.WrongContentType(endpoint.ErrWrongType)
+		return failure.WrongContentType(endpoint.ErrWrongMediaType)
 	default:
 		r.form, r.timeouts.headArrived = form, true
 		if form == endpoint.ReplyEvents {
 			r.eventReader = readerPool.Get().(*sse.Reader)
-			r.eventReader.Reset(r, maxEvent)
+			r.eventReader.Reset(r, maxEventBytes)
 		}
 	}
 	return nil
@@ -167,7 +167,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 // ClassifyError classifies all other errors.
 func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.timeouts.headArrived {
-		if err := a.AwaitHead(until.Std()); err != nil {
+		if err := a.AwaitHead(until.StdTime()); err != nil {
 			return dst, false, err
 		}
 	}
@@ -179,7 +179,7 @@ func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream)
 // ReadFullResponse assembles the completion from the stream.
 //
 // ReadFullResponse returns the same errors as AwaitHead, and may be called again after
-// http1.ErrNotYet. If passesOn is true, ReadFullResponse returns ErrLarge for a large response,
+// http1.ErrNotYet. If passesOn is true, ReadFullResponse returns ErrLargeReply for a large response,
 // which the caller can then relay while it arrives.
 func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
@@ -230,7 +230,7 @@ func (a *Attempt) RecordPromptTokens(tokens, cached int) {
 // RecordAnswer records the number of tokens in the complete answer.
 func (a *Attempt) RecordAnswer(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
-		a.lease.RecordResponse(tokens, p.readAt.Sub(p.sentAt)-a.ttft, p.readAt.Std())
+		a.lease.RecordResponse(tokens, p.readAt.Sub(p.sentAt)-a.ttft, p.readAt.StdTime())
 	}
 }
 
@@ -255,11 +255,11 @@ func (a *Attempt) ClassifyError(err error) *failure.Failure {
 		a.redactError(e)
 		f = failure.FromStreamError(e)
 		if a.lease != nil {
-			a.recordDoubt(f, e, e.Status)
+			a.recordDoubtfulRejection(f, e, e.Status)
 		}
 	case errors.Is(err, errNoMemory):
 		f = failure.NoReplyMemory()
-	case errors.Is(err, endpoint.ErrWrongType):
+	case errors.Is(err, endpoint.ErrWrongMediaType):
 		f = failure.WrongContentType(err)
 	default:
 		f = failure.FromExchange(err)
@@ -288,7 +288,7 @@ func (a *Attempt) BlameUpstream(f *failure.Failure) {
 	a.lease.Upstream().Health.RecordFailure(f.Cause, detail, f.Status, time.Now())
 	if f.Outcome != upstreams.OutcomeRefused {
 		source := a.failureSource(sent)
-		source.NotFound = f.NotFound()
+		source.NotFound = f.IsBareNotFound()
 		a.lease.SetFailureSource(source)
 	}
 }

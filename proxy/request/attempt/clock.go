@@ -25,7 +25,7 @@ type responseTimeouts struct {
 	limits      *config.Timeouts
 	upstream    *upstreams.Upstream
 	lease       *upstreams.Lease
-	mover       Mover
+	mover       CallMover
 	callStart   instant.Time
 	isStream    bool
 	headArrived bool // whether the headers of a usable response have arrived
@@ -58,11 +58,11 @@ func (c *responseTimeouts) limitOrDefault(given, unseen config.Duration) time.Du
 }
 
 func (c *responseTimeouts) firstEventTimeout() time.Duration {
-	return c.limitOrDefault(c.limits.FirstEvent, config.FirstEventWithoutProgress)
+	return c.limitOrDefault(c.limits.FirstEvent, config.FirstEventTimeoutWithoutProgress)
 }
 
 func (c *responseTimeouts) idleTimeout() time.Duration {
-	return c.limitOrDefault(c.limits.Idle, config.IdleWithoutProgress)
+	return c.limitOrDefault(c.limits.Idle, config.IdleTimeoutWithoutProgress)
 }
 
 // nextCheckAt returns when the next check of the engine is due, or 0 if no check is due.
@@ -101,11 +101,11 @@ func (c *responseTimeouts) checkProgress(now instant.Time) (lost bool) {
 		c.countedWaiting = true
 		c.lease.AddWaiting(1)
 	}
-	c.engineWorking = c.upstream.Progress.IsProgressing(now.Std())
-	return c.upstream.Progress.IsCallLost(c.readAt.Std(), now.Std())
+	c.engineWorking = c.upstream.Progress.IsProgressing(now.StdTime())
+	return c.upstream.Progress.IsCallLost(c.readAt.StdTime(), now.StdTime())
 }
 
-func (c *responseTimeouts) stopWaiting() {
+func (c *responseTimeouts) stopCountingAsWaiting() {
 	if c.countedWaiting {
 		c.countedWaiting = false
 		c.lease.AddWaiting(-1)
@@ -140,7 +140,7 @@ func (c *responseTimeouts) deadline() (at instant.Time, limit upstreams.Cause) {
 // timeoutFailure returns the failure for an expired time limit. If timeouts.total ends an answer
 // that is being generated, the engine is not at fault.
 func (c *responseTimeouts) timeoutFailure(limit upstreams.Cause) *failure.Failure {
-	f := failure.GenerationTimeout(limit, http1.ErrNotYet)
+	f := failure.GenerationTimeout(limit, http1.ErrNoBytesYet)
 	if limit == upstreams.CauseTotalTimeout && c.isGenerating() {
 		f.Outcome = upstreams.OutcomeClientGone
 	}
@@ -153,14 +153,14 @@ func (c *responseTimeouts) isGenerating() bool {
 	return c.engineWorking || c.answerBegun && (c.mayBuffer || !c.countedWaiting)
 }
 
-func (c *responseTimeouts) markComplete() {
+func (c *responseTimeouts) markAnswerComplete() {
 	if c.completeAt == 0 {
 		c.completeAt = c.readAt
 	}
 }
 
 func (c *responseTimeouts) isTailOverdue() bool {
-	return c.completeAt != 0 && c.completeAt.Add(tailTimeout).Passed()
+	return c.completeAt != 0 && c.completeAt.Add(tailTimeout).HasPassed()
 }
 
 // checkTimeouts decides whether a call may continue to wait for a silent engine. It returns an
@@ -185,7 +185,7 @@ func (c *responseTimeouts) checkTimeouts(now instant.Time) error {
 	case c.upstream.Health.IsSilent():
 		return failure.EngineDown()
 	}
-	if at, limit := c.deadline(); at.Passed() && c.completeAt == 0 {
+	if at, limit := c.deadline(); at.HasPassed() && c.completeAt == 0 {
 		return c.timeoutFailure(limit)
 	}
 	return nil
@@ -194,8 +194,8 @@ func (c *responseTimeouts) checkTimeouts(now instant.Time) error {
 // errRequestLost is the cause of the failure when the engine no longer has the request.
 var errRequestLost = errors.New("the engine is working on fewer requests than it was given")
 
-// Mover moves a call to another engine.
-type Mover interface {
+// CallMover moves a call to another engine.
+type CallMover interface {
 	// AcquireOtherSlot acquires a slot at another engine and makes the call move to that engine,
 	// which either restarts the answer or continues the part that the client has already received.
 	// AcquireOtherSlot returns false if no slot is free or the call can no longer move.

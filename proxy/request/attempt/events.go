@@ -34,7 +34,7 @@ func (r *Reply) pullStream(dst []byte, to endpoint.Stream) (out []byte, done boo
 func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	before, events := len(dst), to.Translator()
 	for {
-		ev, err := r.eventReader.Next()
+		ev, err := r.eventReader.NextEvent()
 		switch {
 		case err == nil:
 		case isEOF(err):
@@ -44,7 +44,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			}
 			out, err = r.appendStreamEnd(dst, to)
 			return out, true, err
-		case errors.Is(err, http1.ErrNotYet) && r.timeouts.isTailOverdue(), to.Finished() && isConnectionLost(err):
+		case errors.Is(err, http1.ErrNoBytesYet) && r.timeouts.isTailOverdue(), to.IsFinished() && isConnectionLost(err):
 			out, err = r.appendStreamEnd(dst, to) // only the end of the stream is missing
 			return out, true, err
 		default:
@@ -58,14 +58,14 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			r.timeouts.answerBegun = true
 			r.eventCount++
 		}
-		if events.Done() {
+		if events.IsDone() {
 			if out, err = r.appendStreamEnd(dst, to); err != nil {
 				return r.deferError(dst, before, err)
 			}
 			return out, true, nil
 		}
-		if events.Finished() {
-			r.timeouts.markComplete()
+		if events.IsFinished() {
+			r.timeouts.markAnswerComplete()
 		}
 		if len(dst) > before && (len(dst) >= coalesceBytes || !r.eventReader.HasEvent()) {
 			return dst, false, nil

@@ -9,15 +9,15 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge is the error of ReadFullResponse for a response that needs a reservation and that the
+// ErrLargeReply is the error of ReadFullResponse for a response that needs a reservation and that the
 // caller can relay while it arrives.
-var ErrLarge = errors.New("a large reply that is passed on")
+var ErrLargeReply = errors.New("a large reply that is passed on")
 
-var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
+var errTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 
-// OutHeadroom is the number of bytes by which an answer buffer is larger than the completion, so
+// AnswerBufferHeadroom is the number of bytes by which an answer buffer is larger than the completion, so
 // that the buffer rarely has to grow.
-const OutHeadroom = 1 << 10
+const AnswerBufferHeadroom = 1 << 10
 
 type fullResponse struct {
 	// The engine's response bytes or the assembled completion; nil before the first read.
@@ -43,20 +43,20 @@ func (w *fullResponse) release() {
 }
 
 // readBody reads the body of r. If to is not nil and the response can be relayed, readBody returns
-// ErrLarge once it has read unreservedBytes or more.
+// ErrLargeReply once it has read unreservedBytes or more.
 func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
-	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
-	if announced > translate.MaxAnswer {
+	announced := int(min(r.x.ContentLength(), translate.MaxAnswerBytes+1))
+	if announced > translate.MaxAnswerBytes {
 		return errTooLarge
 	}
 	for dst := *w.body; ; {
 		switch {
-		case len(dst) > translate.MaxAnswer:
+		case len(dst) > translate.MaxAnswerBytes:
 			return errTooLarge
 		case len(dst) >= unreservedBytes && to != nil && to.CanPassThrough(r.x):
-			return ErrLarge
+			return ErrLargeReply
 		case len(dst) == cap(dst):
-			most := translate.MaxAnswer + 1
+			most := translate.MaxAnswerBytes + 1
 			if announced >= len(dst) { // the additional byte lets a read reach the end of the body
 				most = announced + 1
 			}
@@ -87,7 +87,7 @@ func (w *fullResponse) assembleStream(r *Reply, options *answer.Options) error {
 	if err := w.readEvents(r); err != nil {
 		return err
 	}
-	if n := w.assembler.BufferedBytes() + OutHeadroom; n > MaxPooled {
+	if n := w.assembler.BufferedBytes() + AnswerBufferHeadroom; n > MaxPooled {
 		if err := r.memory.SetPartSize(PartBody, n); err != nil {
 			return err
 		}
@@ -101,13 +101,13 @@ func (w *fullResponse) assembleStream(r *Reply, options *answer.Options) error {
 func (w *fullResponse) readEvents(r *Reply) error {
 	into := w.assembler
 	for {
-		ev, err := r.eventReader.Next()
+		ev, err := r.eventReader.NextEvent()
 		if isEOF(err) {
 			r.hasEnded = true
 			return nil
 		}
 		if err != nil {
-			if r.timeouts.completeAt == 0 || errors.Is(err, http1.ErrNotYet) && !r.timeouts.isTailOverdue() {
+			if r.timeouts.completeAt == 0 || errors.Is(err, http1.ErrNoBytesYet) && !r.timeouts.isTailOverdue() {
 				return err
 			}
 			return nil
@@ -120,16 +120,16 @@ func (w *fullResponse) readEvents(r *Reply) error {
 			return err
 		}
 		r.timeouts.answerBegun = r.timeouts.answerBegun || !blank
-		if into.Done() {
+		if into.IsDone() {
 			return nil
 		}
-		if into.Finished() {
-			r.timeouts.markComplete()
+		if into.IsFinished() {
+			r.timeouts.markAnswerComplete()
 		}
 	}
 }
 
-// BeginPassthrough relays the bytes that ReadFullResponse read before it returned ErrLarge.
+// BeginPassthrough relays the bytes that ReadFullResponse read before it returned ErrLargeReply.
 func (r *Reply) BeginPassthrough(dst []byte, to *endpoint.Passthrough) ([]byte, error) {
 	out, err := to.Append(dst, *r.full.body)
 	if err == nil {

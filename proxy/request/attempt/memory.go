@@ -21,17 +21,17 @@ type MemoryPart uint8
 
 // The kinds of memory that a reply uses.
 const (
-	PartBody  MemoryPart = iota // an engine's complete response or its error body
-	PartEvent                   // the event reader's buffer
-	PartState                   // the answer assembled from events
-	PartOut                     // bytes for the client
+	PartBody         MemoryPart = iota // an engine's complete response or its error body
+	PartEvent                          // the event reader's buffer
+	PartState                          // the answer assembled from events
+	PartClientOutput                   // bytes for the client
 	partCount
 )
 
 // ReplyMemory counts the memory that the engine responses of one call use. If Budget is nil, the
 // total must not exceed unreservedBytes.
 type ReplyMemory struct {
-	Budget *limit.Memory
+	Budget *limit.MemoryBudget
 	// Bytes reserved by all responses to calls with the same key; nil if they are not counted.
 	Key       *atomic.Int64
 	partBytes [partCount]int64
@@ -96,13 +96,13 @@ func (m *ReplyMemory) replaceBuffer(part MemoryPart, n int) error {
 	return m.SetPartSize(part, n)
 }
 
-// SetOutSize is SetPartSize for PartOut, the buffer of n bytes for the client. Buffers of at most
+// SetOutSize is SetPartSize for PartClientOutput, the buffer of n bytes for the client. Buffers of at most
 // MaxPooled bytes are not counted.
 func (m *ReplyMemory) SetOutSize(n int) error {
 	if n <= MaxPooled {
 		return nil
 	}
-	return m.SetPartSize(PartOut, n)
+	return m.SetPartSize(PartClientOutput, n)
 }
 
 // setStateSize is SetPartSize for PartState with a size of n bytes. It reserves 50 % more, because

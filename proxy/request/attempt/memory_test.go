@@ -16,7 +16,7 @@ import (
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20
-		budget := limit.NewMemory(most)
+		budget := limit.NewMemoryBudget(most)
 		var key atomic.Int64
 		calls := make([]ReplyMemory, 4)
 		for i := range calls {
@@ -66,8 +66,8 @@ func TestMemory(t *testing.T) {
 					}
 					want += max(held-unreservedBytes, 0)
 				}
-				if budget.Used() != want || want > most {
-					t.Fatalf("%d are taken of %d, want %d", budget.Used(), most, want)
+				if budget.UsedBytes() != want || want > most {
+					t.Fatalf("%d are taken of %d, want %d", budget.UsedBytes(), most, want)
 				}
 				one, other := calls[2].reserved, calls[3].reserved
 				if key.Load() != one+other || one > 0 && other > 0 && one+other > most/keyShareDivisor {
@@ -79,8 +79,8 @@ func TestMemory(t *testing.T) {
 			calls[i].Release()
 			calls[i].Release()
 		}
-		if budget.Used() != 0 || key.Load() != 0 {
-			t.Fatalf("%d are left, %d of them of the key", budget.Used(), key.Load())
+		if budget.UsedBytes() != 0 || key.Load() != 0 {
+			t.Fatalf("%d are left, %d of them of the key", budget.UsedBytes(), key.Load())
 		}
 	})
 }
@@ -89,25 +89,25 @@ func TestMemory(t *testing.T) {
 // that a single response may use all of it.
 func TestMemoryOfKey(t *testing.T) {
 	var slow atomic.Int64
-	budget := limit.NewMemory(1000)
+	budget := limit.NewMemoryBudget(1000)
 	a, b, other := ReplyMemory{Budget: budget, Key: &slow}, ReplyMemory{Budget: budget, Key: &slow}, ReplyMemory{Budget: budget, Key: new(atomic.Int64)}
-	if a.SetPartSize(PartOut, unreservedBytes+400) != nil || b.SetPartSize(PartOut, unreservedBytes+101) == nil || b.SetPartSize(PartOut, unreservedBytes+100) != nil {
+	if a.SetPartSize(PartClientOutput, unreservedBytes+400) != nil || b.SetPartSize(PartClientOutput, unreservedBytes+101) == nil || b.SetPartSize(PartClientOutput, unreservedBytes+100) != nil {
 		t.Errorf("the replies of a key hold %d of 1000, want half", slow.Load())
 	}
-	if other.SetPartSize(PartOut, unreservedBytes+500) != nil {
+	if other.SetPartSize(PartClientOutput, unreservedBytes+500) != nil {
 		t.Error("no room for another key")
 	}
 	for _, m := range []*ReplyMemory{&a, &b, &other} {
 		m.Release()
 	}
-	if a.SetPartSize(PartOut, unreservedBytes+1000) != nil || slow.Load() != 1000 {
+	if a.SetPartSize(PartClientOutput, unreservedBytes+1000) != nil || slow.Load() != 1000 {
 		t.Errorf("a single reply of a key holds %d of 1000", slow.Load())
 	}
 }
 
 // TestMemorySmall checks that calls with small responses neither reserve memory nor allocate.
 func TestMemorySmall(t *testing.T) {
-	h := ReplyMemory{Budget: limit.NewMemory(0)}
+	h := ReplyMemory{Budget: limit.NewMemoryBudget(0)}
 	if n := testing.AllocsPerRun(100, func() {
 		if h.SetPartSize(PartBody, unreservedBytes/2) != nil || h.replaceBuffer(PartEvent, unreservedBytes/4) != nil {
 			t.Fatal("refused")
@@ -116,7 +116,7 @@ func TestMemorySmall(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}
-	if h.SetPartSize(PartOut, unreservedBytes+1) == nil {
+	if h.SetPartSize(PartClientOutput, unreservedBytes+1) == nil {
 		t.Error("more than is free was not counted")
 	}
 }

@@ -13,7 +13,7 @@ func (a *Attempt) statusFailure() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
 	contentType := string(x.Header("Content-Type")) // copied because reading the body moves the headers
-	e := engineerror.Parse(status, contentType, readErrorBody(a.Reply.x, a.params.Memory))
+	e := engineerror.ParseErrorBody(status, contentType, readErrorBody(a.Reply.x, a.params.Memory))
 	profile := up.Engine()
 	notNow := profile.IsTemporary(status, e.Type, e.Message)
 	switch {
@@ -32,7 +32,7 @@ func (a *Attempt) statusFailure() *failure.Failure {
 	}
 	if e.ContextExcess > 0 {
 		// Agents parse both sizes from the error message.
-		if longest := ContextLength(a.params.Model, a.params.Request.Limit(), a.target); longest > 0 {
+		if longest := ContextLength(a.params.Model, a.params.Request.AnswerTokenLimit(), a.target); longest > 0 {
 			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
 		}
 	}
@@ -40,23 +40,23 @@ func (a *Attempt) statusFailure() *failure.Failure {
 	after := failure.ParseRetryAfter(x.Header("Retry-After"), now)
 	if status == 404 && !e.ClientFault && e.Absent == engineerror.AbsentModel {
 		up.RecordModelGone(a.failureSource(true))
-		f := failure.FromStatus(status, &e, max(after, a.params.Model.Route.NextChance(a.params.Tiers, now)))
+		f := failure.FromStatus(status, &e, max(after, a.params.Model.Route.EstimateAcceptDelay(a.params.Tiers, now)))
 		f.Outcome, f.Cause = upstreams.OutcomeModelGone, upstreams.CauseModelGone
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
 	f.NotNow, f.Status = notNow, x.Status() // the profile may change the status
-	a.recordDoubt(f, &e, status)
+	a.recordDoubtfulRejection(f, &e, status)
 	return f
 }
 
-// recordDoubt records a 4xx response if the engine may be at fault rather than the request. The
+// recordDoubtfulRejection records a 4xx response if the engine may be at fault rather than the request. The
 // request is at fault if the engine's profile says so, if the prompt is too long, or if the request
 // names something that does not exist.
-func (a *Attempt) recordDoubt(f *failure.Failure, e *engineerror.Error, status int) {
+func (a *Attempt) recordDoubtfulRejection(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().IsClientFault(status, e.Type, e.Message)
-	if own || f.Outcome != upstreams.OutcomeRejected && !f.NotFound() || f.NotNow || status/100 != 4 || status == 413 {
+	if own || f.Outcome != upstreams.OutcomeRejected && !f.IsBareNotFound() || f.NotNow || status/100 != 4 || status == 413 {
 		return
 	}
 	f.Doubt = a.lease.RecordRefusal(upstreams.Refusal{
@@ -68,12 +68,12 @@ func (a *Attempt) recordDoubt(f *failure.Failure, e *engineerror.Error, status i
 // requested stream. The response is either an engine error in another format or has an unknown
 // type.
 func (a *Attempt) unexpectedTypeFailure(mediaType string, body []byte) *failure.Failure {
-	e := engineerror.Parse(200, mediaType, body)
+	e := engineerror.ParseErrorBody(200, mediaType, body)
 	if e.Status != 0 {
 		a.redactError(&e)
 		return failure.FromStreamError(&e)
 	}
-	return failure.WrongContentType(endpoint.ErrWrongType)
+	return failure.WrongContentType(endpoint.ErrWrongMediaType)
 }
 
 // redactError replaces the engine's model name in an error with the client's model name, and
@@ -83,6 +83,6 @@ func (a *Attempt) redactError(e *engineerror.Error) {
 		e.RedactSecret(a.lease.Upstream().APIKey())
 	}
 	if a.target != nil {
-		e.Rename(a.target.Served, a.params.Model.Config.ID)
+		e.RenameModel(a.target.Served, a.params.Model.Config.ID)
 	}
 }

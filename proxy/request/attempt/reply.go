@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxEvent         = 8 << 20 // maximum size of one event; events from engines are smaller
+	maxEventBytes    = 8 << 20 // maximum size of one event; events from engines are smaller
 	maxErrorBody     = 8 << 20
 	errorReadTimeout = 5 * time.Second
 	// drainTimeout is short because only a chunk of five bytes follows [DONE], and nearly always it
@@ -25,7 +25,7 @@ const (
 )
 
 var (
-	readerPool    = sync.Pool{New: func() any { return sse.NewReader(nil, maxEvent) }}
+	readerPool    = sync.Pool{New: func() any { return sse.NewReader(nil, maxEventBytes) }}
 	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
 )
 
@@ -51,18 +51,18 @@ type Reply struct {
 // the given time.
 func (r *Reply) awaitHead(until instant.Time) error {
 	for {
-		err := r.x.Await(instant.Earlier(until, r.timeouts.nextWakeup()).Std())
+		err := r.x.Await(instant.Earlier(until, r.timeouts.nextWakeup()).StdTime())
 		now := instant.Now()
 		switch {
 		case err == nil:
 			r.timeouts.readAt = now
-			r.timeouts.stopWaiting()
+			r.timeouts.stopCountingAsWaiting()
 			return nil
-		case !errors.Is(err, http1.ErrNotYet):
+		case !errors.Is(err, http1.ErrNoBytesYet):
 			return err
 		}
-		if err := r.timeouts.checkTimeouts(now); err != nil || until.Passed() {
-			return cmp.Or(err, http1.ErrNotYet)
+		if err := r.timeouts.checkTimeouts(now); err != nil || until.HasPassed() {
+			return cmp.Or(err, http1.ErrNoBytesYet)
 		}
 	}
 }
@@ -72,24 +72,24 @@ func (r *Reply) awaitHead(until instant.Time) error {
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := instant.Earlier(r.timeouts.readDeadline, r.timeouts.nextWakeup())
-		n, err := r.x.Read(p, stop.Std())
+		n, err := r.x.Read(p, stop.StdTime())
 		if n > 0 && r.x.IsFresh() { // bytes that arrived with the headers are not new
 			r.recordArrival()
 		}
-		if err == nil || isEOF(err) || !errors.Is(err, http1.ErrNotYet) {
+		if err == nil || isEOF(err) || !errors.Is(err, http1.ErrNoBytesYet) {
 			return n, err
 		}
 		if bad := r.timeouts.checkTimeouts(instant.Now()); bad != nil {
 			return n, bad
 		}
-		if r.timeouts.readDeadline.Passed() || r.timeouts.completeAt != 0 {
+		if r.timeouts.readDeadline.HasPassed() || r.timeouts.completeAt != 0 {
 			return n, err
 		}
 	}
 }
 
-// Lend implements sse.Source.
-func (r *Reply) Lend() []byte {
+// LendBytes implements sse.Source.
+func (r *Reply) LendBytes() []byte {
 	p := r.x.TakeBuffered()
 	if len(p) > 0 && r.x.IsFresh() {
 		r.recordArrival()
@@ -103,7 +103,7 @@ func (r *Reply) SpareBuffer() []byte { return r.x.SpareBuffer() }
 
 func (r *Reply) recordArrival() {
 	r.timeouts.readAt = instant.Now()
-	r.timeouts.stopWaiting()
+	r.timeouts.stopCountingAsWaiting()
 }
 
 // ReserveBuffer implements sse.Source.
@@ -123,28 +123,28 @@ func (r *Reply) WaitForBytes(until instant.Time, s http1.Stepper) {
 	r.pendingErr = r.eventReader.PrepareForWait()
 	for r.pendingErr == nil {
 		look := r.timeouts.nextCheckAt()
-		if r.waitOrStay(instant.Earlier(until, r.timeouts.nextWakeup()).Std(), s) || !look.Passed() || until.Passed() {
+		if r.waitWithStepper(instant.Earlier(until, r.timeouts.nextWakeup()).StdTime(), s) || !look.HasPassed() || until.HasPassed() {
 			return
 		}
 		r.pendingErr = r.timeouts.checkTimeouts(instant.Now())
 	}
 }
 
-func (r *Reply) waitOrStay(until time.Time, s http1.Stepper) bool {
+func (r *Reply) waitWithStepper(until time.Time, s http1.Stepper) bool {
 	if s == nil {
 		return r.x.WaitReadable(until)
 	}
 	r.stepper = s
-	done := r.x.StayInPoller(until, (*stayingReply)(r))
+	done := r.x.StayInPoller(until, (*replyStepper)(r))
 	r.stepper = nil
 	return done
 }
 
-// stayingReply is the http1.Stepper of a Reply.
-type stayingReply Reply
+// replyStepper is the http1.Stepper of a Reply.
+type replyStepper Reply
 
 // Step implements http1.Stepper.
-func (s *stayingReply) Step() bool { return s.stepper.Step() && (*Reply)(s).prepareNextWait() }
+func (s *replyStepper) Step() bool { return s.stepper.Step() && (*Reply)(s).prepareNextWait() }
 
 // prepareNextWait prepares the reply to wait for more bytes in the poller. It returns false if the
 // call must leave the poller:
@@ -187,7 +187,7 @@ func (r *Reply) Progress() Progress {
 func (r *Reply) RecordClientBlocked(since, now time.Time) {
 	r.timeouts.clientBlocked += now.Sub(since)
 	r.timeouts.readAt = instant.FromTime(now)
-	r.timeouts.stopWaiting()
+	r.timeouts.stopCountingAsWaiting()
 }
 
 // ArrivedEvents returns the number of events that have arrived, and when bytes last arrived.
@@ -211,7 +211,7 @@ func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 	in := NewBuffer()
 	defer RecycleBuffer(in)
 	piece := (*in)[:cap(*in)]
-	var short engineerror.Shortener
+	var short engineerror.StringShortener
 	body := make([]byte, 0, 1<<10)
 	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBody; {
 		n, err := x.Read(piece, until)
@@ -246,9 +246,9 @@ func (r *Reply) ReadTail() {
 }
 
 func (r *Reply) release() {
-	r.timeouts.stopWaiting()
+	r.timeouts.stopCountingAsWaiting()
 	if r.eventReader != nil {
-		r.eventReader.Reset(nil, maxEvent)
+		r.eventReader.Reset(nil, maxEventBytes)
 		readerPool.Put(r.eventReader)
 		r.eventReader = nil
 	}

@@ -129,7 +129,7 @@ func TestReplies(t *testing.T) {
 				if most := max(tt.took, time.Second); got.Took > most {
 					t.Errorf("took %v, want at most %v", got.Took, most)
 				}
-				if n := e.Services.Replies.Used(); n != 0 {
+				if n := e.Services.Replies.UsedBytes(); n != 0 {
 					t.Errorf("%d bytes of replies are still held", n)
 				}
 			})
@@ -329,7 +329,7 @@ models:
 				if got.Status != tt.status || !strings.Contains(got.Body, tt.has) || strings.Contains(got.Body, tt.hasNot) {
 					t.Errorf("got %d %s, want %d with %s", got.Status, got.Body, tt.status, tt.has)
 				}
-				if n := e.Services.Replies.Used(); n != 0 {
+				if n := e.Services.Replies.UsedBytes(); n != 0 {
 					t.Errorf("%d bytes of replies are still held", n)
 				}
 			})
@@ -366,8 +366,8 @@ models:
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"inner"}, Answer: tt.answer})
-				var met *call.Engine
-				d, refused := e.OpenDialogue(&calltest.Client{}, "m", func(at *call.Engine) error {
+				var met *call.DialogueEngine
+				d, refused := e.OpenDialogue(&calltest.Client{}, "m", func(at *call.DialogueEngine) error {
 					met = at
 					return nil
 				})

@@ -31,7 +31,7 @@ func (a *Attempt) sniffResponse(until time.Time) error {
 	for !r.hasEnded {
 		events, decided := sse.LooksLikeEvents(*in.body)
 		if events {
-			r.startEvents(*in.body, maxEvent)
+			r.startEventReader(*in.body, maxEventBytes)
 			return nil
 		}
 		if decided || len(*in.body) == cap(*in.body) {
@@ -46,20 +46,20 @@ func (a *Attempt) sniffResponse(until time.Time) error {
 			return err
 		}
 	}
-	events, err := answer.AppendEvents(nil, *in.body)
+	events, err := answer.AppendAsStream(nil, *in.body)
 	if err != nil {
-		var short engineerror.Shortener
+		var short engineerror.StringShortener
 		text := short.Append(nil, *in.body)
 		return a.unexpectedTypeFailure(r.sniffed.mediaType, text[:min(len(text), engineerror.MaxBody)])
 	}
 	if err := r.memory.SetPartSize(PartBody, len(*in.body)+len(events)); err != nil {
 		return err
 	}
-	r.startEvents(events, translate.MaxAnswer+maxEvent)
+	r.startEventReader(events, translate.MaxAnswerBytes+maxEventBytes)
 	return nil
 }
 
-func (r *Reply) startEvents(first []byte, longest int) {
+func (r *Reply) startEventReader(first []byte, longest int) {
 	r.peekedBytes = first
 	r.form, r.timeouts.headArrived = endpoint.ReplyEvents, true
 	r.eventReader = readerPool.Get().(*sse.Reader)
@@ -81,12 +81,12 @@ func (r peekedReader) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. It lends nothing until Read has returned all peeked bytes.
-func (r peekedReader) Lend() []byte {
+// LendBytes implements sse.Source. It lends nothing until Read has returned all peeked bytes.
+func (r peekedReader) LendBytes() []byte {
 	if len(r.peekedBytes) > 0 {
 		return nil
 	}
-	return r.Reply.Lend()
+	return r.Reply.LendBytes()
 }
 
 func (w *fullResponse) readMore(r *Reply) error {

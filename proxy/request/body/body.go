@@ -24,11 +24,11 @@ type Body struct {
 }
 
 // Reset empties b. The memory for its next bytes is reserved from budget.
-func (b *Body) Reset(budget *limit.Memory) { *b = Body{reservation: Reservation{budget: budget}} }
+func (b *Body) Reset(budget *limit.MemoryBudget) { *b = Body{reservation: Reservation{budget: budget}} }
 
-// Source is the request from which a body is read, together with the limits that apply to the
+// RequestSource is the request from which a body is read, together with the limits that apply to the
 // client.
-type Source struct {
+type RequestSource struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time
 	Limit   int64 // maximum length in bytes, both before and after decompression
@@ -51,7 +51,7 @@ const (
 )
 
 // Read reads the whole body of a request and decompresses it.
-func (b *Body) Read(from *Source) *apierr.Error {
+func (b *Body) Read(from *RequestSource) *apierr.Error {
 	n := AnnouncedLength(&from.Ctx.Request.Header)
 	if n == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (b *Body) Read(from *Source) *apierr.Error {
 
 // readBytes reads n bytes, or all bytes until EOF if n is negative. It first reserves at most
 // knownSizeReserve bytes. As bytes arrive, the buffer doubles, up to n bytes.
-func (b *Body) readBytes(src io.Reader, n int64, from *Source) *apierr.Error {
+func (b *Body) readBytes(src io.Reader, n int64, from *RequestSource) *apierr.Error {
 	b.client = newBuffer(min(n, knownSizeReserve))
 	buf, room := (*b.client)[:0], cap(*b.client)
 	if n > knownSizeReserve { // a pooled buffer may be larger than the reservation

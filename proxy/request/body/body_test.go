@@ -29,7 +29,7 @@ func TestTranslate(t *testing.T) {
 	} {
 		body := make([]byte, size)
 		var b Body
-		budget := limit.NewMemory(c.budget)
+		budget := limit.NewMemoryBudget(c.budget)
 		b.Reset(budget)
 		b.client = &body
 		if !b.reservation.Reserve(size) {
@@ -38,7 +38,7 @@ func TestTranslate(t *testing.T) {
 		written := false
 		err := b.Translate(func(dst []byte) ([]byte, error) {
 			written = true
-			if used := budget.Used(); used < 2*size {
+			if used := budget.UsedBytes(); used < 2*size {
 				t.Errorf("%s: written with %d reserved", c.name, used)
 			}
 			return append(dst, make([]byte, c.out)...), c.fails
@@ -47,11 +47,11 @@ func TestTranslate(t *testing.T) {
 		if full := errors.As(err, &a) && a.Code == CodeNoMemory; written != c.written || full != c.full || (err == nil) != (b.translated != nil) {
 			t.Errorf("%s: wrote %v, error %v, want written %v and full %v", c.name, written, err, c.written, c.full)
 		}
-		if held := budget.Used() - size; held != c.held || b.reservation.reserved != size+held {
+		if held := budget.UsedBytes() - size; held != c.held || b.reservation.reserved != size+held {
 			t.Errorf("%s: %d reserved, the call says %d", c.name, held, b.reservation.reserved)
 		}
 		b.Release()
-		if used := budget.Used(); used != 0 {
+		if used := budget.UsedBytes(); used != 0 {
 			t.Errorf("%s: %d are left", c.name, used)
 		}
 	}

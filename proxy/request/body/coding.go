@@ -45,10 +45,10 @@ func requestCoding(h *fasthttp.RequestHeader) contentCoding {
 }
 
 const (
-	// A body may expand to freeDecodedBytes bytes or to maxExpansionRatio times its compressed
+	// A body may expand to minDecodedLimit bytes or to maxExpansionRatio times its compressed
 	// length, whichever is larger. Prompts expand about 10 times, and decompression bombs about
 	// 1,000 times.
-	freeDecodedBytes  = 1 << 20
+	minDecodedLimit   = 1 << 20
 	maxExpansionRatio = 100
 
 	// zstdWindow is the maximum size of a frame's window in bytes. RFC 8878, 3.1.1.1.2 recommends
@@ -56,15 +56,15 @@ const (
 	zstdWindow = 8 << 20
 )
 
-// decodeSlots limits how many bodies are decompressed at the same time. Each decompression occupies
+// decompressSlots limits how many bodies are decompressed at the same time. Each decompression occupies
 // a CPU core and uses at most one window of unreserved memory.
-var decodeSlots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
+var decompressSlots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
 // decompress decompresses the client's bytes to at most limit bytes. It reserves memory as the
 // buffer grows.
 func (b *Body) decompress(c contentCoding, limit int64) *apierr.Error {
-	decodeSlots <- struct{}{}
-	defer func() { <-decodeSlots }()
+	decompressSlots <- struct{}{}
+	defer func() { <-decompressSlots }()
 	encoded, held := b.client, b.reservation.reserved
 	src, done, err := c.newDecoder(*encoded)
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *Body) decompress(c contentCoding, limit int64) *apierr.Error {
 	defer done()
 	b.client = newBuffer(0)
 	defer recycleBuffer(encoded)
-	most := max(freeDecodedBytes, maxExpansionRatio*int64(len(*encoded)))
+	most := max(minDecodedLimit, maxExpansionRatio*int64(len(*encoded)))
 	for buf := (*b.client)[:0]; ; {
 		n, err := src.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

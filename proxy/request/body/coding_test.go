@@ -35,7 +35,7 @@ func encode(t testing.TB, c contentCoding, text []byte) []byte {
 // decoded decodes a body. It returns status 200 and the text, or only the error status.
 func decoded(t testing.TB, c contentCoding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
-	budget := limit.NewMemory(memory)
+	budget := limit.NewMemoryBudget(memory)
 	var b Body
 	b.Reset(budget)
 	if !b.reservation.Reserve(int64(len(encoded))) {
@@ -47,7 +47,7 @@ func decoded(t testing.TB, c contentCoding, encoded []byte, most, memory int64) 
 	text = bytes.Clone(b.ClientBytes())
 	held := b.reservation.reserved
 	b.Release()
-	if used := budget.Used(); used != 0 {
+	if used := budget.UsedBytes(); used != 0 {
 		t.Errorf("%d bytes stay reserved", used)
 	}
 	if e != nil {
@@ -122,7 +122,7 @@ func TestDecode_Damaged(t *testing.T) {
 	}
 }
 
-func TestCodingOf(t *testing.T) {
+func TestRequestContentCoding(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		want  contentCoding
@@ -146,7 +146,7 @@ func TestCodingOf(t *testing.T) {
 			t.Errorf("%q: %s, want %s", c.names, got, c.want)
 		}
 		h.SetMethod("POST")
-		if e := CheckHead(&h, true); (e == nil) != (c.want == codingIdentity) {
+		if e := CheckBodyHeaders(&h, true); (e == nil) != (c.want == codingIdentity) {
 			t.Errorf("a form in %q: %v", c.names, e)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // the copy stays reserved until the copy is released. If the original body has a translation, the
 // copy contains only the translation.
 func TestCopy(t *testing.T) {
-	budget := limit.NewMemory(100)
+	budget := limit.NewMemoryBudget(100)
 	var b, c Body
 	b.Reset(budget)
 	if c.CopyFrom(&b) {
@@ -23,22 +23,22 @@ func TestCopy(t *testing.T) {
 	if err := b.Translate(translate); err != nil {
 		t.Fatal(err)
 	}
-	before := budget.Used()
-	if !c.CopyFrom(&b) || string(c.Bytes()) != "what it amounts to, in other words" || budget.Used() != before+int64(len(c.Bytes())) {
-		t.Errorf("the copy is %q, and %d bytes are held, of %d before", c.Bytes(), budget.Used(), before)
+	before := budget.UsedBytes()
+	if !c.CopyFrom(&b) || string(c.Bytes()) != "what it amounts to, in other words" || budget.UsedBytes() != before+int64(len(c.Bytes())) {
+		t.Errorf("the copy is %q, and %d bytes are held, of %d before", c.Bytes(), budget.UsedBytes(), before)
 	}
 	b.Release()
 	if string(c.Bytes()) != "what it amounts to, in other words" {
 		t.Errorf("it has become %q", c.Bytes())
 	}
 	var none Body
-	budget.SetLimit(budget.Used())
+	budget.SetLimit(budget.UsedBytes())
 	if none.CopyFrom(&c) || none.HasBytes() {
 		t.Error("there is a copy without memory")
 	}
 	none.Release()
 	c.Release()
-	if n := budget.Used(); n != 0 {
+	if n := budget.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }

@@ -67,7 +67,7 @@ func framingMessage(cause error) string {
 		return "The Content-Length header is not one whole number of bytes."
 	case errors.Is(cause, listen.ErrTransferEncoding):
 		return "The Transfer-Encoding header is not chunked, given once."
-	case errors.Is(cause, listen.ErrExtraTooLarge):
+	case errors.Is(cause, listen.ErrChunkExtrasTooLarge):
 		return "The extensions of the body's chunks and its trailers are larger than 16 KiB together."
 	case isForbiddenTrailer(cause):
 		return "The body has a trailer by a name that only the head may have, such as Content-Length."

@@ -20,7 +20,7 @@ func TestFillGrows(t *testing.T) {
 			if pooled {
 				recycleBuffer(newBuffer(maxPooledBuffer))
 			}
-			budget := limit.NewMemory(16 << 20)
+			budget := limit.NewMemoryBudget(16 << 20)
 			var b Body
 			b.Reset(budget)
 			if !b.reservation.Reserve(min(int64(size), knownSizeReserve)) {
@@ -28,20 +28,20 @@ func TestFillGrows(t *testing.T) {
 			}
 			text := bytes.Repeat([]byte("text"), size/4+1)[:size]
 			src := &watchedReader{Reader: bytes.NewReader(text), beforeRead: func(read int) {
-				if used := budget.Used(); used > max(int64(2*read), knownSizeReserve) || used > int64(size) || used < int64(read) {
+				if used := budget.UsedBytes(); used > max(int64(2*read), knownSizeReserve) || used > int64(size) || used < int64(read) {
 					t.Fatalf("%d bytes are held for %d of %d", used, read, size)
 				}
 			}}
 			ctx := &fasthttp.RequestCtx{}
 			ctx.Init2(&net.TCPConn{}, nil, false)
-			if e := b.readBytes(src, int64(size), &Source{Ctx: ctx, Start: time.Now(), Limit: int64(size), Silence: time.Hour}); e != nil || !bytes.Equal(b.ClientBytes(), text) {
+			if e := b.readBytes(src, int64(size), &RequestSource{Ctx: ctx, Start: time.Now(), Limit: int64(size), Silence: time.Hour}); e != nil || !bytes.Equal(b.ClientBytes(), text) {
 				t.Fatalf("fill of %d bytes: error %v, got %d bytes", size, e, len(b.ClientBytes()))
 			}
 			if b.reservation.reserved != int64(size) {
 				t.Errorf("%d bytes are held for %d", b.reservation.reserved, size)
 			}
-			if b.Release(); budget.Used() != 0 {
-				t.Errorf("%d bytes are left", budget.Used())
+			if b.Release(); budget.UsedBytes() != 0 {
+				t.Errorf("%d bytes are left", budget.UsedBytes())
 			}
 		}
 	}

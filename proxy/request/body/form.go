@@ -65,7 +65,7 @@ const (
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
 // Begin prepares f to read a form.
-func (f *Form) Begin(from *Source, fields FormFields, budget *limit.Memory) {
+func (f *Form) Begin(from *RequestSource, fields FormFields, budget *limit.MemoryBudget) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
 		source: newPacedReader(from), reservation: Reservation{budget: budget, keyIncomplete: from.Reading},
@@ -75,7 +75,7 @@ func (f *Form) Begin(from *Source, fields FormFields, budget *limit.Memory) {
 // ReadWindow reads the form until the model is known and formWindow bytes are stored, or until the
 // form ends.
 func (f *Form) ReadWindow(contentType []byte) error {
-	boundary, err := multipart.Boundary(contentType)
+	boundary, err := multipart.ParseBoundary(contentType)
 	if err == nil {
 		f.partReader = multipart.NewReader(f.source, boundary)
 		err = f.store()
@@ -192,7 +192,7 @@ func (f *Form) encodeNextPart() error {
 		return f.encodeEnd()
 	case err != nil:
 		return err
-	case p.File || isMedia(p.ContentType):
+	case p.File || isFilePart(p.ContentType):
 		as, err := f.fields.BeginFile(p.Name)
 		if err != nil {
 			return err
@@ -211,9 +211,9 @@ func (f *Form) encodeNextPart() error {
 	return err
 }
 
-// isMedia reports whether a part with this Content-Type is a file. Some clients send a file without
+// isFilePart reports whether a part with this Content-Type is a file. Some clients send a file without
 // a file name.
-func isMedia(contentType string) bool {
+func isFilePart(contentType string) bool {
 	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
 		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {
 			return true

@@ -38,9 +38,9 @@ func AnnouncedLength(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// CheckHead rejects a Content-Encoding or Content-Type that the endpoint does not accept. An
+// CheckBodyHeaders rejects a Content-Encoding or Content-Type that the endpoint does not accept. An
 // endpoint accepts either forms or JSON, and JSON may be compressed.
-func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
+func CheckBodyHeaders(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := requestCoding(h); {
 	case form && c != codingIdentity:
 		return unsupportedCoding("identity", "A form with a Content-Encoding is not accepted: send it unencoded.")

@@ -22,7 +22,7 @@ func TestCheckHead_Codings(t *testing.T) {
 		if c.coding != "" {
 			h.Set("Content-Encoding", c.coding)
 		}
-		if e := CheckHead(&h, c.form); e == nil || e.Status != 415 || e.Codings != c.accept {
+		if e := CheckBodyHeaders(&h, c.form); e == nil || e.Status != 415 || e.Codings != c.accept {
 			t.Errorf("CheckHead for %s in %s = %+v, want a 415 that accepts %q", c.media, c.coding, e, c.accept)
 		}
 	}

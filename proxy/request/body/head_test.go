@@ -24,7 +24,7 @@ func TestCheckHead_Charset(t *testing.T) {
 		h := new(fasthttp.RequestHeader)
 		h.SetMethod("POST")
 		h.SetContentType(kind)
-		if e := CheckHead(h, false); (e != nil) != refused || e != nil && e.Status != 415 {
+		if e := CheckBodyHeaders(h, false); (e != nil) != refused || e != nil && e.Status != 415 {
 			t.Errorf("CheckHead for %s = %v, want a 415: %v", kind, e, refused)
 		}
 	}

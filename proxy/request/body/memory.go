@@ -45,7 +45,7 @@ func recycleBuffer(buf *[]byte) {
 // body is incomplete, its bytes count against the key. Only one goroutine at a time may use a
 // Reservation.
 type Reservation struct {
-	budget   *limit.Memory
+	budget   *limit.MemoryBudget
 	reserved int64
 
 	keyIncomplete *atomic.Int64 // bytes in the key's incomplete bodies; nil if they are not counted
@@ -54,7 +54,7 @@ type Reservation struct {
 
 // NewReservation returns an empty Reservation. reading counts the bytes in the key's incomplete
 // bodies, and may be nil.
-func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
+func NewReservation(budget *limit.MemoryBudget, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, keyIncomplete: reading}
 }
 
@@ -68,12 +68,12 @@ func (r *Reservation) Reserve(n int64) bool {
 		sum := r.keyIncomplete.Add(n)
 		r.keyCounted += n
 		if sum > r.keyCounted && sum > r.budget.Limit()/keyShareDivisor {
-			r.uncountKey(n)
+			r.uncountKeyBytes(n)
 			return false
 		}
 	}
 	if !r.budget.Reserve(n) {
-		r.uncountKey(n)
+		r.uncountKeyBytes(n)
 		return false
 	}
 	r.reserved += n
@@ -94,11 +94,11 @@ func (r *Reservation) growBuffer(buf []byte) ([]byte, bool) {
 // called when the whole body has arrived. For a WebSocket message, it must be called when the call
 // for the message starts.
 func (r *Reservation) MarkBodyComplete() {
-	r.uncountKey(r.keyCounted)
+	r.uncountKeyBytes(r.keyCounted)
 	r.keyIncomplete = nil
 }
 
-func (r *Reservation) uncountKey(n int64) {
+func (r *Reservation) uncountKeyBytes(n int64) {
 	if r.keyIncomplete != nil {
 		r.keyIncomplete.Add(-n)
 		r.keyCounted -= n
@@ -133,7 +133,7 @@ func (r *Reservation) recycleBuffers(n int64, buffers ...**[]byte) {
 
 // ReleaseGarbage releases n bytes that stay in memory as garbage until the next garbage collection.
 func (r *Reservation) ReleaseGarbage(n int64) {
-	r.uncountKey(min(n, r.keyCounted))
+	r.uncountKeyBytes(min(n, r.keyCounted))
 	r.budget.ReleaseGarbage(n)
 	r.reserved -= n
 }

@@ -33,7 +33,7 @@ type pacedReader struct {
 // rateWindow is how long a client may send more slowly than limits.upload_rate.
 const rateWindow = 10 * time.Second
 
-func newPacedReader(from *Source) *pacedReader {
+func newPacedReader(from *RequestSource) *pacedReader {
 	return &pacedReader{
 		src: from.Ctx.RequestBodyStream(), conn: from.Ctx.Conn(), announced: AnnouncedLength(&from.Ctx.Request.Header),
 		maxBytes: from.Limit, maxSilence: from.Silence, minRate: from.Rate,

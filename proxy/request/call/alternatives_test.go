@@ -24,7 +24,7 @@ func routeOf(t *testing.T, tiers ...int) *routing.Route {
 		ups = append(ups, config.Upstream{
 			Name: fmt.Sprint(i), URL: fmt.Sprint("http://127.0.0.1:", 20000+i), Engine: "openai", Weight: 1, Concurrency: config.Concurrency{Shared: 1},
 		})
-		m.Deployments = append(m.Deployments, config.Deployment{Upstream: fmt.Sprint(i), Served: "m", Tier: tier, When: config.WhenFull})
+		m.Deployments = append(m.Deployments, config.Deployment{Upstream: fmt.Sprint(i), Served: "m", Tier: tier, When: config.DeployWhenFull})
 	}
 	plan, err := set.Plan(ups, nil)
 	if err != nil {
@@ -74,9 +74,9 @@ func TestAlternatives(t *testing.T) {
 					t.Fatal("no slot is free")
 				}
 			}
-			a := alternatives{targets: targets, failed: &targets[c.failedInTier], excluded: ids(c.tried)}
-			if got := a.hasRoom(route, &routing.Query{Pool: upstreams.PoolText, Now: now}); got != c.room {
-				t.Errorf("hasRoom = %t, want %t", got, c.room)
+			a := alternativeTargets{targets: targets, failed: &targets[c.failedInTier], excluded: ids(c.tried)}
+			if got := a.hasFreeTarget(route, &routing.Query{Pool: upstreams.PoolText, Now: now}); got != c.room {
+				t.Errorf("hasFreeTarget = %t, want %t", got, c.room)
 			}
 			if got := a.hasLaterTier(); got != c.later {
 				t.Errorf("hasLaterTier = %t, want %t", got, c.later)

@@ -26,7 +26,7 @@ func (c *Call) setHeaders() {
 		if *lines = c.appendHeaderLines(*lines); c.record.Status == fasthttp.StatusOK {
 			endpoint.SetHeaderLines(h, *lines)
 		} else {
-			endpoint.SetHeadersEach(h, *lines)
+			endpoint.SetHeadersOneByOne(h, *lines)
 		}
 	}
 	if len(c.record.Dropped) > 0 {
@@ -87,12 +87,12 @@ var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 func (c *Call) answerError(f *failure.Failure) {
 	c.endAttempt(f.Outcome)
 	if f.Cause == upstreams.CauseNoEndpoint && c.ep.IsEngineSpecific() { // no other engine serves the endpoint
-		f.API, f.Result = endpoint.NoEngineError(), observe.ClientError
+		f.API, f.Result = endpoint.NoEngineError(), observe.OutcomeClientError
 	}
 	recordFailure(&c.record, f)
 	e := c.ep.Dialect.ConvertError(f.API)
 	switch {
-	case f.Result != observe.ClientGone:
+	case f.Result != observe.OutcomeClientGone:
 		c.record.Status = e.Status
 		c.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
@@ -100,7 +100,7 @@ func (c *Call) answerError(f *failure.Failure) {
 	case c.request != nil && !c.request.IsFullyRead():
 		c.writeError(body.TruncatedError()) // sent because the client may have closed only its sending side
 	default:
-		c.client.hangUp()
+		c.client.closeWithoutResponse()
 	}
 	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
 }
@@ -124,7 +124,7 @@ const jsonType = "application/json"
 // received it.
 func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
-	c.record.Outcome = observe.OK
+	c.record.Outcome = observe.OutcomeOK
 	c.record.BytesOut = int64(len(body))
 	ctx := c.client.ctx
 	ctx.Response.Header.SetContentType(mediaType)

@@ -25,23 +25,23 @@ import (
 type Call struct {
 	services     *Services
 	ep           *endpoint.Endpoint
-	client       client
-	config       configuration
+	client       callClient
+	config       callConfig
 	limits       callLimits
 	body         body.Body // body of a JSON request; a form is stored in the codec
 	request      endpoint.Request
-	tokens       tokens
+	tokens       callTokens
 	memory       attempt.ReplyMemory // memory for engine replies
 	abort        attempt.Abort
-	search       search
-	slots        slots
+	search       engineSearch
+	slots        callSlots
 	attemptState attemptState
 	attempt      attempt.Attempt // the current attempt, or the attempt that delivered the answer
 	relay        *relay          // writes a committed answer
-	fingerprint  fingerprint
+	fingerprint  bodyFingerprint
 	callStatus   callStatus
-	times        times
-	trace        trace
+	times        callTimes
+	trace        traceContext
 	meter        observe.StreamMeter
 	record       observe.Record
 	participants participants // nil if no feature takes part in the call
@@ -55,11 +55,11 @@ func (s *Services) beginCall(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *C
 	c := callPool.Get().(*Call)
 	now := time.Now()
 	c.services, c.ep = s, ep
-	c.client.begin(ctx)
-	c.config.begin(s.Current())
+	c.client.initFromRequest(ctx)
+	c.config.initFromSnapshot(s.Current())
 	c.body.Reset(s.Bodies)
 	c.memory.Budget = s.Replies
-	c.fingerprint.begin(s.Poison, &c.body)
+	c.fingerprint.initForBody(s.Poison, &c.body)
 	c.record.Dialect, c.record.Start, c.record.Phase = ep.Dialect.Name, now, observe.PhaseBody
 	if c.config.snapshot.Config.Log.Client {
 		c.record.Client = clientAddress(ctx.RemoteAddr())
@@ -70,7 +70,7 @@ func (s *Services) beginCall(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *C
 	if s.Tracer != nil {
 		c.trace.span = s.Tracer.StartCall(ep.Traced, clientTraceparent(&ctx.Request.Header), now)
 	}
-	s.Calls.Begin()
+	s.Calls.BeginCall()
 	return c
 }
 
@@ -81,7 +81,7 @@ func (c *Call) OnDisconnect() { c.abort.Cancel(failure.ErrClientGone) }
 func (c *Call) CancelForShutdown() { c.abort.Cancel(failure.ErrShuttingDown) }
 
 // CancelIfRevoked cancels the call if keys no longer contains its key (see auth.Ring.MayContinue).
-func (c *Call) CancelIfRevoked(keys *auth.Ring) {
+func (c *Call) CancelIfRevoked(keys *auth.KeyRing) {
 	if key := c.limits.key; key != nil && !keys.MayContinue(key, time.Now()) {
 		c.abort.Cancel(failure.ErrRevoked)
 	}
@@ -113,7 +113,7 @@ func (c *Call) clearPoison() {
 // releaseRequest releases the client's request, which will not be sent again. No exchange may still
 // refer to it (see http1.Request).
 func (c *Call) releaseRequest() {
-	c.fingerprint.keepHash(c.attemptState.upstream)
+	c.fingerprint.storeHash(c.attemptState.upstream)
 	c.request.Release()
 	c.body.Release()
 }
@@ -135,23 +135,23 @@ func (c *Call) finish() {
 // after a panic, because the call must not be reused then.
 func (c *Call) releaseAndReport() (whole bool) {
 	g := c.services.Guard
-	defer g.Catch(guard.End, func() { whole = false })
+	defer g.Catch(guard.PlaceEnd, func() { whole = false })
 	defer c.reportCall()
-	c.release()
+	c.releaseSharedResources()
 	g.Point("call.end")
 	return true
 }
 
-// release releases resources for which other calls may be waiting. Each step is deferred, so that a
+// releaseSharedResources releases resources for which other calls may be waiting. Each step is deferred, so that a
 // panic in one step does not skip the others. If a function has more than eight defers, the
 // compiler allocates them on the heap.
-func (c *Call) release() {
-	if c.record.Outcome == observe.ClientGone {
+func (c *Call) releaseSharedResources() {
+	if c.record.Outcome == observe.OutcomeClientGone {
 		// A write failed because the client disconnected. OnDisconnect also cancels the shadow.
 		c.OnDisconnect()
 	}
 	defer c.config.startVersion.EndCall()
-	defer c.charge()
+	defer c.chargeTokens()
 	defer c.memory.Release()
 	defer c.releaseBodies()
 	defer c.tokens.learnBytesPerToken(c.attemptState.upstream)
@@ -189,11 +189,11 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// charge charges the tokens used by the call to its key and to the key's turn, no matter how the
+// chargeTokens charges the tokens used by the call to its key and to the key's turn, no matter how the
 // call ended.
-func (c *Call) charge() {
+func (c *Call) chargeTokens() {
 	if c.ep.Local == nil { // counting tokens is free
-		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attemptCount() > 0)
+		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.OutcomeClientGone && c.attemptCount() > 0)
 	}
 	u := &c.tokens.usage
 	c.attemptState.turn.ChargeFinal(u.Prompt-u.Cached, u.Completion, u.Known)
@@ -219,7 +219,7 @@ func (c *Call) reportCall() {
 	if c.request != nil {
 		c.record.BytesIn += c.request.BytesRead()
 	}
-	c.services.Calls.Finish(&c.record, now)
+	c.services.Calls.FinishCall(&c.record, now)
 	c.trace.span.End(&c.record, now)
 	c.endParticipants(now)
 	if c.request != nil {
@@ -237,4 +237,4 @@ func recycleCall(c *Call) {
 	callPool.Put(c)
 }
 
-var _ listen.Waiter = (*Call)(nil)
+var _ listen.DisconnectWaiter = (*Call)(nil)

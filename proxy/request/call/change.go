@@ -63,7 +63,7 @@ func (c *Call) recordRejection(f *failure.Failure) {
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
 		return
 	}
-	if n := countedPromptTokens(f); n > 0 && c.request.Limit().TokenLimit() > 0 {
+	if n := countedPromptTokens(f); n > 0 && c.request.AnswerTokenLimit().TokenLimit() > 0 {
 		c.tokens.engineCount = n
 	}
 	if hasAcceptedChange(c.attemptState.pendingChanges, f) {
@@ -78,14 +78,14 @@ func (c *Call) findChange(f *failure.Failure) (requestChange, bool) {
 		return requestChange{}, false
 	}
 	to := c.endpointTarget(c.attempt.Lease().Upstream(), target)
-	return chooseChange(f, endpoint.DescribeSent(c.request, &to))
+	return chooseChange(f, endpoint.DescribeSentParts(c.request, &to))
 }
 
 func (c *Call) applyChange(changed requestChange) {
 	counters := &c.services.Counters
 	switch {
 	case changed.limit > 0:
-		c.request.Limit().LowerTo(changed.limit)
+		c.request.AnswerTokenLimit().LowerTo(changed.limit)
 		counters.Refits.Inc()
 	case changed.refused.AdjacentTurns:
 		counters.turnsJoined.Inc()
@@ -102,7 +102,7 @@ func (c *Call) endpointTarget(up *upstreams.Upstream, target *routing.Target) en
 	to := endpoint.Target{
 		Upstream: up, Model: m, Served: target.Served, Stream: c.request.WantsStream(up.Engine()), Formats: &c.services.formats,
 		Priority: endpoint.EnginePriority(up, m, c.search.classRank),
-		Refused:  c.services.refusals.lookup(refusalKey{up.ID(), target.Served}, c.times.stepStart).Union(c.attemptState.pendingChanges),
+		Refused:  c.services.refusals.lookupRejectedParts(refusalKey{up.ID(), target.Served}, c.times.stepStart).Union(c.attemptState.pendingChanges),
 	}
 	if c.ep.CachesPrompts {
 		to.Salt = c.services.promptSalt(m.CacheOwner(c.limits.key), m, up)
@@ -118,7 +118,7 @@ func (c *Call) learnNeededChange() {
 		return
 	}
 	c.attemptState.pendingChanges = endpoint.RejectedParts{}
-	if !c.services.refusals.add(refusalKey{target.Upstream.ID(), target.Served}, changed, time.Now()) {
+	if !c.services.refusals.addRefusal(refusalKey{target.Upstream.ID(), target.Served}, changed, time.Now()) {
 		return
 	}
 	text := "an engine refuses a word of the reasoning effort, which is left out for an hour: " +
@@ -131,11 +131,11 @@ func (c *Call) learnNeededChange() {
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
-// refusals stores which parts of requests each engine rejects for each model. Entries expire,
+// engineRefusals stores which parts of requests each engine rejects for each model. Entries expire,
 // because an operator may fix the template. Multiple goroutines may use a refusals.
-type refusals struct {
+type engineRefusals struct {
 	mu      sync.Mutex
-	entries atomic.Pointer[map[refusalKey]refusal] // copied on write
+	entries atomic.Pointer[map[refusalKey]engineRefusal] // copied on write
 }
 
 type refusalKey struct {
@@ -143,7 +143,7 @@ type refusalKey struct {
 	served   string
 }
 
-type refusal struct {
+type engineRefusal struct {
 	refused   endpoint.RejectedParts
 	expiresAt time.Time
 }
@@ -151,9 +151,9 @@ type refusal struct {
 // refusalTTL is how long a refusal is stored. Learning the refusal again costs one request.
 const refusalTTL = time.Hour
 
-// lookup returns the parts of a request that an engine is known to reject for a model. If no
+// lookupRejectedParts returns the parts of a request that an engine is known to reject for a model. If no
 // refusals are known at all, lookup costs one atomic load.
-func (r *refusals) lookup(key refusalKey, now time.Time) endpoint.RejectedParts {
+func (r *engineRefusals) lookupRejectedParts(key refusalKey, now time.Time) endpoint.RejectedParts {
 	known := r.entries.Load()
 	if known == nil {
 		return endpoint.RejectedParts{}
@@ -164,24 +164,24 @@ func (r *refusals) lookup(key refusalKey, now time.Time) endpoint.RejectedParts 
 	return endpoint.RejectedParts{}
 }
 
-func (r *refusals) KnownRejections(up upstreams.ID, served string, now time.Time) endpoint.RejectedParts {
-	return r.lookup(refusalKey{up, served}, now)
+func (r *engineRefusals) KnownRejections(up upstreams.ID, served string, now time.Time) endpoint.RejectedParts {
+	return r.lookupRejectedParts(refusalKey{up, served}, now)
 }
 
-func (*refusals) ChangeAfter(why *failure.Failure, sent endpoint.SentParts) (limit int, refused endpoint.RejectedParts, ok bool) {
+func (*engineRefusals) ChangeAfter(why *failure.Failure, sent endpoint.SentParts) (limit int, refused endpoint.RejectedParts, ok bool) {
 	c, ok := chooseChange(why, sent)
 	return c.limit, c.refused, ok
 }
 
-func (r *refusals) LearnRejection(up upstreams.ID, served string, refused endpoint.RejectedParts, now time.Time) {
-	r.add(refusalKey{up, served}, refused, now)
+func (r *engineRefusals) LearnRejection(up upstreams.ID, served string, refused endpoint.RejectedParts, now time.Time) {
+	r.addRefusal(refusalKey{up, served}, refused, now)
 }
 
-// add stores a refusal and reports whether it is new.
-func (r *refusals) add(key refusalKey, refused endpoint.RejectedParts, now time.Time) bool {
+// addRefusal stores a refusal and reports whether it is new.
+func (r *engineRefusals) addRefusal(key refusalKey, refused endpoint.RejectedParts, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := map[refusalKey]refusal{}
+	next := map[refusalKey]engineRefusal{}
 	if known := r.entries.Load(); known != nil {
 		for k, f := range *known {
 			if now.Before(f.expiresAt) {
@@ -190,7 +190,7 @@ func (r *refusals) add(key refusalKey, refused endpoint.RejectedParts, now time.
 		}
 	}
 	before := next[key].refused
-	next[key] = refusal{before.Union(refused), now.Add(refusalTTL)}
+	next[key] = engineRefusal{before.Union(refused), now.Add(refusalTTL)}
 	r.entries.Store(&next)
 	return next[key].refused != before
 }

@@ -20,9 +20,9 @@ func TestKeepUnsent(t *testing.T) {
 	}
 }
 
-// TestSizeLine checks that the size line of a chunk is right-aligned in the space reserved for it,
+// TestPutChunkSizeLine checks that the size line of a chunk is right-aligned in the space reserved for it,
 // for small and large chunks.
-func TestSizeLine(t *testing.T) {
+func TestPutChunkSizeLine(t *testing.T) {
 	sizes := []int{1, 9, 10, 15, 16, 255, 256, 65535, 65536, 1<<31 - 1}
 	for range 100 {
 		sizes = append(sizes, 1+rand.IntN(1<<31-1))

@@ -14,27 +14,27 @@ import (
 	"penstock/translate/apierr"
 )
 
-type client struct {
+type callClient struct {
 	ctx               *fasthttp.RequestCtx // nil once the stream has left fasthttp
-	conn              connection           // nil if the connection cannot be watched
+	conn              clientConn           // nil if the connection cannot be watched
 	requestID         []byte
 	commonHeaderLines []byte // header lines common to all answers; nil until they are set
 	isHTTP11          bool
 }
 
-type connection interface {
-	WatchDisconnect(w listen.Waiter) (gone bool)
-	UnwatchDisconnect(w listen.Waiter)
+type clientConn interface {
+	WatchDisconnect(w listen.DisconnectWaiter) (gone bool)
+	UnwatchDisconnect(w listen.DisconnectWaiter)
 	MarkAuthenticated()
 	LingerOnClose()
 	SetWriteTimeout(d time.Duration)
 }
 
-func clientConnection(c net.Conn) connection {
+func clientConnection(c net.Conn) clientConn {
 	if ours := listen.UnwrapConn(c); ours != nil {
 		return ours
 	}
-	other, _ := c.(connection)
+	other, _ := c.(clientConn)
 	return other
 }
 
@@ -46,7 +46,7 @@ func clientAddress(a net.Addr) string {
 	return a.Network()
 }
 
-func (cl *client) begin(ctx *fasthttp.RequestCtx) {
+func (cl *callClient) initFromRequest(ctx *fasthttp.RequestCtx) {
 	cl.ctx, cl.conn, cl.isHTTP11 = ctx, clientConnection(ctx.Conn()), ctx.Request.Header.IsHTTP11()
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
 }
@@ -55,7 +55,7 @@ const maxProxyIDBytes = 128
 
 // proxyRequestID returns the request id set by a trusted proxy. If no trusted proxy set an id, or
 // if the id contains unsafe characters, it returns "".
-func (cl *client) proxyRequestID() string {
+func (cl *callClient) proxyRequestID() string {
 	if ours := listen.UnwrapConn(cl.ctx.Conn()); ours == nil || !ours.IsFromListedProxy() {
 		return ""
 	}
@@ -71,11 +71,11 @@ func (cl *client) proxyRequestID() string {
 	return string(given[0])
 }
 
-func (cl *client) hasBody() bool { return body.AnnouncedLength(&cl.ctx.Request.Header) != 0 }
+func (cl *callClient) hasBody() bool { return body.AnnouncedLength(&cl.ctx.Request.Header) != 0 }
 
 // closeAfterResponse closes the connection after the response, because the body was not read
 // completely. The connection lingers, so that a client that is still sending can read the response.
-func (cl *client) closeAfterResponse() {
+func (cl *callClient) closeAfterResponse() {
 	cl.ctx.SetConnectionClose()
 	if cl.conn != nil {
 		cl.conn.LingerOnClose()
@@ -85,7 +85,7 @@ func (cl *client) closeAfterResponse() {
 // closeAfterTrailers closes the connection after the response if the chunked body had trailers.
 // fasthttp accepts trailer names that other parsers reject, so it might parse the bytes after the
 // trailers as a request.
-func (cl *client) closeAfterTrailers() {
+func (cl *callClient) closeAfterTrailers() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
 	}
@@ -93,7 +93,7 @@ func (cl *client) closeAfterTrailers() {
 
 // refuseUnread returns err, with which a request is rejected before its body is read. If the request
 // has a body, the connection closes after the response.
-func (cl *client) refuseUnread(err error) error {
+func (cl *callClient) refuseUnread(err error) error {
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && cl.hasBody() {
 		cl.closeAfterResponse()
 	}
@@ -102,21 +102,21 @@ func (cl *client) refuseUnread(err error) error {
 
 // refuseBody returns err, with which a request is rejected whose body was not read completely. The
 // connection closes after the response.
-func (cl *client) refuseBody(err error) error {
+func (cl *callClient) refuseBody(err error) error {
 	cl.closeAfterResponse()
 	return err
 }
 
-func (cl *client) setWriteTimeout(d time.Duration) {
+func (cl *callClient) setWriteTimeout(d time.Duration) {
 	if cl.conn != nil {
 		cl.conn.SetWriteTimeout(d)
 	}
 }
 
-// hangUp closes the connection without a response. A client that disconnected cannot read a
+// closeWithoutResponse closes the connection without a response. A client that disconnected cannot read a
 // response. A client that closed only its sending side might mistake a response for the end of the
 // answer.
-func (cl *client) hangUp() {
+func (cl *callClient) closeWithoutResponse() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes the connection when this function returns
 }

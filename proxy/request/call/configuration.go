@@ -6,22 +6,22 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration is the snapshot used by a call. The call starts with the snapshot that is current
+// callConfig is the snapshot used by a call. The call starts with the snapshot that is current
 // at that time, and may move to a newer one.
-type configuration struct {
+type callConfig struct {
 	startVersion *snapshot.ConfigVersion
 	snapshot     *snapshot.Snapshot
 	model        *snapshot.Model // nil until the model is known
 }
 
-func (c *configuration) begin(s *snapshot.Snapshot) {
+func (c *callConfig) initFromSnapshot(s *snapshot.Snapshot) {
 	c.snapshot, c.startVersion = s, s.ConfigVersion
 	c.startVersion.BeginCall()
 }
 
 // adoptSnapshot moves the call to the newest snapshot. It returns false if the call already uses
 // the newest snapshot, or if the newest snapshot does not contain the call's model.
-func (c *configuration) adoptSnapshot(newest *snapshot.Snapshot) bool {
+func (c *callConfig) adoptSnapshot(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false
 	}
@@ -32,7 +32,7 @@ func (c *configuration) adoptSnapshot(newest *snapshot.Snapshot) bool {
 	return ok
 }
 
-func (c *configuration) writeTimeout() time.Duration {
+func (c *callConfig) writeTimeout() time.Duration {
 	if c.model != nil {
 		return c.model.Clocks.Write.D()
 	}
@@ -42,7 +42,7 @@ func (c *configuration) writeTimeout() time.Duration {
 // requestedModel returns the model that the client requested. If a fallback model answers, asked is
 // the id of the requested model; otherwise it is empty. requestedModel returns nil if the model is
 // unknown.
-func (c *configuration) requestedModel(asked string) *snapshot.Model {
+func (c *callConfig) requestedModel(asked string) *snapshot.Model {
 	if asked != "" {
 		if m, ok := c.snapshot.ModelByID(asked); ok {
 			return m

@@ -71,11 +71,11 @@ func TestPanics(t *testing.T) {
 		n, status        int
 		place            string
 	}{
-		{"handler", "HTTP/1.1", chat(""), 0, 500, guard.Handler},
-		{"handler of a stream", "HTTP/1.1", chat(stream), 0, 500, guard.Handler},
-		{"first part", "HTTP/1.1", chat(stream), 1, 200, guard.Stream},
-		{"later part", "HTTP/1.1", chat(stream), 2, 200, guard.Stream},
-		{"later part, HTTP/1.0", "HTTP/1.0", chat(stream), 2, 200, guard.Stream},
+		{"handler", "HTTP/1.1", chat(""), 0, 500, guard.PlaceHandler},
+		{"handler of a stream", "HTTP/1.1", chat(stream), 0, 500, guard.PlaceHandler},
+		{"first part", "HTTP/1.1", chat(stream), 1, 200, guard.PlaceStream},
+		{"later part", "HTTP/1.1", chat(stream), 2, 200, guard.PlaceStream},
+		{"later part, HTTP/1.0", "HTTP/1.0", chat(stream), 2, 200, guard.PlaceStream},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +143,8 @@ models:
 		name, proto, config, path, ask string
 		answer                         http.HandlerFunc
 		has                            string
-		ends, kept                     bool // whether the body ends as announced, and whether the connection is kept
+		// Whether the body ends as announced, and whether the connection is kept.
+		ends, kept bool
 	}{
 		{"events", "HTTP/1.1", oneEngine("", ""), chatPath, chat(stream), events(true, delta("half")), `"error"`, true, true},
 		{"events, HTTP/1.0", "HTTP/1.0", oneEngine("", ""), chatPath, chat(stream), events(true, delta("half")), `"error"`, true, false},

@@ -53,16 +53,16 @@ type conversation struct {
 	hashes      []uint64
 	prefixBytes int    // number of prompt bytes that hashes covers
 	armNumber   uint64 // selects the arms; 0 if not computed yet
-	session     chat.Session
+	session     chat.SessionHashes
 	sessionRead bool // whether session is set
 }
 
 // clientSession returns the session that the request or its headers name.
-func (t *conversation) clientSession(r endpoint.Request, cl *client) chat.Session {
+func (t *conversation) clientSession(r endpoint.Request, cl *callClient) chat.SessionHashes {
 	if t.sessionRead {
 		return t.session
 	}
-	t.sessionRead, t.session = true, r.Session()
+	t.sessionRead, t.session = true, r.SessionHashes()
 	if cl.ctx != nil {
 		if id := sessionHash(&cl.ctx.Request.Header); id != 0 {
 			t.session.ID = id
@@ -85,11 +85,11 @@ func (t *conversation) armSelector(key string, r endpoint.Request) uint64 {
 
 // prefixBlocks hashes the beginning of the prompt for a route with prefix affinity.
 func (t *conversation) prefixBlocks(m *snapshot.Model, key *auth.Key, r endpoint.Request) []uint64 {
-	if !m.Route.UsesPrefix() {
+	if !m.Route.UsesPrefixIndex() {
 		return nil
 	}
 	if len(t.hashes) == 0 {
-		tools, messages := r.Prefix()
+		tools, messages := r.PromptPrefix()
 		if messages == nil {
 			return nil
 		}

@@ -27,7 +27,7 @@ upstreams:
 models:
   - {id: m, deployments: [{upstream: a}]}
 `
-	config := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(yaml)
+	config := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b")).Replace(yaml)
 	const own, other = "Authorization: Bearer sk-secret-a", "Authorization: Bearer sk-secret-b"
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		for name, answer := range map[string]*calltest.Engine{"at once": singleEngine(largeAnswer), "late": singleEngine(calltest.Delay(15*time.Second, largeAnswer))} {
@@ -55,7 +55,7 @@ models:
 					if got := e.Post(path, body, own); got.Status != 200 {
 						t.Errorf("after the delivery: %d %.200s", got.Status, got.Body)
 					}
-					if n := e.Services.Replies.Used(); n != 0 {
+					if n := e.Services.Replies.UsedBytes(); n != 0 {
 						t.Errorf("%d bytes are still held", n)
 					}
 				})

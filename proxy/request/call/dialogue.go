@@ -26,14 +26,14 @@ import (
 type Dialogue struct {
 	call      *Call
 	codec     *endpoint.RealtimeSession
-	onConnect func(*Engine) error
+	onConnect func(*DialogueEngine) error
 	hasEnded  bool
 
 	chargedPerTranscript bool // whether the key was charged for each transcript
 }
 
-// Engine is an engine that accepted the connection of a dialogue.
-type Engine struct {
+// DialogueEngine is an engine that accepted the connection of a dialogue.
+type DialogueEngine struct {
 	Conn        net.Conn
 	Profile     *engine.Profile
 	Served      string        // model name at the engine
@@ -47,9 +47,9 @@ type Engine struct {
 // exchanged the first messages with that engine. If meet returns an error, the call is sent to
 // another engine. The error must come from the connection or be a *failure.Failure. If the call
 // fails, OpenDialogue returns nil and stores the response in ctx.
-func (s *Services) OpenDialogue(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
-	c := s.beginCall(ctx, endpoint.Realtime)
-	defer s.Guard.Catch(guard.Handler, func() {
+func (s *Services) OpenDialogue(ctx *fasthttp.RequestCtx, meet func(*DialogueEngine) error) (d *Dialogue) {
+	c := s.beginCall(ctx, endpoint.RealtimeEndpoint)
+	defer s.Guard.Catch(guard.PlaceHandler, func() {
 		d = nil
 		c.handlePanic()
 	})
@@ -70,7 +70,7 @@ func (d *Dialogue) open() *failure.Failure {
 	}
 	d.codec = c.request.(*endpoint.RealtimeSession)
 	// All sessions of a model have the same body: an empty one.
-	c.fingerprint.begin(c.services.Poison, new(body.Body))
+	c.fingerprint.initForBody(c.services.Poison, new(body.Body))
 	c.services.Retries.CountCall(c.record.Start)
 	return d.connect(c.sendFirst(c.times.stepStart))
 }
@@ -96,7 +96,7 @@ func (d *Dialogue) handshake() *failure.Failure {
 	}
 	first, idle := a.UpgradeTimeouts()
 	m := c.config.model
-	e := &Engine{
+	e := &DialogueEngine{
 		Conn: conn, Profile: a.Lease().Upstream().Engine(), Served: a.Target().Served, Model: m.Config.ID,
 		First: first, Idle: idle, Quiet: m.Clocks.Idle.D(), Total: m.Clocks.Total.D(),
 	}
@@ -136,10 +136,10 @@ func (d *Dialogue) Reconnect(err error) *apierr.Error {
 		return nil
 	}
 	d.call.record.Stream = true
-	return d.fail(f)
+	return d.failDialogue(f)
 }
 
-func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
+func (d *Dialogue) failDialogue(f *failure.Failure) *apierr.Error {
 	c := d.call
 	recordBrokenAnswer(&c.record, f)
 	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
@@ -193,7 +193,7 @@ func (d *Dialogue) RedactError(e *engineerror.Error) { _ = d.call.attempt.Redact
 func (d *Dialogue) CancelCause() error { return d.call.abort.Cause() }
 
 // EndClientGone ends the attempt because the client has disconnected.
-func (d *Dialogue) EndClientGone() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
+func (d *Dialogue) EndClientGone() { _ = d.failDialogue(failure.FromAbort(failure.ErrClientGone)) }
 
 // Dialogues that last maxMeasuredDialogue or longer do not affect the measured times of the engine,
 // because a client may speak for an hour.
@@ -202,7 +202,7 @@ const maxMeasuredDialogue = time.Minute
 // Complete ends the attempt successfully.
 func (d *Dialogue) Complete() {
 	c := d.call
-	c.record.Outcome = observe.OK
+	c.record.Outcome = observe.OutcomeOK
 	if time.Since(c.record.Start) < maxMeasuredDialogue && c.record.TTFT > 0 {
 		c.endAttempt(upstreams.OutcomeOK)
 		return
@@ -219,7 +219,7 @@ func (d *Dialogue) End() {
 	}
 	d.hasEnded = true
 	if c.record.Outcome == "" {
-		_ = d.fail(failure.Internal(failure.ErrPanicked))
+		_ = d.failDialogue(failure.Internal(failure.ErrPanicked))
 	}
 	if d.chargedPerTranscript {
 		c.limits.reservation.Cancel()

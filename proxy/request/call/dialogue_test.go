@@ -26,7 +26,7 @@ upstreams:
   - {name: b, engine: speaches, url: "http://b", concurrency: {audio: 1}, api_key: engine-secret}
 models:
   - {id: m, kind: audio-transcription, policy: round_robin, deployments: [{upstream: a, served: inner}, {upstream: b, served: inner}]}
-`, "HASHA", calltest.Hash("sk-secret-a"))
+`, "HASHA", calltest.HashKey("sk-secret-a"))
 
 const ownKey = "Authorization: Bearer sk-secret-a"
 
@@ -38,7 +38,7 @@ func greet(word string) http.HandlerFunc {
 	})
 }
 
-// hangUp is an engine that accepts the handshake and closes the connection.
+// closeWithoutResponse is an engine that accepts the handshake and closes the connection.
 var hangUp = calltest.Upgrade(func(net.Conn) {})
 
 // dialogueEngines returns two engines that give the same answers in turn.
@@ -48,8 +48,8 @@ func dialogueEngines(answers ...http.HandlerFunc) (a, b *calltest.Engine) {
 }
 
 // readFive reads the first five bytes of an engine, which it adds to all.
-func readFive(all *[]string) func(*call.Engine) error {
-	return func(e *call.Engine) error {
+func readFive(all *[]string) func(*call.DialogueEngine) error {
+	return func(e *call.DialogueEngine) error {
 		b := make([]byte, 5)
 		_, err := io.ReadFull(e.Conn, b)
 		if err == nil {
@@ -267,7 +267,7 @@ func TestDialogueCanceled(t *testing.T) {
 		if got := e.LastCall(); got["outcome"] != "internal" {
 			t.Errorf("the log has %v, want internal", got)
 		}
-		if d, refused := e.OpenDialogue(&calltest.Client{}, "m", func(*call.Engine) error { panic("test") }, ownKey); d != nil || refused.Status != 500 {
+		if d, refused := e.OpenDialogue(&calltest.Client{}, "m", func(*call.DialogueEngine) error { panic("test") }, ownKey); d != nil || refused.Status != 500 {
 			t.Errorf("after a panic: got %v, want a 500", refused)
 		}
 	})

@@ -13,24 +13,24 @@ import (
 
 // A fallback model may answer a call if none of the upstreams of the requested model can.
 
-// fallbacks are the fallback models that a call has not tried. Each is tried at most once. The
+// fallbackModels are the fallback models that a call has not tried. Each is tried at most once. The
 // fallbacks of a fallback are not tried.
-type fallbacks struct {
+type fallbackModels struct {
 	ids    []string
 	loaded bool
 }
 
 // load loads the fallbacks of the requested model. Later calls, which may be made with a fallback,
 // do nothing.
-func (f *fallbacks) load(requested *config.Model) {
+func (f *fallbackModels) load(requested *config.Model) {
 	if !f.loaded {
 		f.loaded, f.ids = true, requested.Fallback
 	}
 }
 
-// next removes and returns the next fallback that the key may use and that serves the endpoint,
+// takeNextUsable removes and returns the next fallback that the key may use and that serves the endpoint,
 // unless calls wait for its slots. It returns nil if there is none.
-func (f *fallbacks) next(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key) *snapshot.Model {
+func (f *fallbackModels) takeNextUsable(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key) *snapshot.Model {
 	for len(f.ids) > 0 {
 		m, ok := s.ModelByID(f.ids[0])
 		f.ids = f.ids[1:]
@@ -44,17 +44,19 @@ func (f *fallbacks) next(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.
 // acquireFallback acquires a slot at the first fallback model that can answer the request and has a
 // free slot. It does not wait for a slot. If no fallback can answer, acquireFallback returns the
 // error why unchanged.
-func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
-	if !c.hasFallback() || c.abort.Cause() != nil || errors.Is(why, errTotalTime) {
-		return slot{}, why
+func (c *Call) acquireFallback(now time.Time, why error) (engineSlot, error) {
+	if !c.hasFallback() || c.abort.Cause() != nil || errors.Is(why, errTotalTimeout) {
+		return engineSlot{}, why
 	}
-	next := func() *snapshot.Model { return c.search.fallbacks.next(c.config.snapshot, c.ep, c.limits.key) }
+	next := func() *snapshot.Model {
+		return c.search.fallbacks.takeNextUsable(c.config.snapshot, c.ep, c.limits.key)
+	}
 	for m := next(); m != nil; m = next() {
 		if s, ok := c.acquireFrom(m, now); ok {
 			return s, nil
 		}
 	}
-	return slot{}, why
+	return engineSlot{}, why
 }
 
 // hasFallback reports whether any fallback that has not been tried may give the complete answer.
@@ -68,21 +70,21 @@ func (c *Call) hasFallback() bool {
 
 // acquireFrom acquires a slot for the call at the model m and makes m the model of the call. It
 // fails if m cannot answer the call or has no free slot.
-func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
+func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (engineSlot, bool) {
 	checked, err := c.request.CheckRules(m, c.record.Start)
-	if err != nil || !fitsContext(m, c.tokens.estimatedPrompt, now) {
-		return slot{}, false
+	if err != nil || !promptFitsContext(m, c.tokens.estimatedPrompt, now) {
+		return engineSlot{}, false
 	}
 	t := &c.search
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
 	c.config.model, t.pool, t.conversation.hashes = m, checked.Pool, t.conversation.hashes[:0]
-	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.estimatedPrompt)
+	t.excluded = m.Route.AppendTooShortUpstreams(append(t.excluded, checked.Unfit...), c.tokens.estimatedPrompt)
 	q := c.routingQuery(now)
 	q.Overflow, q.RetryAfter = true, 0
 	s, err := acquireSlot(m.Route, &q)
 	if err != nil {
 		c.config.model, t.pool, t.conversation.hashes, t.excluded = before, pool, t.conversation.hashes[:0], t.excluded[:excluded]
-		return slot{}, false
+		return engineSlot{}, false
 	}
 	if c.record.Asked == "" {
 		c.record.Asked = c.record.Model
@@ -93,9 +95,9 @@ func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
 	return s, true
 }
 
-// fitsContext reports whether a prompt and a short answer fit into the context of m. It returns
+// promptFitsContext reports whether a prompt and a short answer fit into the context of m. It returns
 // true if the context length is unknown.
-func fitsContext(m *snapshot.Model, prompt int, now time.Time) bool {
+func promptFitsContext(m *snapshot.Model, prompt int, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {
 		context = m.Route.ContextLength(now)

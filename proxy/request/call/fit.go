@@ -23,7 +23,7 @@ import (
 // lowerTokenLimit lowers the token limit of the request to what fits into the context of a target.
 func (c *Call) lowerTokenLimit(t *routing.Target) {
 	if m := c.config.model; !m.Rules.Strict {
-		attempt.LowerTokenLimit(m, c.request.Limit(), c.promptTokens, t)
+		attempt.LowerTokenLimit(m, c.request.AnswerTokenLimit(), c.promptTokens, t)
 	}
 }
 
@@ -33,7 +33,7 @@ func (c *Call) promptTokens() int {
 	if c.tokens.engineCount > 0 {
 		return c.tokens.engineCount
 	}
-	return c.request.Limit().PromptTokens(c.config.model.Route.BytesPerToken(), c.tokens.estimatedPrompt)
+	return c.request.AnswerTokenLimit().PromptTokens(c.config.model.Route.BytesPerToken(), c.tokens.estimatedPrompt)
 }
 
 // countedPromptTokens returns the length of a prompt that an engine counted before it rejected the
@@ -56,7 +56,7 @@ type contextComparison struct {
 }
 
 func (c *Call) compareContexts() contextComparison {
-	return contextComparison{c.config.model, c.request.Limit(), c.promptTokens(), c.attempt.Target(), c.keyTiers()}
+	return contextComparison{c.config.model, c.request.AnswerTokenLimit(), c.promptTokens(), c.attempt.Target(), c.keyTiers()}
 }
 
 func (x *contextComparison) contextLength(t *routing.Target) int {

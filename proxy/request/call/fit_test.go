@@ -14,16 +14,16 @@ import (
 // TestCountedPrompt checks that a prompt's length is read from a refusal only if the engine has
 // counted the prompt exactly.
 func TestCountedPrompt(t *testing.T) {
-	other := refusalOf(0, apierr.Overflow{})
-	other.API.Overflow = apierr.Overflow{Prompt: 3000, Max: 4096}
+	other := refusalOf(0, apierr.ContextOverflow{})
+	other.API.Overflow = apierr.ContextOverflow{Prompt: 3000, Max: 4096}
 	for _, c := range []struct {
 		name string
 		f    *failure.Failure
 		want int
 	}{
-		{"counted", refusalOf(0, apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}), 3000},
-		{"at least", refusalOf(0, apierr.Overflow{Prompt: 3000, Max: 4096, Least: true}), 0},
-		{"no numbers", refusalOf(0, apierr.Overflow{}), 0},
+		{"counted", refusalOf(0, apierr.ContextOverflow{Prompt: 3000, Answer: 2000, Max: 4096}), 3000},
+		{"at least", refusalOf(0, apierr.ContextOverflow{Prompt: 3000, Max: 4096, Least: true}), 0},
+		{"no numbers", refusalOf(0, apierr.ContextOverflow{}), 0},
 		{"another error", other, 0},
 	} {
 		if got := countedPromptTokens(c.f); got != c.want {
@@ -37,8 +37,8 @@ func TestCountedPrompt(t *testing.T) {
 func TestFitsContext(t *testing.T) {
 	m := &snapshot.Model{Config: &config.Model{ContextLength: 4096}}
 	for prompt, want := range map[int]bool{0: true, 4096 - chat.MinAnswerTokens: true, 4097 - chat.MinAnswerTokens: false} {
-		if got := fitsContext(m, prompt, time.Time{}); got != want {
-			t.Errorf("%d tokens in a context of 4096: fitsContext = %t, want %t", prompt, got, want)
+		if got := promptFitsContext(m, prompt, time.Time{}); got != want {
+			t.Errorf("%d tokens in a context of 4096: promptFitsContext = %t, want %t", prompt, got, want)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestFormIsKeptUntilTheHead checks a stream that starts before the engine's head. Until the head has
+// TestFormIsHeldUntilResponseHead checks a stream that starts before the engine's head. Until the head has
 // arrived, the exchange may send the form again, so no other form may be written to its memory.
-func TestFormIsKeptUntilTheHead(t *testing.T) {
+func TestFormIsHeldUntilResponseHead(t *testing.T) {
 	const path = "/v1/audio/transcriptions"
 	yaml := "stream: {commit_after: 1s}\n" + strings.Replace(oneEngine("", "    kind: audio-transcription\n"), "concurrency: 1", "concurrency: 2", 1)
 	own, other := audioForm("own", true), audioForm("other", false)
@@ -48,7 +48,7 @@ func TestFormIsKeptUntilTheHead(t *testing.T) {
 		if last := asked[len(asked)-1]; len(asked) != 4 || last != asked[1] {
 			t.Errorf("the engine was asked %d times, want 4; the form sent again: %.300q", len(asked), last)
 		}
-		if n := e.Services.Bodies.Used(); n != 0 {
+		if n := e.Services.Bodies.UsedBytes(); n != 0 {
 			t.Errorf("%d bytes are still held", n)
 		}
 	})

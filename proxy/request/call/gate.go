@@ -22,11 +22,11 @@ import (
 // The gate makes the checks that need no engine. It checks the key, the key's requests per minute,
 // the body, and the model.
 
-func (c *Call) passGate() error {
+func (c *Call) admitRequest() error {
 	if err := c.authenticate(); err != nil {
 		return c.client.refuseUnread(err)
 	}
-	if err := c.decode(); err != nil {
+	if err := c.readAndDecode(); err != nil {
 		return err
 	}
 	return c.resolveModel(c.request.Model())
@@ -35,7 +35,7 @@ func (c *Call) passGate() error {
 // authenticate checks the key and charges its requests per minute.
 func (c *Call) authenticate() error {
 	snap, ctx := c.config.snapshot, c.client.ctx
-	query, from := ctx.URI().QueryString(), listen.RequestSender(ctx.Conn())
+	query, from := ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn())
 	key, err := Authenticate(snap, &ctx.Request.Header, query, from, c.ep, c.record.Start)
 	if key != nil {
 		c.limits.key, c.record.Key = key, key.ID
@@ -50,7 +50,7 @@ func (c *Call) authenticate() error {
 		return err
 	}
 	if d := c.limits.chargeRequest(&snap.Credentials, c.record.Start); !d.OK {
-		return recordLimit(&c.record, d)
+		return recordLimitRejection(&c.record, d)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (c *Call) authenticate() error {
 // Authenticate returns the key of a request before its body is read. If no key is required, it
 // returns nil and no error.
 func Authenticate(
-	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, from auth.Sender,
+	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, from auth.ClientConnection,
 	ep *endpoint.Endpoint, now time.Time,
 ) (*auth.Key, error) {
 	key, err := s.Authenticate(h, query, from, now)
@@ -67,23 +67,23 @@ func Authenticate(
 		return nil, err
 	case key == nil && !s.AllowsAnonymous():
 		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
-	case key != nil && !key.AllowsOp(ep.Operation):
+	case key != nil && !key.AllowsOperation(ep.Operation):
 		return key, apierr.OperationNotAllowed()
 	}
 	return key, nil
 }
 
-// decode reads and decodes the body.
-func (c *Call) decode() error {
+// readAndDecode reads and decodes the body.
+func (c *Call) readAndDecode() error {
 	snap, h := c.config.snapshot, &c.client.ctx.Request.Header
 	announced, most := body.AnnouncedLength(h), c.ep.BodyLimit(snap.Config, c.limits.key.BodyLimits())
-	if e := body.CheckHead(h, c.ep.Form); e != nil {
+	if e := body.CheckBodyHeaders(h, c.ep.Form); e != nil {
 		return c.client.refuseBody(e)
 	}
 	if announced > most {
 		return c.client.refuseBody(c.ep.TooLargeError(most))
 	}
-	from := body.Source{
+	from := body.RequestSource{
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: snap.Config.Timeouts.ClientBody.D(), Rate: int64(snap.Config.Limits.UploadRate),
 	}
@@ -111,12 +111,12 @@ func (c *Call) decode() error {
 	c.record.Stream = c.request.ClientWantsStream()
 	if snap.Config.Log.Sessions {
 		s := c.search.conversation.clientSession(c.request, &c.client)
-		c.record.Session = observe.NewSession(cmp.Or(s.ID, s.CacheKey))
+		c.record.Session = observe.NewSessionHash(cmp.Or(s.ID, s.CacheKey))
 	}
 	return nil
 }
 
-func (c *Call) decodeRequest(from body.Source) error {
+func (c *Call) decodeRequest(from body.RequestSource) error {
 	c.request = c.ep.New()
 	return c.request.Decode(endpoint.DecodeInput{
 		Body: &c.body, From: from, Memory: c.services.Bodies, Snapshot: c.config.snapshot, Header: &c.client.ctx.Request.Header,
@@ -160,7 +160,7 @@ type resolvedRequest struct {
 func resolveRequest(
 	s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key, r endpoint.Request, name []byte, now time.Time,
 ) (out resolvedRequest, err error) {
-	m, ok := s.Lookup(name)
+	m, ok := s.LookupModel(name)
 	if !ok {
 		out.nearestModel = s.NearestModel(string(name), key)
 		return out, apierr.ModelNotFound(string(name), out.nearestModel)
@@ -186,7 +186,7 @@ func resolveRequest(
 // callClassRank returns the index of the class of a call, which is the class of its key. A request
 // with OpenAI's service tier "flex" gets the last class.
 func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
-	if s.Flex && r != nil && chat.AsksFlex(r) {
+	if s.Flex && r != nil && chat.RequestsFlexTier(r) {
 		return len(s.Floors) - 1
 	}
 	if key != nil && key.Class != "" {
@@ -199,14 +199,14 @@ func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
 // of tokens. charge later releases the slot and corrects the estimate.
 func (c *Call) reserveKeyLimits() error {
 	t, m := &c.tokens, c.config.model
-	t.estimatedPrompt, t.expectedOutput = c.request.Estimate(m.Route.BytesPerToken())
+	t.estimatedPrompt, t.expectedOutput = c.request.EstimateTokens(m.Route.BytesPerToken())
 	if c.ep.Local != nil { // counting tokens generates no output
 		t.expectedOutput = 0
 	}
-	c.search.excluded = m.Route.AppendTooShort(c.search.excluded, t.estimatedPrompt)
+	c.search.excluded = m.Route.AppendTooShortUpstreams(c.search.excluded, t.estimatedPrompt)
 	expected := limit.Cost{Tokens: int64(t.estimatedPrompt + t.expectedOutput), Spend: m.Price.CallCost(t.estimatedPrompt, 0, t.expectedOutput)}
 	if d := c.limits.reserve(expected, c.times.stepStart); !d.OK {
-		return recordLimit(&c.record, d)
+		return recordLimitRejection(&c.record, d)
 	}
 	return nil
 }

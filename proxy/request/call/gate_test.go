@@ -9,9 +9,9 @@ import (
 	"penstock/translate/chat"
 )
 
-// TestRankOf checks that a call has the class of its key, and that a flex request has the last
+// TestCallClassRank checks that a call has the class of its key, and that a flex request has the last
 // class if the configuration has classes.
-func TestRankOf(t *testing.T) {
+func TestCallClassRank(t *testing.T) {
 	classes := &snapshot.Snapshot{
 		Config: &config.File{Classes: []config.Class{{Name: "first"}, {Name: "second"}, {Name: "third"}}},
 		Flex:   true, Floors: make([]config.Percent, 3),

@@ -16,11 +16,11 @@ import (
 func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		c := s.beginCall(ctx, ep)
-		defer s.Guard.Catch(guard.Handler, c.handlePanic)
+		defer s.Guard.Catch(guard.PlaceHandler, c.handlePanic)
 		if f := c.handleCall(); f != nil {
 			c.answerError(f)
 			c.finish()
-		} else if c.record.Outcome == observe.OK {
+		} else if c.record.Outcome == observe.OutcomeOK {
 			c.finish() // relays finish their calls themselves
 		}
 	}
@@ -32,7 +32,7 @@ func (c *Call) handleCall() *failure.Failure {
 		return f
 	}
 	if c.ep.Local != nil {
-		return c.answerCount()
+		return c.answerTokenCount()
 	}
 	c.services.Retries.CountCall(c.record.Start)
 	return c.obtainAnswer()
@@ -40,10 +40,10 @@ func (c *Call) handleCall() *failure.Failure {
 
 func (c *Call) checkAndAdmit() *failure.Failure {
 	c.services.Guard.Point("call.run")
-	if err := c.passGate(); err != nil {
+	if err := c.admitRequest(); err != nil {
 		return failure.FromRequestError(err)
 	}
-	c.callStatus.publish(c.client.requestID, &c.record)
+	c.callStatus.publishStatus(c.client.requestID, &c.record)
 	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
 		return failure.FromAbort(failure.ErrClientGone)
 	}

@@ -44,16 +44,16 @@ func TestCheckRewrite(t *testing.T) {
 		name              string
 		ep                *endpoint.Endpoint
 		rewritten, client string
-		detail            hook.Detail
+		detail            hook.AnswerMistake
 		ok                bool
 	}{
 		{"plain", json, plain, plain, "", true},
 		{"streamed", json, streamed, streamed, "", true},
 		{"as long as allowed", json, `{"a":` + strings.Repeat("1", 94) + `}`, plain, "", true},
 		{"too long", json, `{"a":` + strings.Repeat("1", 95) + `}`, plain, "", false},
-		{"becomes a stream", json, streamed, plain, hook.DetailStreamChanged, false},
-		{"is no stream any more", json, plain, streamed, hook.DetailStreamChanged, false},
-		{"a form", form, plain, plain, hook.DetailUploadReplaced, false},
+		{"becomes a stream", json, streamed, plain, hook.MistakeStreamChanged, false},
+		{"is no stream any more", json, plain, streamed, hook.MistakeStreamChanged, false},
+		{"a form", form, plain, plain, hook.MistakeUploadReplaced, false},
 	} {
 		err := checkRewrite(c.ep, []byte(c.rewritten), []byte(c.client), 100)
 		blamed, _ := errors.AsType[*hook.Failure](err)

@@ -25,7 +25,7 @@ import (
 func (c *Call) askHooks() *failure.Failure {
 	list := c.config.snapshot.Config.Hooks
 	for i := range list {
-		if list[i].Before == "" || !list[i].Concerns(c.record.Model, c.record.Key, c.record.Template) {
+		if list[i].Before == "" || !list[i].AppliesTo(c.record.Model, c.record.Key, c.record.Template) {
 			continue
 		}
 		c.setPhase(&phaseHook)
@@ -68,7 +68,7 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 	}
 	c.record.Hooks.Failed, c.record.Hooks.Detail = of.Name, string(blamed.Detail)
 	logHookFailure(c.services.Log, c.client.requestID, of, blamed)
-	if of.OnError == config.HookOpen {
+	if of.OnError == config.HookFailOpen {
 		return nil
 	}
 	return f
@@ -109,7 +109,7 @@ func (c *Call) buildHookQuestion(of *config.Hook) *hook.Question {
 		RequestID: string(c.client.requestID), Endpoint: c.ep.Path, Model: c.record.Model, Key: c.record.Key,
 		PromptTokens: c.tokens.estimatedPrompt, BodyBytes: int64(len(c.body.ClientBytes())), Stream: c.record.Stream,
 	}
-	if of.Send == config.HookBody && !c.ep.Form {
+	if of.Send == config.HookSendBody && !c.ep.Form {
 		q.Body = c.body.ClientBytes()
 	}
 	return q
@@ -145,11 +145,11 @@ func (c *Call) applyDecision(d *hook.Decision) error {
 func checkRewrite(ep *endpoint.Endpoint, rewritten, client []byte, most int64) error {
 	switch {
 	case ep.Form:
-		return hook.InvalidAnswer(hook.DetailUploadReplaced)
+		return hook.InvalidAnswer(hook.MistakeUploadReplaced)
 	case int64(len(rewritten)) > most:
 		return ep.TooLargeError(most)
 	case requestsStream(rewritten) != requestsStream(client): // the client expects the format that it requested
-		return hook.InvalidAnswer(hook.DetailStreamChanged)
+		return hook.InvalidAnswer(hook.MistakeStreamChanged)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func modelEdit(src []byte, model string) (edits jsonx.Edits, err error) {
 	}
 	named := doc.Root().Get("model")
 	if !named.Exists() { // unexpected, because the endpoint rejects a body without a model
-		return edits, hook.InvalidAnswer(hook.DetailModel)
+		return edits, hook.InvalidAnswer(hook.MistakeModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))
 	return edits, nil
@@ -185,7 +185,7 @@ func (c *Call) replaceBody(n int64, write func(dst []byte) []byte) error {
 	c.request.Release()
 	c.request.Recycle()
 	c.resetAdmission()
-	if err := c.decodeRequest(body.Source{}); err != nil {
+	if err := c.decodeRequest(body.RequestSource{}); err != nil {
 		return err
 	}
 	c.record.Stream = c.request.ClientWantsStream()
@@ -207,7 +207,7 @@ func (c *Call) readmit(name []byte) error {
 	if c.client.conn != nil {
 		c.client.conn.UnwatchDisconnect(c)
 	}
-	c.callStatus.publish(c.client.requestID, &c.record)
+	c.callStatus.publishStatus(c.client.requestID, &c.record)
 	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
 		return failure.FromAbort(failure.ErrClientGone)
 	}

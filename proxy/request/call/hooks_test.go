@@ -69,7 +69,7 @@ func TestHooks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.AnswerText("from a")}
 				b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.AnswerText("from b")}
-				yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "MORE", tt.more).Replace(hooksConfig)
+				yaml := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "MORE", tt.more).Replace(hooksConfig)
 				e := calltest.New(t, yaml, a, b, &calltest.Engine{Name: "guard", Answer: tt.hook})
 				ask := tt.ask
 				if ask == "" {
@@ -93,7 +93,7 @@ func TestHooks(t *testing.T) {
 				if warned := e.Log.FilterMessage("hook failed").Len() == 1; warned != failed {
 					t.Errorf("the log warns of the hook: %t, want %t", warned, failed)
 				}
-				if n := e.Services.Bodies.Used(); n != 0 {
+				if n := e.Services.Bodies.UsedBytes(); n != 0 {
 					t.Errorf("%d bytes of bodies are still held", n)
 				}
 			})
@@ -127,7 +127,7 @@ func TestHookQuestion(t *testing.T) {
 					}
 					decide(`{"action":"allow"}`)(w, r)
 				}
-				yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "MORE", tt.more).Replace(hooksConfig)
+				yaml := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "MORE", tt.more).Replace(hooksConfig)
 				if tt.replaced != "" {
 					yaml = strings.Replace(yaml, tt.replaced, tt.with, 1)
 				}

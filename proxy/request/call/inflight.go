@@ -15,7 +15,7 @@ import (
 // watches the call, publish sets the fields that are not atomic. These fields do not change
 // afterwards.
 type callStatus struct {
-	id                        observe.ID
+	id                        observe.RequestID
 	start                     time.Time
 	key, dialect, model, pool string
 	class, account            string
@@ -35,12 +35,12 @@ var (
 	phaseStreaming = observe.PhaseStreaming
 )
 
-// publish sets the fields that do not change later. It must be called before the connection watches
+// publishStatus sets the fields that do not change later. It must be called before the connection watches
 // the call.
-func (s *callStatus) publish(id []byte, r *observe.Record) {
+func (s *callStatus) publishStatus(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
 	s.start, s.key, s.dialect, s.model, s.pool, s.isStream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
-	s.class, s.account = r.Class, r.Account()
+	s.class, s.account = r.Class, r.AccountKey()
 }
 
 func (c *Call) setPhase(p *observe.Phase) {
@@ -76,17 +76,17 @@ func (s *callStatus) statusRow(now time.Time) status.Call {
 	return row
 }
 
-// InFlight returns the running calls whose model is known.
-func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
-	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).callStatus.statusRow(now)) })
+// InFlightCalls returns the running calls whose model is known.
+func InFlightCalls(clients *listen.Listener, now time.Time) (out []status.Call) {
+	clients.EachWaiter(func(w listen.DisconnectWaiter) { out = append(out, w.(*Call).callStatus.statusRow(now)) })
 	return out
 }
 
-// CountInFlight counts the running calls whose model is known, once by the model that answers them,
+// CountInFlightCalls counts the running calls whose model is known, once by the model that answers them,
 // and once by the account under which metrics count the key.
-func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
+func CountInFlightCalls(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
-	clients.EachWaiter(func(w listen.Waiter) {
+	clients.EachWaiter(func(w listen.DisconnectWaiter) {
 		s := &w.(*Call).callStatus
 		models[s.answeringModel()]++
 		accounts[s.account]++

@@ -15,7 +15,7 @@ import (
 // callLimits contains the key of a call and what the call has reserved from the key's limits.
 type callLimits struct {
 	key         *auth.Key         // nil if no key is required
-	keyLimits   *limit.Key        // nil if no key is required
+	keyLimits   *limit.KeyLimiter // nil if no key is required
 	reservation limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
 }
 
@@ -23,7 +23,7 @@ func (a *callLimits) chargeRequest(of *snapshot.Credentials, now time.Time) limi
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	a.keyLimits = of.LimitsOf(a.key)
+	a.keyLimits = of.KeyLimiter(a.key)
 	return a.keyLimits.TakeRequest(now)
 }
 
@@ -33,7 +33,7 @@ func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.E
 	if key == nil {
 		return nil
 	}
-	limits := s.LimitsOf(key)
+	limits := s.KeyLimiter(key)
 	if limits == nil { // nil if a reload removed the key
 		return nil
 	}
@@ -46,8 +46,8 @@ func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.E
 // CountWaiting counts a WebSocket message that is waiting to become a call. It returns an error if
 // the key has too many waiting messages. If CountWaiting returns a key, the caller must later call
 // StopWaiting on that key.
-func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
-	limits := s.LimitsOf(key)
+func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.KeyLimiter, *apierr.Error) {
+	limits := s.KeyLimiter(key)
 	if limits == nil { // nil if a reload removed the key
 		return nil, nil
 	}
@@ -77,11 +77,11 @@ func ConversationCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 
 // sharedLimits returns the limits of a key that shares the memory budgets with other keys. It
 // returns nil if no other key exists, or if a reload removed the key.
-func sharedLimits(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
+func sharedLimits(s *snapshot.Snapshot, key *auth.Key) *limit.KeyLimiter {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
 	}
-	return s.LimitsOf(key)
+	return s.KeyLimiter(key)
 }
 
 func (a *callLimits) reserve(expected limit.Cost, now time.Time) limit.Decision {

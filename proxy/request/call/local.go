@@ -17,10 +17,10 @@ import (
 // because clients count tokens often and the edge can use its estimate instead.
 const countTimeout = 2 * time.Second
 
-// answerCount answers a call with the token count of its prompt. Its request to an engine does not
+// answerTokenCount answers a call with the token count of its prompt. Its request to an engine does not
 // go through the loop.
-func (c *Call) answerCount() *failure.Failure {
-	n, ok := c.engineCount()
+func (c *Call) answerTokenCount() *failure.Failure {
+	n, ok := c.fetchEngineTokenCount()
 	if cause := c.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
@@ -33,9 +33,9 @@ func (c *Call) answerCount() *failure.Failure {
 	return nil
 }
 
-// engineCount asks an engine for the token count. The request occupies a slot. If no slot is free,
+// fetchEngineTokenCount asks an engine for the token count. The request occupies a slot. If no slot is free,
 // no request is sent. A failed count does not affect the engine's health.
-func (c *Call) engineCount() (tokens int, ok bool) {
+func (c *Call) fetchEngineTokenCount() (tokens int, ok bool) {
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
 		Pool: c.search.pool, Key: c.record.Key, Tiers: c.keyTiers(), Now: time.Now(), Rand: rand.Uint64(),
@@ -73,15 +73,15 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	err = x.Send(&http1.Request{
 		Method: "POST", Path: u.Engine().Path(local.Operation),
 		ContentType: jsonType, Accept: jsonType,
-		RequestID: c.client.requestID, Traceparent: c.trace.traceparent(&c.client),
-		Tracestate:     c.trace.tracestate(&c.client),
+		RequestID: c.client.requestID, Traceparent: c.trace.engineTraceparent(&c.client),
+		Tracestate:     c.trace.engineTracestate(&c.client),
 		Body:           local.Segments(nil, c.body.ClientBytes(), &request),
 		ConnectTimeout: min(m.Clocks.Connect.D(), countTimeout), WriteTimeout: countTimeout,
 	})
 	if err != nil || x.Await(until) != nil || x.Status() != 200 {
 		return 0, false
 	}
-	answer, ended, err := readCountReply(x, until)
+	answer, ended, err := readTokenCountReply(x, until)
 	if err != nil {
 		return 0, false
 	}
@@ -94,9 +94,9 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCountReply reads the response of a token counter. If the response is too long for a count,
-// readCountReply reads only the start of the response.
-func readCountReply(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
+// readTokenCountReply reads the response of a token counter. If the response is too long for a count,
+// readTokenCountReply reads only the start of the response.
+func readTokenCountReply(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {
 		n, err := x.Read(answer[len(answer):cap(answer)], until)

@@ -73,11 +73,11 @@ func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failu
 func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	queued := c.record.Queue
 	s, err := c.pickSlot(now)
-	if err != nil && !errors.Is(err, errWaiting) {
+	if err != nil && !errors.Is(err, errWaitingForSlot) {
 		s, err = c.acquireFallback(now, err)
 	}
 	switch {
-	case errors.Is(err, errWaiting):
+	case errors.Is(err, errWaitingForSlot):
 		return resultWaiting, nil
 	case err != nil:
 		return resultFailed, c.noTargetFailure(err, now)
@@ -100,7 +100,7 @@ func (c *Call) resendToEngine(step retry.Step, changed requestChange, f *failure
 	if step == retry.StepChangeRequest {
 		c.applyChange(changed)
 	}
-	now, s := time.Now(), slot{c.attempt.Lease(), c.attempt.Target()}
+	now, s := time.Now(), engineSlot{c.attempt.Lease(), c.attempt.Target()}
 	recordFailedAttempt(&c.record, f, c.times.stepStart, now)
 	c.attemptState.stepCounts.CountStep(step)
 	c.attempt.CloseExchange(f.Outcome, now)
@@ -169,7 +169,7 @@ func (c *Call) excludeForStep(step retry.Step) {
 		x := c.compareContexts()
 		*out = x.appendTooShort(*out)
 	case retry.StepLaterTier:
-		a := c.alternatives()
+		a := c.alternativeTargets()
 		*out, c.search.usesOverflow = a.excludeTier(), true // a call does not queue for a later tier
 	case retry.StepResume:
 		*out = appendCannotContinue(*out, c.config.model.Route.Targets(), c.attemptState.recording.HasReasoning())
@@ -185,17 +185,17 @@ func (c *Call) chooseStep(f *failure.Failure) (retry.Step, requestChange) {
 	changed, changeable := c.findChange(f)
 	state := c.retryState(f)
 	why := retry.Failure{Cause: f.RetryCause(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.stepStart)}
-	step := retry.Decide(&state, &why)
+	step := retry.DecideStep(&state, &why)
 	if !retry.UsesRetryBudget(step, &why) || c.services.spendRetryBudget(c.config.snapshot.Config.Retry.Budget) {
 		return step, changed
 	}
 	state.NoBudget = true
-	return retry.Decide(&state, &why), changed
+	return retry.DecideStep(&state, &why), changed
 }
 
 func (c *Call) retryState(f *failure.Failure) retry.CallState {
 	s := retry.CallState{
-		Part:  c.clientHasPart(),
+		Part:  c.clientHasPartialAnswer(),
 		Spent: c.request.IsConsumed() || c.record.Committed && !c.body.HasBytes(),
 		Form:  c.ep.Form, Strict: c.config.model.Rules.Strict,
 		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.attemptState.stepCounts,
@@ -207,9 +207,9 @@ func (c *Call) retryState(f *failure.Failure) retry.CallState {
 	}
 	s.BodyFails = f.Failed != 0 && c.fingerprint.hasFailed(time.Now())
 	if c.attempt.Target() != nil {
-		a, t := c.alternatives(), &c.search
+		a, t := c.alternativeTargets(), &c.search
 		asked := routing.Query{Pool: t.pool, Key: c.record.Key, Needs: t.neededFeatures, Now: time.Now()}
-		s.Room, s.Below = a.hasRoom(c.config.model.Route, &asked), c.hasFallback() || a.hasLaterTier()
+		s.Room, s.Below = a.hasFreeTarget(c.config.model.Route, &asked), c.hasFallback() || a.hasLaterTier()
 		if f.API.Code == apierr.CodeContextLength {
 			x := c.compareContexts()
 			s.Longer = x.fitsElsewhere()
@@ -241,12 +241,12 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	}
 	m := c.config.model
 	if c.attemptCount() == 0 && countsByArm(m) { // the refusal counts for the call's own arm
-		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
+		c.record.Arm = cmp.Or(routing.CallArmName(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
-	if errors.Is(err, errTotalTime) {
+	if errors.Is(err, errTotalTimeout) {
 		return failure.GenerationTimeout(upstreams.CauseTotalTimeout, err)
 	}
-	next := m.Route.NextChance(c.keyTiers(), now)
+	next := m.Route.EstimateAcceptDelay(c.keyTiers(), now)
 	after, isMinimum := failure.PoolRetryAfter(m, c.search.pool)
 	if isMinimum && errors.As(err, &full) {
 		after = full.RetryAfter(after, m.WaitingCalls())

@@ -24,7 +24,7 @@ func TestLargeAnswer(t *testing.T) {
 			if got := e.Post(path, body); got.Status != 200 || got.Err != nil || len(got.Body) < 400_000 {
 				t.Errorf("%s: got %d, %v, %d bytes, want a 200 with at least 400000", path, got.Status, got.Err, len(got.Body))
 			}
-			if n := e.Services.Replies.Used(); n != 0 {
+			if n := e.Services.Replies.UsedBytes(); n != 0 {
 				t.Errorf("%s: %d bytes are still held", path, n)
 			}
 		})
@@ -41,7 +41,7 @@ upstreams:
 models:
   - {id: m, deployments: [{upstream: a}]}
 `
-	hashes := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b"))
+	hashes := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b"))
 	synctest.Test(t, func(t *testing.T) {
 		both := strings.Replace(one, "keys:\n", "keys:\n  - {id: a, hash: \"sha256:HASHA\"}\n", 1)
 		e := calltest.New(t, hashes.Replace(both), singleEngine(calltest.Delay(20*time.Second, calltest.AnswerText("late"))))
@@ -132,7 +132,7 @@ models:
 `
 	synctest.Test(t, func(t *testing.T) {
 		a := singleEngine(nil)
-		e := calltest.New(t, strings.ReplaceAll(yaml, "HASHA", calltest.Hash("sk-secret-a")), a)
+		e := calltest.New(t, strings.ReplaceAll(yaml, "HASHA", calltest.HashKey("sk-secret-a")), a)
 		if got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a"); got.Status != 200 {
 			t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
 		}
@@ -160,12 +160,12 @@ func TestResumedAtItsLimit(t *testing.T) {
 // TestShares checks how WebSocket messages count against key limits.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
+		yaml := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b")).Replace(twoKeysConfig)
 		e := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"m", "other"}})
 		s := e.Services.Current()
 		var h fasthttp.RequestHeader
 		h.Set("Authorization", "Bearer sk-secret-a")
-		key, err := s.Authenticate(&h, nil, auth.Sender{}, time.Now())
+		key, err := s.Authenticate(&h, nil, auth.ClientConnection{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,17 +189,17 @@ func TestShares(t *testing.T) {
 // contains the key. If the edge has no keys, nothing must be cached.
 func TestLastKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
+		yaml := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b")).Replace(twoKeysConfig)
 		with := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"m", "other"}}).Services.Current()
 		without := calltest.New(t, oneEngine("", ""), singleEngine(nil)).Services.Current()
 		for name, value := range map[string]string{"Authorization": "Bearer sk-secret-a", "X-Api-Key": "sk-secret-a"} {
 			var h fasthttp.RequestHeader
 			h.Set(name, value)
-			var open, keyed auth.LastKey
-			if key, err := without.Authenticate(&h, nil, auth.Sender{Last: &open}, time.Now()); key != nil || err != nil || !reflect.DeepEqual(open, auth.LastKey{}) {
+			var open, keyed auth.LastKeyCache
+			if key, err := without.Authenticate(&h, nil, auth.ClientConnection{Last: &open}, time.Now()); key != nil || err != nil || !reflect.DeepEqual(open, auth.LastKeyCache{}) {
 				t.Errorf("%s: an edge without keys remembers one (%v, %v)", name, key, err)
 			}
-			if key, err := with.Authenticate(&h, nil, auth.Sender{Last: &keyed}, time.Now()); key == nil || err != nil || reflect.DeepEqual(keyed, auth.LastKey{}) {
+			if key, err := with.Authenticate(&h, nil, auth.ClientConnection{Last: &keyed}, time.Now()); key == nil || err != nil || reflect.DeepEqual(keyed, auth.LastKeyCache{}) {
 				t.Errorf("%s: the key is not remembered (%v, %v)", name, key, err)
 			}
 		}

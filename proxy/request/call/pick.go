@@ -15,32 +15,32 @@ import (
 	"penstock/upstreams"
 )
 
-type slot struct {
+type engineSlot struct {
 	lease  *upstreams.Lease // nil if there is none
 	target *routing.Target
 }
 
-// slots are the slot that a call has acquired in advance, and the one for which it waits.
-type slots struct {
-	nextSlot slot      // slot that the call acquired before it left its engine; empty if there is none
-	slotWait *slotWait // nil if the call is not waiting
+// callSlots are the slot that a call has acquired in advance, and the one for which it waits.
+type callSlots struct {
+	nextSlot engineSlot // slot that the call acquired before it left its engine; empty if there is none
+	slotWait *slotWait  // nil if the call is not waiting
 	// when a call on a drained engine last tried to acquire a slot at another engine
-	moveTriedAt time.Time
+	triedMoveAt time.Time
 }
 
-func (t *slots) takeReservedSlot() (s slot) {
+func (t *callSlots) takeReservedSlot() (s engineSlot) {
 	s, t.nextSlot = t.nextSlot, s
 	return s
 }
 
-func (t *slots) leaveQueue() {
+func (t *callSlots) leaveQueue() {
 	if w := t.slotWait; w != nil {
 		t.slotWait = nil
 		w.queueEntry.Leave()
 	}
 }
 
-func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
+func acquireSlot(r *routing.Route, q *routing.Query) (s engineSlot, err error) {
 	s.lease, s.target, err = r.Acquire(q)
 	return s, err
 }
@@ -48,8 +48,8 @@ func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
 // pickSlot picks a target and acquires a slot. If no slot is free and the model has a queue,
 // pickSlot waits in the queue. If a reload has retired all targets in the call's snapshot, pickSlot
 // tries the newest snapshot, so that a reload does not cause rejections. If the wait must be
-// interrupted, pickSlot returns errWaiting, and the next call of pickSlot resumes the wait.
-func (c *Call) pickSlot(now time.Time) (slot, error) {
+// interrupted, pickSlot returns errWaitingForSlot, and the next call of pickSlot resumes the wait.
+func (c *Call) pickSlot(now time.Time) (engineSlot, error) {
 	if next := c.slots.takeReservedSlot(); next.lease != nil {
 		return next, nil
 	}
@@ -72,11 +72,11 @@ func (c *Call) pickSlot(now time.Time) (slot, error) {
 	switch {
 	case errors.As(err, &full):
 		return c.waitForSlot(&q, err)
-	case errors.Is(err, routing.ErrStarting):
-		m.Route.Wake(&q)
+	case errors.Is(err, routing.ErrEngineStarting):
+		m.Route.RequestWake(&q)
 		return c.waitForSlot(&q, err)
 	case !errors.Is(err, routing.ErrNoUpstream), !c.adoptNewestSnapshot():
-		return slot{}, err
+		return engineSlot{}, err
 	}
 	return c.pickSlot(now)
 }
@@ -88,7 +88,7 @@ func (c *Call) adoptNewestSnapshot() bool {
 	if !c.config.adoptSnapshot(c.services.Current()) {
 		return false
 	}
-	c.search.excluded = c.config.model.Route.AppendTooShort(c.search.excluded, c.tokens.estimatedPrompt)
+	c.search.excluded = c.config.model.Route.AppendTooShortUpstreams(c.search.excluded, c.tokens.estimatedPrompt)
 	return true
 }
 
@@ -102,11 +102,11 @@ func (c *Call) routingQuery(now time.Time) (q routing.Query) {
 	q.Busy = first != nil && first.Outcome == upstreams.OutcomeRefused
 	q.Tiers, q.Overflow = c.keyTiers(), t.usesOverflow || m.Queue == nil
 	q.Arms = c.callArms()
-	if m.Route.UsesPrefix() {
+	if m.Route.UsesPrefixIndex() {
 		s := c.search.conversation.clientSession(c.request, &c.client)
 		q.Session, q.CacheKey = s.ID, s.CacheKey
 		if t.pickReason == nil {
-			t.pickReason = new(pickReason)
+			t.pickReason = new(pickExplanation)
 		}
 		q.Why = &t.pickReason.reason
 	} else if t.pickReason != nil {
@@ -128,7 +128,7 @@ func (c *Call) keyTiers() uint8 {
 
 // callArms returns the arms that the call uses. All calls of a conversation use the same arms.
 // Calls outside a conversation use the arms of their key.
-func (c *Call) callArms() routing.Arms {
+func (c *Call) callArms() routing.ArmSet {
 	route := c.config.model.Route
 	if !routing.HasArms(route) {
 		return 0
@@ -142,7 +142,7 @@ func (c *Call) callArms() routing.Arms {
 func (c *Call) AcquireOtherSlot() bool {
 	now, t := time.Now(), &c.attemptState
 	state := c.retryState(failure.EngineStalled())
-	step := retry.Decide(&state, &retry.Failure{Cause: retry.CauseEngineGone})
+	step := retry.DecideStep(&state, &retry.Failure{Cause: retry.CauseEngineGone})
 	continued := step == retry.StepResume || step == retry.StepFinish
 	if !continued && step != retry.StepMove {
 		return false
@@ -178,20 +178,20 @@ type slotWait struct {
 }
 
 var (
-	errWaiting   = errors.New("the call waits for a slot")
-	errTotalTime = errors.New("timeouts.total passed while the call waited for a slot")
+	errWaitingForSlot = errors.New("the call waits for a slot")
+	errTotalTimeout   = errors.New("timeouts.total passed while the call waited for a slot")
 )
 
 // waitForSlot joins the model's queue, if the model has one, and waits for a slot. queue.Queues
 // wakes the call when an upstream changes. waitForSlot returns the same results as pickSlot.
-func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
+func (c *Call) waitForSlot(q *routing.Query, full error) (engineSlot, error) {
 	m := c.config.model
 	if m.Queue == nil || q.Overflow {
-		return slot{}, full
+		return engineSlot{}, full
 	}
 	done, ok := c.abort.Done()
 	if !ok {
-		return slot{}, full // the loop reports why the call was canceled
+		return engineSlot{}, full // the loop reports why the call was canceled
 	}
 	need := queue.WaitRequest{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
@@ -218,7 +218,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 	return c.awaitSlot()
 }
 
-func (c *Call) awaitSlot() (s slot, err error) {
+func (c *Call) awaitSlot() (s engineSlot, err error) {
 	w, begun := c.slots.slotWait, time.Now()
 	c.setPhase(&phaseQueued)
 	waited := w.queueEntry.Await(w.canceled, c.nextKeepaliveAt(begun), w.deadline, func() bool {
@@ -228,16 +228,16 @@ func (c *Call) awaitSlot() (s slot, err error) {
 		}
 		route := c.config.model.Route
 		s, err = acquireSlot(route, &w.query)
-		if errors.Is(err, routing.ErrStarting) {
-			route.Wake(&w.query)
+		if errors.Is(err, routing.ErrEngineStarting) {
+			route.RequestWake(&w.query)
 			return false
 		}
 		var stillFull *routing.FullError
 		return !errors.As(err, &stillFull)
 	})
 	c.record.Queue += time.Since(begun)
-	if errors.Is(waited, queue.ErrNotYet) {
-		return slot{}, errWaiting
+	if errors.Is(waited, queue.ErrNoSlotYet) {
+		return engineSlot{}, errWaitingForSlot
 	}
 	c.slots.leaveQueue()
 	if waited == nil {
@@ -247,20 +247,20 @@ func (c *Call) awaitSlot() (s slot, err error) {
 	w.query.Now = time.Now()
 	full := c.config.model.Route.RefusalError(&w.query)
 	if errors.Is(waited, queue.ErrCanceled) {
-		return slot{}, full
+		return engineSlot{}, full
 	}
 	if end := c.totalDeadline(); !end.IsZero() && !w.query.Now.Before(end) {
-		return slot{}, errTotalTime
+		return engineSlot{}, errTotalTimeout
 	}
 	return c.acquireOverflow(&w.query, full)
 }
 
 // acquireOverflow acquires a slot in a tier that accepts overflow, after the queue was full or a
 // wait timed out. The call does not wait again.
-func (c *Call) acquireOverflow(q *routing.Query, full error) (slot, error) {
+func (c *Call) acquireOverflow(q *routing.Query, full error) (engineSlot, error) {
 	route := c.config.model.Route
 	if route.Tiers == nil {
-		return slot{}, full
+		return engineSlot{}, full
 	}
 	q.Overflow, c.search.usesOverflow = true, true
 	s, err := acquireSlot(route, q)
@@ -275,7 +275,7 @@ func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
 	w, every := c.slots.slotWait, c.config.snapshot.Config.Stream.CommitAfter.D()
 	switch r := c.relay; {
 	case r != nil && r.keepaliveAfter > 0:
-		return r.nextKeepaliveAt().Std()
+		return r.nextKeepaliveAt().StdTime()
 	case r != nil, w.keepaliveStream == nil, every <= 0:
 		return w.deadline
 	}

@@ -12,9 +12,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// fingerprint hashes the body of a call and records whether the body has killed engines. It
+// bodyFingerprint hashes the body of a call and records whether the body has killed engines. It
 // implements attempt.BodyHasher.
-type fingerprint struct {
+type bodyFingerprint struct {
 	tracker      *poison.BodyTracker
 	body         *body.Body
 	suspectHash  uint64 // hash of the body if it killed an engine; otherwise 0
@@ -22,44 +22,44 @@ type fingerprint struct {
 	failedHash   uint64 // hash of the body if an engine reported a failure for it; otherwise 0
 }
 
-func (p *fingerprint) begin(requests *poison.BodyTracker, b *body.Body) {
+func (p *bodyFingerprint) initForBody(requests *poison.BodyTracker, b *body.Body) {
 	p.tracker, p.body = requests, b
 }
 
 // BodyHash returns the hash of the body. It returns 0 for a form and for a body that was released
 // before it was hashed.
-func (p *fingerprint) BodyHash() uint64 {
+func (p *bodyFingerprint) BodyHash() uint64 {
 	if p.body.HasBytes() {
 		return p.tracker.Hash(p.body.Bytes())
 	}
 	return p.releasedHash
 }
 
-// keepHash stores the hash of a body before the body is released, if the engine's breaker may need
+// storeHash stores the hash of a body before the body is released, if the engine's breaker may need
 // the hash later.
-func (p *fingerprint) keepHash(u *upstreams.Upstream) {
+func (p *bodyFingerprint) storeHash(u *upstreams.Upstream) {
 	if u.Breaker.HasFailures() {
 		p.releasedHash = p.BodyHash()
 	}
 }
 
-func (p *fingerprint) isBlocked(now time.Time) bool {
+func (p *bodyFingerprint) isBlocked(now time.Time) bool {
 	return p.body.HasBytes() && p.tracker.IsBlocked(p.body.Bytes(), now)
 }
 
-func (p *fingerprint) recordFailure(now time.Time) {
+func (p *bodyFingerprint) recordFailure(now time.Time) {
 	if p.body.HasBytes() {
-		p.failedHash = p.tracker.RecordFailure(p.body.Bytes(), now)
+		p.failedHash = p.tracker.RecordInternalFailure(p.body.Bytes(), now)
 	}
 }
 
 // hasFailed reports whether an engine has reported an internal failure for the body, in this call
 // or an earlier one.
-func (p *fingerprint) hasFailed(now time.Time) bool {
-	return p.body.HasBytes() && p.tracker.HasFailed(p.body.Bytes(), now)
+func (p *bodyFingerprint) hasFailed(now time.Time) bool {
+	return p.body.HasBytes() && p.tracker.HasInternalFailure(p.body.Bytes(), now)
 }
 
-func (p *fingerprint) clearSuspicion() {
+func (p *bodyFingerprint) clearSuspicion() {
 	if p.suspectHash != 0 {
 		p.tracker.ClearLoss(p.suspectHash)
 	}
@@ -70,7 +70,7 @@ func (p *fingerprint) clearSuspicion() {
 
 // recordLoss records that the body may have killed an engine. It does so only if the connection was
 // lost after the request was sent and before the answer started.
-func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
+func (p *bodyFingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
 	var x *http1.Failure
 	if begun || !p.body.HasBytes() || !errors.As(f.API.Cause, &x) || !x.Sent {
 		return
@@ -86,5 +86,5 @@ func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Up
 	default:
 		return
 	}
-	p.suspectHash = p.tracker.RecordLoss(p.body.Bytes(), u, now)
+	p.suspectHash = p.tracker.RecordEngineLoss(p.body.Bytes(), u, now)
 }

@@ -19,7 +19,7 @@ import (
 // the request and had not started its stream.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
-	b.Reset(limit.NewMemory(1 << 20))
+	b.Reset(limit.NewMemoryBudget(1 << 20))
 	if err := b.Translate(func(dst []byte) ([]byte, error) { return append(dst, `{"model":"m"}`...), nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ func TestRecordLoss(t *testing.T) {
 		{"no host acknowledges", http1.Failure{Reason: http1.ReasonSilent, Sent: true, Err: unheard}, false, false},
 		{"the host took it and fell silent", http1.Failure{Reason: http1.ReasonSilent, Sent: true, Err: timedOut}, false, true},
 	} {
-		var p fingerprint
-		p.begin(poison.New(), &b)
+		var p bodyFingerprint
+		p.initForBody(poison.New(), &b)
 		p.recordLoss(&failure.Failure{API: &apierr.Error{Cause: &c.failed}}, c.begun, nil, time.Now())
 		if got := p.suspectHash != 0; got != c.counts {
 			t.Errorf("%s: counts %v, want %v", c.name, got, c.counts)

@@ -32,7 +32,7 @@ func newRateLimitHeaders(prefix, limit, remaining, reset string) rateLimitHeader
 // reserved r. used is the number of tokens that the call used. If r is nil, used is not known yet.
 // If inAnthropic is true, appendRateLimits also appends the lines with Anthropic's header names.
 func appendRateLimits(
-	dst []byte, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
+	dst []byte, key *limit.KeyLimiter, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) []byte {
 	if l, ok := key.RequestsLeft(now); ok {
 		dst = appendLimitLevel(dst, &openAIRequestHeaders, &anthropicRequestHeaders, &l, inAnthropic, now)
@@ -44,7 +44,7 @@ func appendRateLimits(
 }
 
 func appendLimitLevel(
-	dst []byte, openAI, anthropic *rateLimitHeaders, l *limit.Level, inAnthropic bool, now time.Time,
+	dst []byte, openAI, anthropic *rateLimitHeaders, l *limit.LimitLevel, inAnthropic bool, now time.Time,
 ) []byte {
 	dst = appendLimitValue(append(dst, openAI.limit...), l)
 	dst = strconv.AppendInt(append(dst, openAI.remaining...), l.Remaining, 10)
@@ -57,7 +57,7 @@ func appendLimitLevel(
 	return now.Add(l.Reset).UTC().AppendFormat(append(dst, anthropic.reset...), time.RFC3339)
 }
 
-func appendLimitValue(dst []byte, l *limit.Level) []byte {
+func appendLimitValue(dst []byte, l *limit.LimitLevel) []byte {
 	if l.Text != "" {
 		return append(dst, l.Text...)
 	}

@@ -25,11 +25,11 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateLinesAllocateNothing checks that writing the rate limit headers does not allocate for
+// TestRateLimitHeadersAllocateNothing checks that writing the rate limit headers does not allocate for
 // keys with and without limits.
-func TestRateLinesAllocateNothing(t *testing.T) {
+func TestRateLimitHeadersAllocateNothing(t *testing.T) {
 	now := time.Now()
-	keys := limit.NewKeys(1, now).Bind([]config.Key{
+	keys := limit.NewKeyUsages(1, now).Bind([]config.Key{
 		{ID: "limited", Limits: config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}},
 		{ID: "free"},
 		{ID: "grouped", Group: "g"},
@@ -52,11 +52,11 @@ func TestRateLinesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestSetLines checks that setting all headers in one step yields the same headers as setting them
+// TestSetHeaderLines checks that setting all headers in one step yields the same headers as setting them
 // one by one.
-func TestSetLines(t *testing.T) {
+func TestSetHeaderLines(t *testing.T) {
 	now := time.Now()
-	keys := limit.NewKeys(1, now).Bind([]config.Key{
+	keys := limit.NewKeyUsages(1, now).Bind([]config.Key{
 		{ID: "limited", Limits: config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}},
 	}, nil)
 	for _, proxyID := range []string{"", "a-proxy:1"} {
@@ -71,7 +71,7 @@ func TestSetLines(t *testing.T) {
 				h.Set("X-Client-Request-Id", "before")
 			}
 			endpoint.SetHeaderLines(&once, lines)
-			endpoint.SetHeadersEach(&each, lines)
+			endpoint.SetHeadersOneByOne(&each, lines)
 			for _, h := range []*fasthttp.ResponseHeader{&once, &each} {
 				h.Set("X-After", "after")
 				h.SetContentLength(7)

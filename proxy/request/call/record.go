@@ -25,7 +25,7 @@ func recordFailure(r *observe.Record, f *failure.Failure) {
 		r.Code = f.Label
 	}
 	r.Cause, r.EngineStatus = string(f.Cause), f.Status
-	if f.Result == observe.ClientGone {
+	if f.Result == observe.OutcomeClientGone {
 		r.Status = failure.StatusClientGone
 	}
 }
@@ -33,8 +33,8 @@ func recordFailure(r *observe.Record, f *failure.Failure) {
 // recordBrokenAnswer is recordFailure for a call whose answer has been committed.
 func recordBrokenAnswer(r *observe.Record, f *failure.Failure) {
 	recordFailure(r, f)
-	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
-		r.Outcome = observe.StreamBroken
+	if f.Result == observe.OutcomeUpstreamFail || f.Result == observe.OutcomeLimited || f.Result == observe.OutcomeNoRoute {
+		r.Outcome = observe.OutcomeStreamBroken
 	}
 }
 
@@ -51,8 +51,8 @@ func recordFailedAttempt(r *observe.Record, f *failure.Failure, begun, now time.
 	})
 }
 
-// recordLimit records the limit that rejected a call, and returns the error for the client.
-func recordLimit(r *observe.Record, d limit.Decision) *apierr.Error {
+// recordLimitRejection records the limit that rejected a call, and returns the error for the client.
+func recordLimitRejection(r *observe.Record, d limit.Decision) *apierr.Error {
 	r.Limit = limitLabels[d.LimitName]
 	if d.Group != "" {
 		r.Limit = groupLabels[d.LimitName]
@@ -66,7 +66,7 @@ func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.Has
 
 // recordArm records the arm of the target to which a call is sent, and the arm that it missed. The
 // model's calls must be counted by arm.
-func recordArm(r *observe.Record, route *routing.Route, arms routing.Arms, target *routing.Target) {
+func recordArm(r *observe.Record, route *routing.Route, arms routing.ArmSet, target *routing.Target) {
 	r.Arm = cmp.Or(r.Arm, observe.NoArm)
 	if own, missed := routing.MissedArm(route, arms, target); missed {
 		r.MissedArm = cmp.Or(own, observe.NoArm)
@@ -75,7 +75,7 @@ func recordArm(r *observe.Record, route *routing.Route, arms routing.Arms, targe
 
 // logUpstreamFailure logs a failure for which an upstream is to blame.
 func logUpstreamFailure(log *zap.Logger, requestID []byte, r *observe.Record, f *failure.Failure) {
-	if f.Result != observe.UpstreamFail || f.API.Code == apierr.CodeHookUnavailable {
+	if f.Result != observe.OutcomeUpstreamFail || f.API.Code == apierr.CodeHookUnavailable {
 		return
 	}
 	log.Warn("upstream failed",

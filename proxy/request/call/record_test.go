@@ -25,14 +25,14 @@ func TestRecordFailure(t *testing.T) {
 		status          int
 		logged          bool
 	}{
-		{"the client has left", failure.FromAbort(failure.ErrClientGone), observe.ClientGone, observe.ClientGone, "client_gone", failure.StatusClientGone, false},
-		{"shutdown", failure.FromAbort(failure.ErrShuttingDown), observe.Drained, observe.Drained, "shutting_down", 0, false},
-		{"a revoked key", failure.FromAbort(failure.ErrRevoked), observe.ClientError, observe.ClientError, "revoked", 0, false},
-		{"engine down", failure.EngineDown(), observe.UpstreamFail, observe.StreamBroken, "upstream_unreachable", 0, true},
-		{"engine draining", failure.EngineDraining(), observe.NoRoute, observe.StreamBroken, "no_healthy_route", 0, false},
-		{"engine stalled", failure.EngineStalled(), observe.Timeout, observe.Timeout, "generation_timeout", 0, false},
-		{"a hook", failure.HookUnavailable(upstreams.CauseHookStatus), observe.UpstreamFail, observe.StreamBroken, "hook_unavailable", 0, false},
-		{"a panic", failure.Internal(errors.New("test")), observe.Internal, observe.Internal, "internal", 0, false},
+		{"the client has left", failure.FromAbort(failure.ErrClientGone), observe.OutcomeClientGone, observe.OutcomeClientGone, "client_gone", failure.StatusClientGone, false},
+		{"shutdown", failure.FromAbort(failure.ErrShuttingDown), observe.OutcomeDrained, observe.OutcomeDrained, "shutting_down", 0, false},
+		{"a revoked key", failure.FromAbort(failure.ErrRevoked), observe.OutcomeClientError, observe.OutcomeClientError, "revoked", 0, false},
+		{"engine down", failure.EngineDown(), observe.OutcomeUpstreamFail, observe.OutcomeStreamBroken, "upstream_unreachable", 0, true},
+		{"engine draining", failure.EngineDraining(), observe.OutcomeNoRoute, observe.OutcomeStreamBroken, "no_healthy_route", 0, false},
+		{"engine stalled", failure.EngineStalled(), observe.OutcomeTimeout, observe.OutcomeTimeout, "generation_timeout", 0, false},
+		{"a hook", failure.HookUnavailable(upstreams.CauseHookStatus), observe.OutcomeUpstreamFail, observe.OutcomeStreamBroken, "hook_unavailable", 0, false},
+		{"a panic", failure.Internal(errors.New("test")), observe.OutcomeInternal, observe.OutcomeInternal, "internal", 0, false},
 	} {
 		var whole, broken observe.Record
 		recordFailure(&whole, c.f)
@@ -71,7 +71,7 @@ func TestRecordFailedAttempt(t *testing.T) {
 func TestRecordLimit(t *testing.T) {
 	for group, want := range map[string]string{"": "concurrency", "team": "group_concurrency"} {
 		var r observe.Record
-		if e := recordLimit(&r, limit.Decision{LimitName: limit.Concurrency, Limit: 2, Group: group}); r.Limit != want || e.Status != 429 {
+		if e := recordLimitRejection(&r, limit.Decision{LimitName: limit.Concurrency, Limit: 2, Group: group}); r.Limit != want || e.Status != 429 {
 			t.Errorf("group %q: got %s and %v, want %s and a 429", group, r.Limit, e, want)
 		}
 	}

@@ -25,9 +25,10 @@ import (
 //
 // A relay is not pooled, because a second Close must not end another call.
 type relay struct {
-	call           *Call
-	form           answerForm
-	out            *[]byte      // chunkPrefixLen bytes followed by bytes for the client; nil while the relay waits
+	call *Call
+	form answerForm
+	// chunkPrefixLen bytes followed by bytes for the client; nil while the relay waits.
+	out            *[]byte
 	readAt         instant.Time // when the bytes in out were read
 	isDone         bool
 	leavesFasthttp bool // whether writeBody returns errLeftFasthttp after it has written the first bytes
@@ -81,7 +82,7 @@ func (b fasthttpWriter) writeChunk(out *[]byte, _ bool) (int, error) {
 	return b.w.Write((*out)[chunkPrefixLen:]) // writes one chunk and flushes it
 }
 
-func newOut() *[]byte {
+func newOutBuffer() *[]byte {
 	out := attempt.NewBuffer()
 	*out = (*out)[:chunkPrefixLen]
 	return out
@@ -96,7 +97,7 @@ func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.writeBody(fasthtt
 
 func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	c := r.call
-	defer c.services.Guard.Catch(guard.Stream, func() {
+	defer c.services.Guard.Catch(guard.PlaceStream, func() {
 		recordFailure(&c.record, failure.Internal(failure.ErrPanicked))
 		err = failure.ErrPanicked // closes the connection, which marks the answer as incomplete
 	})
@@ -106,10 +107,10 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	}
 	for {
 		if r.isDone {
-			r.completeAnswer()
+			r.endAnsweredAttempt()
 		}
 		c.client.setWriteTimeout(c.config.writeTimeout())
-		m, werr := r.write(to)
+		m, werr := r.writeOut(to)
 		n += int64(m)
 		c.record.BytesOut += int64(m)
 		if werr != nil {
@@ -131,14 +132,14 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 			}
 			return n, nil
 		}
-		if r.fill(); r.brokenOff {
-			return n, errBrokenOff
+		if r.fillOut(); r.brokenOff {
+			return n, errAnswerBrokenOff
 		}
 	}
 }
 
-// write sends the bytes in out. For a formPassthrough answer, a slow client also blocks the engine.
-func (r *relay) write(to chunkWriter) (int, error) {
+// writeOut sends the bytes in out. For a formPassthrough answer, a slow client also blocks the engine.
+func (r *relay) writeOut(to chunkWriter) (int, error) {
 	if r.form != formPassthrough {
 		return to.writeChunk(r.out, r.isDone)
 	}
@@ -148,13 +149,13 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp close the connection without sending the last chunk, so the client
+// errAnswerBrokenOff makes fasthttp close the connection without sending the last chunk, so the client
 // can detect that the body is incomplete.
-var errBrokenOff = errors.New("the answer broke off")
+var errAnswerBrokenOff = errors.New("the answer broke off")
 
-// fill produces the next bytes for the client. They are part of the engine's answer, a keep-alive
+// fillOut produces the next bytes for the client. They are part of the engine's answer, a keep-alive
 // if the engine is silent, or an error.
-func (r *relay) fill() {
+func (r *relay) fillOut() {
 	switch r.form {
 	case formWhitespace:
 		r.fillWhitespace()
@@ -171,7 +172,7 @@ func (r *relay) fill() {
 func (r *relay) fillStream() {
 	c := r.call
 	if c.slots.slotWait != nil {
-		fillWaiting(r)
+		fillWhileQueued(r)
 		r.readAt = instant.Now()
 		return
 	}
@@ -181,21 +182,21 @@ func (r *relay) fillStream() {
 		return
 	}
 	if c.attempt.Reply.WouldBlock() {
-		r.recycleOut()
+		r.recycleOutBuffer()
 		c.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.stepper)
 		if r.out == nil {
-			r.out = newOut()
+			r.out = newOutBuffer()
 		}
 	}
 	if !r.pulled.pending {
-		r.pull(r.nextKeepaliveAt())
+		r.readEngine(r.nextKeepaliveAt())
 	}
 	done, err := r.pulled.done, r.pulled.err
 	r.pulled = pullResult{}
 	r.isDone = done && err == nil // another engine may still continue the stream after a failure
 	progress := c.attempt.Reply.Progress()
 	if c.record.TTFT == 0 {
-		c.recordFirstToken(&progress, progress.ReadAt().Std())
+		c.recordFirstToken(&progress, progress.ReadAt().StdTime())
 	}
 	if !r.freedRequest && c.canFreeRequest(r.streamCodec) {
 		c.clearPoison()
@@ -208,7 +209,7 @@ func (r *relay) fillStream() {
 		if r.recordEvents() {
 			return
 		}
-	case errors.Is(err, http1.ErrNotYet):
+	case errors.Is(err, http1.ErrNoBytesYet):
 		appendKeepalive(r.streamCodec, r.out, &c.memory)
 		r.lastSentAt = instant.Now()
 	default:
@@ -225,7 +226,7 @@ func (r *relay) nextKeepaliveAt() instant.Time {
 	return 0
 }
 
-func (r *relay) pull(until instant.Time) {
+func (r *relay) readEngine(until instant.Time) {
 	out, done, err := r.call.attempt.PullStream(*r.out, until, r.streamCodec)
 	*r.out, r.pulled = out, pullResult{true, done, err}
 }
@@ -244,26 +245,26 @@ func (r *relay) recordEvents() bool {
 	return true
 }
 
-// fillWaiting is fill for a stream that is waiting for a slot.
-func fillWaiting(r *relay) {
+// fillWhileQueued is fill for a stream that is waiting for a slot.
+func fillWhileQueued(r *relay) {
 	c, first := r.call, r.call.attemptState.upstream == nil
-	r.recycleOut()
+	r.recycleOutBuffer()
 	result, f := c.sendFirst(time.Now())
-	r.out = newOut()
+	r.out = newOutBuffer()
 	if r.continueAfterSend(result, f); first && c.attemptState.upstream != nil {
 		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	}
 }
 
-// clientHasPart reports whether the client has received part of the current engine's answer. If the
-// current engine continues another engine's answer, clientHasPart returns false until the current
+// clientHasPartialAnswer reports whether the client has received part of the current engine's answer. If the
+// current engine continues another engine's answer, clientHasPartialAnswer returns false until the current
 // engine has sent something.
-func (c *Call) clientHasPart() bool {
+func (c *Call) clientHasPartialAnswer() bool {
 	return c.clientHasAnswer() && !c.attemptState.recording.IsNextEngineSilent()
 }
 
 func (c *Call) clientHasAnswer() bool {
-	return c.relay != nil && c.relay.form == formStream && c.relay.streamCodec.Started()
+	return c.relay != nil && c.relay.form == formStream && c.relay.streamCodec.HasStarted()
 }
 
 // handleFailure handles the failure of an attempt. Either another engine starts or continues the
@@ -303,7 +304,7 @@ func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
 	if r.form == formStream {
 		c.services.Calls.MoveMeter(&c.meter, c.record.Model, c.record.Upstream)
 	}
-	if r.form == formStream && r.streamCodec.Started() {
+	if r.form == formStream && r.streamCodec.HasStarted() {
 		return
 	}
 	c.record.TTFT = 0 // the client has received no part of the new answer yet
@@ -323,12 +324,12 @@ func (r *relay) endWithError(f *failure.Failure) {
 	switch e := c.ep.Dialect.ConvertError(f.API); {
 	case r.form == formPassthrough, r.form == formStream && !r.streamCodec.HasInBandErrors():
 		r.brokenOff = true
-	case f.Result == observe.ClientGone: // the client may have closed only its sending side
+	case f.Result == observe.OutcomeClientGone: // the client may have closed only its sending side
 		r.brokenOff = true
 	case r.form == formWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
 	default:
-		*r.out = r.streamCodec.Fail(*r.out, e)
+		*r.out = r.streamCodec.AppendFailure(*r.out, e)
 	}
 	r.isDone = true
 }
@@ -345,14 +346,14 @@ func (r *relay) recordUsage() {
 	}
 }
 
-// completeAnswer ends the attempt. After that, a slow client does not occupy the engine.
-func (r *relay) completeAnswer() {
+// endAnsweredAttempt ends the attempt. After that, a slow client does not occupy the engine.
+func (r *relay) endAnsweredAttempt() {
 	c := r.call
 	if c.record.Outcome != "" {
 		return // the answer has already failed
 	}
 	r.recordUsage()
-	c.record.Outcome = observe.OK
+	c.record.Outcome = observe.OutcomeOK
 	c.abort.DetachShadow()
 	if c.body.HasBytes() {
 		c.clearPoison()
@@ -384,22 +385,22 @@ func (r *relay) Close() error {
 		return nil
 	}
 	r.call = nil
-	defer c.services.Guard.Catch(guard.Stream, nil)
+	defer c.services.Guard.Catch(guard.PlaceStream, nil)
 	defer c.finish()
 	c.services.Guard.Point("relay.close")
 	if c.record.Outcome == "" { // the headers could not be written
 		recordFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
 	}
-	r.recycleOut()
+	r.recycleOutBuffer()
 	c.attemptState.recording.Release()
 	return nil
 }
 
-func (r *relay) recycleOut() {
+func (r *relay) recycleOutBuffer() {
 	if r.out != nil {
 		attempt.RecycleBuffer(r.out)
 		if r.call != nil { // call is nil if the call has already been finished
-			r.call.memory.FreePart(attempt.PartOut)
+			r.call.memory.FreePart(attempt.PartClientOutput)
 		}
 	}
 	r.out = nil
@@ -408,14 +409,14 @@ func (r *relay) recycleOut() {
 // appendKeepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the
 // answer and repeats much of the request, so the keep-alive may be large.
 func appendKeepalive(stream endpoint.Stream, out *[]byte, memory *attempt.ReplyMemory) {
-	*out = stream.Keepalive(*out)
+	*out = stream.AppendKeepalive(*out)
 	_ = memory.SetOutSize(cap(*out)) // the buffer is already allocated
 }
 
 func (c *Call) recordFirstToken(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
-		c.record.UpstreamTTFT = now.Sub(p.SentAt().Std())
+		c.record.UpstreamTTFT = now.Sub(p.SentAt().StdTime())
 		c.callStatus.firstAt.Store(now.UnixNano())
 		c.attempt.RecordFirstToken(c.record.UpstreamTTFT)
 	}
@@ -426,7 +427,7 @@ func (c *Call) recordFirstToken(p *attempt.Progress, now time.Time) {
 // After that, only another engine may still need it. A form is not sent to another engine after the
 // commit.
 func (c *Call) canFreeRequest(stream endpoint.Stream) bool {
-	return c.attempt.Reply.HasHead() && (c.ep.Form || stream.Started() && !c.isResumable())
+	return c.attempt.Reply.HasHead() && (c.ep.Form || stream.HasStarted() && !c.isResumable())
 }
 
 // commitStream commits a stream that starts with the bytes in out. After that, every failure is

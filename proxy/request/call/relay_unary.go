@@ -14,15 +14,15 @@ import (
 // that need no translation, and slow answers. A slow answer starts with white space. Otherwise, a
 // client or a load balancer would time out while waiting for it.
 
-// whitespace is sent before a slow answer, because JSON may start with white space.
-const whitespace = ' '
+// keepaliveWhitespace is sent before a slow answer, because JSON may start with white space.
+const keepaliveWhitespace = ' '
 
 // commitWhitespace commits an incomplete answer by sending white space. A later error is sent as
 // the JSON body.
 func commitWhitespace(c *Call, codec endpoint.Unary) {
 	c.trace.saveClientContext(&c.client)
-	out := newOut()
-	*out = append(*out, whitespace)
+	out := newOutBuffer()
+	*out = append(*out, keepaliveWhitespace)
 	commitRelay(relay{call: c, form: formWhitespace, out: out, unaryCodec: codec}, jsonType)
 }
 
@@ -40,9 +40,9 @@ func (r *relay) fillPassthrough() {
 
 func (r *relay) fillWhitespace() {
 	c := r.call
-	r.recycleOut()
+	r.recycleOutBuffer()
 	out, err := c.awaitUnary(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()), &r.unaryCodec)
-	if errors.Is(err, attempt.ErrLarge) {
+	if errors.Is(err, attempt.ErrLargeReply) {
 		if r.passthrough, out, err = beginPassthrough(&c.attempt.Reply, r.unaryCodec); err == nil {
 			c.record.TTFT = time.Since(c.record.Start)
 			r.form, r.out = formPassthrough, out
@@ -61,9 +61,9 @@ func (r *relay) fillWhitespace() {
 		r.out, r.isDone = out, true
 		return
 	}
-	r.out = newOut()
-	if errors.Is(err, http1.ErrNotYet) {
-		*r.out = append(*r.out, whitespace)
+	r.out = newOutBuffer()
+	if errors.Is(err, http1.ErrNoBytesYet) {
+		*r.out = append(*r.out, keepaliveWhitespace)
 		return
 	}
 	r.handleFailure(err)

@@ -37,7 +37,7 @@ func (c *Call) isResumable() bool {
 // release the recording.
 func (c *Call) canResumeNow(now time.Time) bool {
 	end := c.totalDeadline()
-	return c.isResumable() && c.attemptState.recording.HasNewText() && !c.attemptState.recording.Finished() && !c.fingerprint.isBlocked(now) &&
+	return c.isResumable() && c.attemptState.recording.HasNewText() && !c.attemptState.recording.IsFinished() && !c.fingerprint.isBlocked(now) &&
 		(end.IsZero() || now.Before(end))
 }
 
@@ -73,9 +73,9 @@ func (c *Call) leaveDrainedEngine() bool {
 		return false
 	}
 	now := time.Now()
-	if now.Sub(c.slots.moveTriedAt) < leaveInterval {
+	if now.Sub(c.slots.triedMoveAt) < leaveInterval {
 		return false
 	}
-	c.slots.moveTriedAt = now
+	c.slots.triedMoveAt = now
 	return c.AcquireOtherSlot()
 }

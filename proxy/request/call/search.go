@@ -6,40 +6,41 @@ import (
 	"penstock/upstreams"
 )
 
-// search describes which engines a call may use.
-type search struct {
+// engineSearch describes which engines a call may use.
+type engineSearch struct {
 	pool           upstreams.Pool
 	classRank      int // index of the call's class; 0 is the first class
 	neededFeatures upstreams.Features
 	conversation   conversation
 	excluded       []upstreams.ID // engines that are out for this call
-	usesOverflow   bool           // whether the call may use overflow tiers and does not wait for a slot any more
-	fallbacks      fallbacks
-	pickReason     *pickReason // why the engine was picked; nil if the reason is not recorded
+	// Whether the call may use overflow tiers and does not wait for a slot any more.
+	usesOverflow bool
+	fallbacks    fallbackModels
+	pickReason   *pickExplanation // why the engine was picked; nil if the reason is not recorded
 }
 
 // forgetModel forgets what depends on the requested model, which a hook has changed.
-func (s *search) forgetModel() {
+func (s *engineSearch) forgetModel() {
 	s.excluded, s.classRank = s.excluded[:0], 0
 	s.conversation = conversation{hashes: s.conversation.hashes[:0]}
 }
 
-// pickReason is reused with the pooled call, so recording it allocates nothing.
-type pickReason struct {
+// pickExplanation is reused with the pooled call, so recording it allocates nothing.
+type pickExplanation struct {
 	reason routing.PickExplanation
-	choice observe.Choice
+	choice observe.RoutingChoice
 }
 
-func (w *pickReason) record(r *observe.Record, l *upstreams.Lease) {
+func (w *pickExplanation) record(r *observe.Record, l *upstreams.Lease) {
 	if r.Choice = nil; w == nil || w.reason.Reason == "" {
 		return
 	}
 	p := l.Prompt()
-	w.choice = observe.Choice{
+	w.choice = observe.RoutingChoice{
 		Reason: string(w.reason.Reason), Tokens: p.Tokens, Expected: p.Tokens - p.Uncached, Estimates: w.choice.Estimates[:0],
 	}
 	for _, e := range w.reason.Estimates {
-		w.choice.Estimates = append(w.choice.Estimates, observe.Estimate(e))
+		w.choice.Estimates = append(w.choice.Estimates, observe.UpstreamEstimate(e))
 	}
 	r.Choice = &w.choice
 }

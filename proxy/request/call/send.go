@@ -13,7 +13,7 @@ import (
 )
 
 // beginAttempt records that the call has acquired the slot s and will be sent to its engine.
-func (c *Call) beginAttempt(s slot, now time.Time) {
+func (c *Call) beginAttempt(s engineSlot, now time.Time) {
 	u, t := s.lease.Upstream(), &c.attemptState
 	t.upstream, t.pendingChanges, t.stepCounts.Again = u, endpoint.RejectedParts{}, false
 	t.targetCount++
@@ -30,7 +30,7 @@ func (c *Call) beginAttempt(s slot, now time.Time) {
 }
 
 // sendRequest sends the request to the engine of a slot.
-func (c *Call) sendRequest(s slot, x *http1.Exchange) *failure.Failure {
+func (c *Call) sendRequest(s engineSlot, x *http1.Exchange) *failure.Failure {
 	a := &c.attempt
 	terms := attempt.Params{
 		Request: c.request, Model: c.config.model, PromptTokens: c.tokens.estimatedPrompt,
@@ -40,10 +40,10 @@ func (c *Call) sendRequest(s slot, x *http1.Exchange) *failure.Failure {
 		Memory: &c.memory, Abort: &c.abort, Guard: c.services.Guard, Mover: c,
 	}
 	if c.trace.span == nil {
-		terms.Traceparent = c.trace.traceparent(&c.client)
+		terms.Traceparent = c.trace.engineTraceparent(&c.client)
 	}
 	if c.trace.span != nil || terms.Traceparent != nil {
-		terms.Tracestate = c.trace.tracestate(&c.client)
+		terms.Tracestate = c.trace.engineTracestate(&c.client)
 	}
 	a.Begin(&terms, s.lease, s.target, x)
 	to := c.endpointTarget(s.lease.Upstream(), s.target)
@@ -52,7 +52,7 @@ func (c *Call) sendRequest(s slot, x *http1.Exchange) *failure.Failure {
 	if err == nil {
 		err = a.Send(sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
 	}
-	if errors.Is(err, endpoint.ErrNoPath) {
+	if errors.Is(err, endpoint.ErrEngineLacksEndpoint) {
 		f := failure.NoEndpoint(0)
 		f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
 		err = f

@@ -26,7 +26,7 @@ func (c *Call) obtainAnswer() *failure.Failure {
 		result, f = c.retryAfterFailure(f)
 	}
 	if result == resultWaiting {
-		c.commitWaiting()
+		c.commitBeforeSend()
 	}
 	return f
 }
@@ -55,11 +55,11 @@ func (c *Call) tryStream() *failure.Failure {
 	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.HasInBandErrors() {
 		commit = a.Reply.Progress().SentAt().Add(after)
 	}
-	if err := a.AwaitHead(commit.Std()); err == nil {
+	if err := a.AwaitHead(commit.StdTime()); err == nil {
 		if a.Reply.WouldBlock() {
 			a.Reply.WaitForBytes(commit, nil)
 		}
-	} else if !errors.Is(err, http1.ErrNotYet) {
+	} else if !errors.Is(err, http1.ErrNoBytesYet) {
 		return a.ClassifyError(err)
 	}
 	out := attempt.NewBuffer()
@@ -67,11 +67,11 @@ func (c *Call) tryStream() *failure.Failure {
 	*out = first
 	switch {
 	case err == nil:
-	case errors.Is(err, http1.ErrNotYet):
+	case errors.Is(err, http1.ErrNoBytesYet):
 		appendKeepalive(stream, out, &c.memory)
 	default:
 		attempt.RecycleBuffer(out)
-		c.memory.FreePart(attempt.PartOut)
+		c.memory.FreePart(attempt.PartClientOutput)
 		c.attemptState.recording.Release()
 		return a.ClassifyError(err)
 	}
@@ -79,12 +79,12 @@ func (c *Call) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitWaiting commits a stream before the call is sent to an engine. The relay then continues to
+// commitBeforeSend commits a stream before the call is sent to an engine. The relay then continues to
 // wait for a slot.
-func (c *Call) commitWaiting() {
+func (c *Call) commitBeforeSend() {
 	c.times.stepStart = time.Now()
 	stream := c.wrapRecording(c.slots.slotWait.keepaliveStream)
-	out := newOut()
+	out := newOutBuffer()
 	appendKeepalive(stream, out, &c.memory)
 	commitStream(c, stream, out, false)
 }

@@ -32,8 +32,8 @@ type Services struct {
 	Guard   *guard.Guard
 	Current func() *snapshot.Snapshot
 
-	Bodies   *limit.Memory
-	Replies  *limit.Memory
+	Bodies   *limit.MemoryBudget
+	Replies  *limit.MemoryBudget
 	Retries  *limit.RetryBudget
 	Poison   *poison.BodyTracker
 	Features []participant.Feature // features that may take part in calls; see package participant
@@ -47,7 +47,7 @@ type Services struct {
 	ServeNext func(net.Conn) error
 
 	formats      endpoint.FormatCache
-	refusals     refusals
+	refusals     engineRefusals
 	featureCache featureCache
 	saltWarned   sync.Map // engine profiles without salts for which a warning was logged
 }
@@ -131,15 +131,15 @@ func (s *Services) spendRetryBudget(budget config.Percent) bool {
 // promptSalt returns the salt that separates an owner's prompts from those of other owners at an
 // engine. If the engine does not support salts, promptSalt returns a salt without a member name and
 // logs a warning once.
-func (s *Services) promptSalt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
+func (s *Services) promptSalt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.CacheSalt {
 	if owner == "" {
-		return chat.Salt{}
+		return chat.CacheSalt{}
 	}
 	profile := u.Engine()
 	if profile.CacheSalt() == "" {
 		s.warnUnsalted(profile, m, u)
 	}
-	return chat.Salt{Member: profile.CacheSalt(), Owner: owner}
+	return chat.CacheSalt{Member: profile.CacheSalt(), Owner: owner}
 }
 
 func (s *Services) warnUnsalted(profile *engine.Profile, m *snapshot.Model, u *upstreams.Upstream) {

@@ -12,12 +12,12 @@ import (
 
 // perToken lists the functions that run for each token of a stream.
 var perToken = []string{
-	"proxy/request/call relay.writeBody", "proxy/request/call relay.write", "proxy/request/call relay.fill",
-	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOut", "proxy/request/call newOut",
+	"proxy/request/call relay.writeBody", "proxy/request/call relay.writeOut", "proxy/request/call relay.fillOut",
+	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOutBuffer", "proxy/request/call newOutBuffer",
 	"proxy/request/call detachedStream.writeChunk",
 	"proxy/request/attempt Attempt.PullStream", "proxy/request/attempt Reply.WaitForBytes", "proxy/request/attempt Reply.WouldBlock",
 	"proxy/request/attempt Reply.pullStream", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.appendEvent",
-	"proxy/request/attempt responseTimeouts.nextCheckAt", "proxy/request/attempt responseTimeouts.checkProgress", "proxy/request/attempt responseTimeouts.stopWaiting",
+	"proxy/request/attempt responseTimeouts.nextCheckAt", "proxy/request/attempt responseTimeouts.checkProgress", "proxy/request/attempt responseTimeouts.stopCountingAsWaiting",
 	"proxy/request/attempt Reply.Lend", "proxy/request/attempt Reply.recordArrival",
 	"proxy/request/attempt responseTimeouts.deadline",
 	"proxy/telemetry/observe StreamMeter.RecordEvents", "routing/turns Turn.ChargeAnswered",
@@ -29,10 +29,10 @@ var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWordPerToken checks that the code that runs for each token does not write memory that
+// TestNoSharedWritePerToken checks that the code that runs for each token does not write memory that
 // streams on other cores also write. A shared counter would cost every stream a cache miss for each
 // token. A StreamMeter is permitted, because it writes shared words only after sixteen events.
-func TestNoSharedWordPerToken(t *testing.T) {
+func TestNoSharedWritePerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}
 	for _, name := range perToken {

@@ -222,7 +222,7 @@ models:
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				yaml := strings.Replace(config, "HASHA", calltest.Hash("sk-secret-a"), 1)
+				yaml := strings.Replace(config, "HASHA", calltest.HashKey("sk-secret-a"), 1)
 				if tt.left != "" {
 					yaml = strings.Replace(yaml, "closed, gone, small, last", tt.left, 1)
 				}

@@ -66,7 +66,7 @@ var errLeftFasthttp = fmt.Errorf("the stream has left the server: %w", io.ErrUne
 // WriteTo implements io.WriterTo. It writes the headers and the first chunk, and leaves fasthttp.
 func (t *detachedStream) WriteTo(w io.Writer) (n int64, err error) {
 	shared := t.call.services
-	defer shared.Guard.Catch(guard.Stream, func() {
+	defer shared.Guard.Catch(guard.PlaceStream, func() {
 		t.handlePanic()
 		err = failure.ErrPanicked
 	})
@@ -99,7 +99,7 @@ func (t *detachedStream) handlePanic() {
 
 func (t *detachedStream) serve() {
 	shared, conn := t.call.services, t.conn
-	defer shared.Guard.Catch(guard.Stream, func() {
+	defer shared.Guard.Catch(guard.PlaceStream, func() {
 		defer conn.Close()
 		t.handlePanic()
 	})
@@ -169,7 +169,7 @@ func (t *detachedStream) Step() bool {
 	out, done, err := c.attempt.PullStream(room[:chunkPrefixLen], expiredDeadline, t.streamCodec)
 	payload := out[chunkPrefixLen:]
 	switch {
-	case len(payload) == 0 && !done && errors.Is(err, http1.ErrNotYet): // only part of an event has arrived
+	case len(payload) == 0 && !done && errors.Is(err, http1.ErrNoBytesYet): // only part of an event has arrived
 		return true
 	case done || err != nil:
 		t.deferToRun(out, done, err)
@@ -187,14 +187,14 @@ func (t *detachedStream) Step() bool {
 		return false
 	}
 	if cap(out) > attempt.MaxPooled {
-		c.memory.FreePart(attempt.PartOut)
+		c.memory.FreePart(attempt.PartClientOutput)
 	}
 	return true
 }
 
 // keepUnsent returns the unsent bytes of a buffer of the given size, so that they stay valid after
 // Step returns. A small buffer may be the engine's, so its bytes are copied. A large buffer counts
-// as attempt.PartOut until recycleOut, but a copy would not be counted.
+// as attempt.PartClientOutput until recycleOutBuffer, but a copy would not be counted.
 func keepUnsent(b []byte, size int) []byte {
 	if size > attempt.MaxPooled {
 		return b

@@ -36,7 +36,7 @@ func hijackHTTP10(r relay) {
 // takeConn writes the stream. fasthttp closes the connection when takeConn returns.
 func (s *http10Stream) takeConn(net.Conn) {
 	c := s.call
-	defer c.services.Guard.Catch(guard.Stream, func() {
+	defer c.services.Guard.Catch(guard.PlaceStream, func() {
 		listen.ResetConn(s.conn)
 		if s.call != nil {
 			defer s.relay.Close() //nolint:errcheck // it never returns an error

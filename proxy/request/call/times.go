@@ -2,17 +2,17 @@ package call
 
 import "time"
 
-type times struct {
+type callTimes struct {
 	stepStart   time.Time     // when the call was admitted or when its current attempt began
 	earlierWait time.Duration // time that the call has spent on earlier attempts and on hooks
 	endAt       time.Time     // when a whole answer was ready
 }
 
-func (t *times) addWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
+func (t *callTimes) addWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
 
 // endTime returns when the call ended. If endAt is set, endTime does not read the clock, because
 // reading the clock costs as much as a small step of a call.
-func (t *times) endTime() time.Time {
+func (t *callTimes) endTime() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()
 	}

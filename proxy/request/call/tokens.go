@@ -5,7 +5,7 @@ import (
 	"penstock/upstreams"
 )
 
-type tokens struct {
+type callTokens struct {
 	estimatedPrompt int
 	expectedOutput  int
 	engineCount     int // prompt length reported by an engine that rejected the prompt; 0 if unknown
@@ -17,7 +17,7 @@ type tokens struct {
 // disconnects after the call was sent to an engine, the client is charged for the prompt, which the
 // engine has read. If the answer is not streamed, the client is also charged for the expected
 // answer, because the edge cannot see how many tokens were generated.
-func (t *tokens) estimateUsage(streamed, leftEngine bool) {
+func (t *callTokens) estimateUsage(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {
 	case u.Known:
@@ -35,7 +35,7 @@ func (t *tokens) estimateUsage(streamed, leftEngine bool) {
 	u.Total = u.Prompt + u.Completion
 }
 
-func (t *tokens) learnBytesPerToken(u *upstreams.Upstream) {
+func (t *callTokens) learnBytesPerToken(u *upstreams.Upstream) {
 	if t.usage.Known && t.usage.Resumed == 0 && t.promptBytes > 0 && u != nil {
 		u.Averages.UpdateBytesPerToken(t.promptBytes, t.usage.Prompt)
 	}

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-type trace struct {
+type traceContext struct {
 	span             *observe.CallSpan // nil if tracing is off
 	savedTraceparent []byte            // the client's traceparent; see saveClientContext
 	savedTracestate  []byte            // the client's tracestate; see saveClientContext
@@ -16,18 +16,18 @@ type trace struct {
 
 // saveClientContext saves the client's trace context, because the request headers may be released
 // before the call moves to another engine.
-func (t *trace) saveClientContext(cl *client) {
+func (t *traceContext) saveClientContext(cl *callClient) {
 	if t.span == nil {
-		t.savedTraceparent = t.traceparent(cl)
+		t.savedTraceparent = t.engineTraceparent(cl)
 	}
-	t.savedTracestate = t.tracestate(cl)
+	t.savedTracestate = t.engineTracestate(cl)
 }
 
-// traceparent returns the W3C traceparent for an engine. If tracing is on, it is the traceparent of
+// engineTraceparent returns the W3C traceparent for an engine. If tracing is on, it is the traceparent of
 // the call's span. If tracing is off, it is the client's traceparent, or nil if the client's
 // traceparent is malformed. The result is a copy: an exchange may send its request again after
 // fasthttp has reused the request headers for another client.
-func (t *trace) traceparent(cl *client) []byte {
+func (t *traceContext) engineTraceparent(cl *callClient) []byte {
 	switch {
 	case t.span != nil:
 		return t.span.AppendTraceparent(nil)
@@ -37,10 +37,10 @@ func (t *trace) traceparent(cl *client) []byte {
 	return bytes.Clone(clientTraceparent(&cl.ctx.Request.Header))
 }
 
-// tracestate returns the client's tracestate for an engine, or nil if the traceparent is not valid.
+// engineTracestate returns the client's tracestate for an engine, or nil if the traceparent is not valid.
 // Spans do not contain the tracestate, because the trace collector would then store text that the
 // client controls. The result is a copy, like that of traceparent.
-func (t *trace) tracestate(cl *client) []byte {
+func (t *traceContext) engineTracestate(cl *callClient) []byte {
 	if cl.ctx == nil {
 		return t.savedTracestate
 	}

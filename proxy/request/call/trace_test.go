@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-func TestTraceparentOf(t *testing.T) {
+func TestEngineTraceparent(t *testing.T) {
 	const members = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for given, want := range map[string]string{
 		"00" + members:                 "00" + members,
@@ -27,7 +27,7 @@ func TestTraceparentOf(t *testing.T) {
 	}
 }
 
-func TestTracestateOf(t *testing.T) {
+func TestEngineTracestate(t *testing.T) {
 	long := strings.Repeat("a", 300)
 	for given, want := range map[string]string{
 		"": "", "a=1": "a=1", "a=1, b@c=2": "a=1, b@c=2", "a=\x01": "", "a=\u00e9": "", "a=1\r\nb: c": "",
@@ -40,23 +40,23 @@ func TestTracestateOf(t *testing.T) {
 	}
 }
 
-// TestTracestateLines checks that multiple tracestate headers are read as one list, and that they
+// TestMultipleTracestateHeaders checks that multiple tracestate headers are read as one list, and that they
 // are dropped if the traceparent is missing.
-func TestTracestateLines(t *testing.T) {
-	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
+func TestMultipleTracestateHeaders(t *testing.T) {
+	cl, tr := callClient{ctx: &fasthttp.RequestCtx{}}, traceContext{}
 	h := &cl.ctx.Request.Header
 	h.Add("Tracestate", "a=1")
-	if got := tr.tracestate(&cl); got != nil {
+	if got := tr.engineTracestate(&cl); got != nil {
 		t.Errorf("without a trace context: %q", got)
 	}
 	h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	h.Add("Tracestate", "b=2")
-	if got := string(tr.tracestate(&cl)); got != "a=1,b=2" {
+	if got := string(tr.engineTracestate(&cl)); got != "a=1,b=2" {
 		t.Errorf("two lines: %q", got)
 	}
 	tr.saveClientContext(&cl)
 	cl.ctx = nil
-	if got := string(tr.tracestate(&cl)); got != "a=1,b=2" {
+	if got := string(tr.engineTracestate(&cl)); got != "a=1,b=2" {
 		t.Errorf("the state is %q, want %q", got, "a=1,b=2")
 	}
 }
@@ -65,11 +65,11 @@ func TestTracestateLines(t *testing.T) {
 // reuses the request headers: an exchange may send its request again after that.
 func TestTraceContextIsCopied(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
+	cl, tr := callClient{ctx: &fasthttp.RequestCtx{}}, traceContext{}
 	h := &cl.ctx.Request.Header
 	h.Set("Traceparent", parent)
 	h.Set("Tracestate", "a=1")
-	gotParent, gotState := tr.traceparent(&cl), tr.tracestate(&cl)
+	gotParent, gotState := tr.engineTraceparent(&cl), tr.engineTracestate(&cl)
 	h.Set("Traceparent", strings.Repeat("x", len(parent)))
 	h.Set("Tracestate", "xxx")
 	if string(gotParent) != parent || string(gotState) != "a=1" {

@@ -24,10 +24,10 @@ func (c *Call) tryUnary() *failure.Failure {
 	out, err := c.awaitUnary(c.firstWhitespaceAt(), &codec)
 	switch {
 	case err == nil:
-	case errors.Is(err, http1.ErrNotYet):
+	case errors.Is(err, http1.ErrNoBytesYet):
 		commitWhitespace(c, codec)
 		return nil
-	case errors.Is(err, attempt.ErrLarge):
+	case errors.Is(err, attempt.ErrLargeReply):
 		passOn, out, err := beginPassthrough(&c.attempt.Reply, codec)
 		if err != nil {
 			return c.attempt.ClassifyError(err)
@@ -70,7 +70,7 @@ func (c *Call) firstWhitespaceAt() time.Time {
 // with chunkPrefixLen bytes followed by the client's answer. When the response headers arrive, it
 // creates the codec.
 //
-// After http1.ErrNotYet, awaitUnary may be called again. attempt.ErrLarge means that the response
+// After http1.ErrNotYet, awaitUnary may be called again. attempt.ErrLargeReply means that the response
 // must be relayed while it arrives. ClassifyError classifies all other errors.
 func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
@@ -90,14 +90,14 @@ func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, erro
 // as the completion occupies, and corrects the reservation after the translation.
 func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte, error) {
 	out := attempt.NewBuffer()
-	if n := chunkPrefixLen + len(completion) + attempt.OutHeadroom; n > max(cap(*out), attempt.MaxPooled) {
-		if err := c.memory.SetPartSize(attempt.PartOut, n); err != nil {
+	if n := chunkPrefixLen + len(completion) + attempt.AnswerBufferHeadroom; n > max(cap(*out), attempt.MaxPooled) {
+		if err := c.memory.SetPartSize(attempt.PartClientOutput, n); err != nil {
 			attempt.RecycleBuffer(out)
 			return nil, err
 		}
 		*out = make([]byte, 0, n)
 	}
-	answer, err := codec.Append((*out)[:chunkPrefixLen], completion, c.attempt.Reply.Head())
+	answer, err := codec.AppendAnswer((*out)[:chunkPrefixLen], completion, c.attempt.Reply.Head())
 	*out = answer
 	c.recordUsage(codec.Usage(), codec.Markup())
 	if err == nil {
@@ -105,7 +105,7 @@ func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte,
 	}
 	if err != nil {
 		attempt.RecycleBuffer(out)
-		c.memory.FreePart(attempt.PartOut)
+		c.memory.FreePart(attempt.PartClientOutput)
 		return nil, err
 	}
 	return out, nil

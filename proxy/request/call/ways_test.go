@@ -340,7 +340,7 @@ models:
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
-		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
+		yaml := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b")).Replace(twoKeysConfig)
 		e := calltest.New(t, yaml, a)
 		steps := []struct {
 			path, body, key string

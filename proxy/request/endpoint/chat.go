@@ -8,9 +8,9 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// chatCompletions is POST /v1/chat/completions. It forwards requests and changes as few bytes as
+// chatCompletionsEndpoint is POST /v1/chat/completions. It forwards requests and changes as few bytes as
 // possible.
-var chatCompletions = &Endpoint{
+var chatCompletionsEndpoint = &Endpoint{
 	Path:          "/v1/chat/completions",
 	Operation:     config.OpChat,
 	Traced:        traceOpChat,
@@ -26,7 +26,7 @@ var chatCompletions = &Endpoint{
 // NewChatCopy returns a codec for a copy of a request that was translated from the given dialect to
 // chat. An engine gets the same bytes for the copy as for the original request.
 func NewChatCopy(of *Dialect) Request {
-	r := chatCompletions.New().(*chatRequest)
+	r := chatCompletionsEndpoint.New().(*chatRequest)
 	r.mayLowerEffort, r.usageAtStart = of != ChatDialect, of == messagesDialect
 	return r
 }
@@ -54,7 +54,7 @@ func (r *chatRequest) Decode(in DecodeInput) (err error) {
 	return err
 }
 
-func setChatOptions(r *chatRequest, about *CallInfo) {
+func setAnswerOptions(r *chatRequest, about *CallInfo) {
 	r.answer.setOptions(about, r.chat)
 	o := &r.answer.options
 	if about.Streamed { // without streaming, the answer contains the engine's id, if there is one
@@ -62,18 +62,18 @@ func setChatOptions(r *chatRequest, about *CallInfo) {
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage
 	o.StripReasoning = !r.chat.Reasoning.Include
-	o.StripTimings = about.Model.Retry.Resume > 0 && !chat.AsksTimings(r.chat)
+	o.StripTimings = about.Model.Retry.Resume > 0 && !chat.RequestsTimings(r.chat)
 }
 
 const chatIDPrefix = "chatcmpl-"
 
 func (r *chatRequest) Unary(about CallInfo) Unary {
-	setChatOptions(r, &about)
+	setAnswerOptions(r, &about)
 	r.callID, r.answer.writer, r.answer.isChat = about.RequestID, r, true
 	return &r.answer
 }
 
-func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+func (r *chatRequest) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
 	if !c.ID().HasText() { // TGI sends an empty id
 		r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	}
@@ -81,7 +81,7 @@ func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, err
 }
 
 func (r *chatRequest) Stream(about CallInfo) Stream {
-	setChatOptions(r, &about)
+	setAnswerOptions(r, &about)
 	if r.writer == nil {
 		r.writer = chatStreamPool.Get().(*answer.Stream)
 	}

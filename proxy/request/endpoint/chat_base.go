@@ -70,12 +70,12 @@ func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, er
 	return out, nil
 }
 
-func (b *chatBase) Estimate(bytesPerToken float64) (prompt, output int) {
+func (b *chatBase) EstimateTokens(bytesPerToken float64) (prompt, output int) {
 	tokens := &b.chat.Tokens
 	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.ClientLimit()) * tokens.GeneratedChoices(b.chat.N)
 }
 
-func (b *chatBase) Limit() TokenLimit { return chatLimit{b.chat} }
+func (b *chatBase) AnswerTokenLimit() TokenLimit { return chatLimit{b.chat} }
 
 type chatLimit struct{ chat *chat.Request }
 
@@ -83,23 +83,23 @@ func (l chatLimit) TokenLimit() int   { return l.chat.Tokens.TokenLimit() }
 func (l chatLimit) LowerTo(limit int) { l.chat.Tokens.LowerTo(limit) }
 
 func (l chatLimit) ContextLength(rules *chat.ModelRules) int {
-	return rules.Context(len(l.chat.Prompt.Images) > 0)
+	return rules.ContextTokens(len(l.chat.Prompt.Images) > 0)
 }
 
 func (l chatLimit) PromptTokens(_ float64, estimate int) int {
 	return estimate + l.chat.Tokens.GeneratedTokens()
 }
 
-// Prefix implements Request. The raw messages of one turn are a byte prefix of the messages of the
+// PromptPrefix implements Request. The raw messages of one turn are a byte prefix of the messages of the
 // next turn, so routing can hash the raw bytes.
-func (b *chatBase) Prefix() (tools, messages []byte) {
+func (b *chatBase) PromptPrefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
-// Session implements Request. After Release it returns the zero value.
-func (b *chatBase) Session() chat.Session {
+// SessionHashes implements Request. After Release it returns the zero value.
+func (b *chatBase) SessionHashes() chat.SessionHashes {
 	if b.chat == nil {
-		return chat.Session{}
+		return chat.SessionHashes{}
 	}
 	return chat.RequestSession(b.chat)
 }
@@ -178,7 +178,7 @@ type chatAnswer struct {
 }
 
 type completionWriter interface {
-	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
+	AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
 func (a *chatAnswer) setOptions(about *CallInfo, r *chat.Request) {
@@ -191,8 +191,8 @@ func (a *chatAnswer) setOptions(about *CallInfo, r *chat.Request) {
 	a.offeredTools = translate.OfferedFeatures{Tools: r.ToolUse.Offered}
 }
 
-// Append implements Unary. The codec refers to completion until Recycle is called.
-func (a *chatAnswer) Append(dst, completion []byte, _ ReplyHead) ([]byte, error) {
+// AppendAnswer implements Unary. The codec refers to completion until Recycle is called.
+func (a *chatAnswer) AppendAnswer(dst, completion []byte, _ ReplyHead) ([]byte, error) {
 	if a.isChat {
 		var done bool
 		if dst, a.facts, done = answer.AppendSimpleAnswer(dst, completion, &a.options); done {
@@ -207,7 +207,7 @@ func (a *chatAnswer) Append(dst, completion []byte, _ ReplyHead) ([]byte, error)
 		return dst, err
 	}
 	a.facts = answer.Facts{Usage: a.completion.Usage(), Markup: a.completion.Markup()}
-	return a.writer.AppendWhole(dst, a.completion)
+	return a.writer.AppendCompletion(dst, a.completion)
 }
 
 // CanPassThrough implements Unary. A chat completion cannot be relayed while it arrives, because
@@ -275,7 +275,7 @@ var (
 	responseForms = map[string]chat.ResponseForm{
 		config.ResponseFormatSchemas: chat.ResponseSchemas, config.ResponseFormatValue: chat.ResponseValue,
 	}
-	nullForms = map[string]chat.NullForm{
+	nullForms = map[string]chat.NullContentForm{
 		config.NullContentEmpty: chat.NullEmpty, config.NullContentEmptyWithoutCalls: chat.NullEmptyWithoutCalls,
 	}
 )
@@ -313,7 +313,7 @@ func (f *FormatCache) formatFor(p *engine.Profile) *chat.EngineFormat {
 }
 
 func newFormat(p *engine.Profile) *chat.EngineFormat {
-	r, forms := p.Reasoning(), p.Forms()
+	r, forms := p.Reasoning(), p.RequestForms()
 	return &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.HasQuirk(config.QuirkContinuousUsage),
@@ -328,14 +328,14 @@ func newFormat(p *engine.Profile) *chat.EngineFormat {
 		ToolChoice:     toolChoiceForms[forms.ToolChoice],
 		ResponseFormat: responseForms[forms.ResponseFormat],
 		NullContent:    nullForms[forms.NullContent],
-		JoinTurns:      forms.AdjacentTurns == config.TurnsJoined,
+		JoinTurns:      forms.AdjacentTurns == config.AdjacentTurnsJoined,
 	}
 }
 
 // Forget clears the cache, because a reload may change the profiles.
 func (f *FormatCache) Forget() { f.list.Store(nil) }
 
-func convertMembers(in []engine.Member) []chat.Member {
+func convertMembers(in []engine.RequestMember) []chat.Member {
 	out := make([]chat.Member, len(in))
 	for i, m := range in {
 		out[i] = chat.Member(m)

@@ -53,15 +53,15 @@ type Decoder interface {
 
 // PromptInfo describes a request for limits, routing and engines.
 type PromptInfo interface {
-	// Estimate returns the estimated number of tokens in the prompt and in the answer.
-	Estimate(bytesPerToken float64) (prompt, output int)
-	// Limit returns the token limit for the answer.
-	Limit() TokenLimit
-	// Prefix returns the beginning of the prompt. A route uses it to find an engine that has the
+	// EstimateTokens returns the estimated number of tokens in the prompt and in the answer.
+	EstimateTokens(bytesPerToken float64) (prompt, output int)
+	// AnswerTokenLimit returns the token limit for the answer.
+	AnswerTokenLimit() TokenLimit
+	// PromptPrefix returns the beginning of the prompt. A route uses it to find an engine that has the
 	// prompt cached. If the request has no such prompt, both results are nil.
-	Prefix() (tools, messages []byte)
-	// Session returns the client's session if the body contains one.
-	Session() chat.Session
+	PromptPrefix() (tools, messages []byte)
+	// SessionHashes returns the client's session if the body contains one.
+	SessionHashes() chat.SessionHashes
 	// Chat returns the chat request. It returns nil if the request is not a chat request or was
 	// released.
 	Chat() *chat.Request
@@ -103,8 +103,8 @@ func (bufferedBody) BytesRead() int64  { return 0 }
 // DecodeInput contains the arguments of Decode.
 type DecodeInput struct {
 	Body     *body.Body
-	From     body.Source
-	Memory   *limit.Memory
+	From     body.RequestSource
+	Memory   *limit.MemoryBudget
 	Snapshot *snapshot.Snapshot
 	Header   *fasthttp.RequestHeader
 	Seal     seal.Box
@@ -142,7 +142,7 @@ type Target struct {
 	Model    *snapshot.Model
 	Served   string
 	Stream   bool
-	Salt     chat.Salt
+	Salt     chat.CacheSalt
 	Priority chat.Priority
 	Formats  *FormatCache
 	Refused  RejectedParts
@@ -168,9 +168,9 @@ type SentParts struct {
 	AdjacentTurns bool
 }
 
-// DescribeSent describes a request for a target. The request must not have been released.
-func DescribeSent(p PromptInfo, to *Target) SentParts {
-	sent, c := SentParts{Limit: p.Limit().TokenLimit()}, p.Chat()
+// DescribeSentParts describes a request for a target. The request must not have been released.
+func DescribeSentParts(p PromptInfo, to *Target) SentParts {
+	sent, c := SentParts{Limit: p.AnswerTokenLimit().TokenLimit()}, p.Chat()
 	if c == nil {
 		return sent
 	}
@@ -199,8 +199,8 @@ type EngineRequest struct {
 	Reader                    io.Reader // used if Body is nil
 }
 
-// ErrNoPath is the error of EncodeRequest for an engine that does not serve the endpoint.
-var ErrNoPath = errors.New("the engine does not have the endpoint")
+// ErrEngineLacksEndpoint is the error of EncodeRequest for an engine that does not serve the endpoint.
+var ErrEngineLacksEndpoint = errors.New("the engine does not have the endpoint")
 
 // CallInfo describes the call to the codec for the answer.
 type CallInfo struct {
@@ -238,9 +238,9 @@ const (
 
 // Unary writes the client's answer from an engine's complete response.
 type Unary interface {
-	// Append appends the answer for a response body. If the request asked the engine for a stream,
+	// AppendAnswer appends the answer for a response body. If the request asked the engine for a stream,
 	// body is the chat completion assembled from the stream.
-	Append(dst, body []byte, reply ReplyHead) ([]byte, error)
+	AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error)
 	// CanPassThrough reports whether a large response may be relayed while it arrives, because the
 	// edge changes hardly any of its bytes. NewPassthrough then starts relaying the response.
 	CanPassThrough(reply ReplyHead) bool

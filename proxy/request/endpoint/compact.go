@@ -11,10 +11,10 @@ import (
 	"penstock/translate/responses"
 )
 
-// responsesCompact is POST /v1/responses/compact. The model writes a summary of the conversation.
+// responsesCompactEndpoint is POST /v1/responses/compact. The model writes a summary of the conversation.
 // The client receives the summary in sealed form, and later sends it instead of the conversation.
 // The call is charged and counted like any other call.
-var responsesCompact = &Endpoint{
+var responsesCompactEndpoint = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedPath:    "/v1/responses",
 	Operation:     config.OpCompact,
@@ -24,17 +24,17 @@ var responsesCompact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens. Engines cannot count tokens in this dialect, so
+// inputTokensEndpoint is POST /v1/responses/input_tokens. Engines cannot count tokens in this dialect, so
 // it estimates the number of prompt tokens. The estimate is based on token counts that the model's
 // engines have reported earlier.
-var inputTokens = &Endpoint{
+var inputTokensEndpoint = &Endpoint{
 	Path:       "/v1/responses/input_tokens",
 	listedPath: "/v1/responses",
 	Operation:  config.OpResponses,
 	Traced:     traceOpChat,
 	Dialect:    responsesDialect,
 	New:        func() Request { return newExtension(false) },
-	Local: &LocalCount{Append: func(dst []byte, _ Request, about CallInfo) []byte {
+	Local: &LocalTokenCount{Append: func(dst []byte, _ Request, about CallInfo) []byte {
 		return responses.AppendInputTokens(dst, about.PromptTokens)
 	}},
 }
@@ -67,7 +67,7 @@ func (w *extensionWriter) Decode(dst, client []byte, into *chat.Request, o diale
 	return w.responsesWriter.Decode(dst, client, into, o)
 }
 
-func (w *extensionWriter) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
+func (w *extensionWriter) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
 	return w.AppendCompaction(dst, c)
 }
 

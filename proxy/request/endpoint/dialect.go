@@ -39,7 +39,7 @@ func (d *Dialect) AppendError(dst []byte, e *apierr.Error, requestID string) []b
 	return d.appendError(dst, e, requestID)
 }
 
-func appendChatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }
+func appendChatError(dst []byte, e *apierr.Error, _ string) []byte { return e.AppendBody(dst) }
 
 func newChatErrorDialect(name, prompt string) *Dialect {
 	return &Dialect{Name: name, appendError: appendChatError, promptMember: prompt}

@@ -17,7 +17,7 @@ import (
 func TestMessagesError(t *testing.T) {
 	overflow := func(prompt, most int) *apierr.Error {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
-		e.Overflow = apierr.Overflow{Prompt: prompt, Max: most}
+		e.Overflow = apierr.ContextOverflow{Prompt: prompt, Max: most}
 		return e
 	}
 	aboutImage := func(e *apierr.Error) *apierr.Error {
@@ -55,7 +55,8 @@ func TestMessagesError(t *testing.T) {
 			400, apierr.TypeInvalidRequest, 0, "It cannot be used. Could not process image.",
 		},
 		{
-			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."), // the prompt contains no image
+			// The prompt contains no image.
+			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."),
 			400, apierr.TypeInvalidRequest, 0, "It must be image/webp.",
 		},
 		{
@@ -87,7 +88,7 @@ func TestDialectAt(t *testing.T) {
 			t.Errorf("%s has the dialect %s, want %s", path, got, want)
 		}
 	}
-	for _, ep := range All {
+	for _, ep := range AllEndpoints {
 		if DialectByPath([]byte(ep.Path)) != ep.Dialect && !strings.Contains(ep.Path, "completions") {
 			t.Errorf("%s has another dialect than its endpoint", ep.Path)
 		}
@@ -97,7 +98,7 @@ func TestDialectAt(t *testing.T) {
 // TestPromptTooLongParam checks that the error for a prompt that is too long names the member
 // containing the prompt.
 func TestPromptTooLongParam(t *testing.T) {
-	for _, ep := range All {
+	for _, ep := range AllEndpoints {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
 		want := map[string]string{
 			"/v1/completions": "prompt", "/v1/embeddings": "input", "/v1/rerank": "documents", "/v1/responses": "input",

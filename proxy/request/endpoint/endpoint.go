@@ -31,7 +31,7 @@ type Endpoint struct {
 	Wrapping int64
 	// Local answers a call in the edge, without generation by an engine. If nil, the call needs an
 	// engine.
-	Local *LocalCount
+	Local *LocalTokenCount
 
 	profileOperation string // name in engine profiles; if empty, engineOperation decides
 	// Path that represents the endpoint in a model's supported_endpoints. If listedPath is empty,
@@ -39,9 +39,9 @@ type Endpoint struct {
 	listedPath string
 }
 
-// LocalCount makes the edge answer a call with the token count of its prompt. The tokens are
+// LocalTokenCount makes the edge answer a call with the token count of its prompt. The tokens are
 // reserved from the key's limits but not charged.
-type LocalCount struct {
+type LocalTokenCount struct {
 	// Operation is the engine operation that counts tokens. If Operation is empty, the edge only
 	// estimates the count.
 	Operation string
@@ -53,26 +53,26 @@ type LocalCount struct {
 	Append func(dst []byte, r Request, about CallInfo) []byte
 }
 
-// All lists the generation endpoints that accept POST.
-var All = append([]*Endpoint{
-	chatCompletions,
-	Responses,
-	responsesCompact,
-	inputTokens,
+// AllEndpoints lists the generation endpoints that accept POST.
+var AllEndpoints = append([]*Endpoint{
+	chatCompletionsEndpoint,
+	ResponsesEndpoint,
+	responsesCompactEndpoint,
+	inputTokensEndpoint,
 	messagesEndpoint,
-	countTokens,
-	transcriptions,
-	speech,
-	embeddings,
-	rerank,
-	images,
-	imageEdits,
-	completions,
+	countTokensEndpoint,
+	transcriptionsEndpoint,
+	speechEndpoint,
+	embeddingsEndpoint,
+	rerankEndpoint,
+	imagesEndpoint,
+	imageEditsEndpoint,
+	completionsEndpoint,
 }, engineSpecificEndpoints()...)
 
-// ByPath returns the endpoint with the given path, or nil.
-func ByPath(path []byte) *Endpoint {
-	for _, ep := range All {
+// EndpointByPath returns the endpoint with the given path, or nil.
+func EndpointByPath(path []byte) *Endpoint {
+	for _, ep := range AllEndpoints {
 		if string(path) == ep.Path {
 			return ep
 		}
@@ -80,14 +80,14 @@ func ByPath(path []byte) *Endpoint {
 	return nil
 }
 
-// NearestByPath returns the endpoint that the client probably meant by an unknown path, or nil. The
+// NearestEndpointByPath returns the endpoint that the client probably meant by an unknown path, or nil. The
 // path may lack the version or end with a slash. If the client's base URL contains the version, the
 // path may contain the version twice.
-func NearestByPath(path []byte) *Endpoint {
+func NearestEndpointByPath(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
 		rest, versioned := bytes.CutPrefix(path, []byte("/v1"))
-		for _, ep := range All {
+		for _, ep := range AllEndpoints {
 			if string(path) == ep.Path || !versioned && string(path) == strings.TrimPrefix(ep.Path, "/v1") {
 				return ep
 			}
@@ -137,7 +137,7 @@ func (ep *Endpoint) TooLargeError(most int64) *apierr.Error {
 // DialectByPath returns the dialect of the endpoint with the given path or with a parent of that
 // path.
 func DialectByPath(path []byte) *Dialect {
-	for _, ep := range All {
+	for _, ep := range AllEndpoints {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
 			return ep.Dialect
 		}

@@ -46,19 +46,19 @@ func TestEstimate(t *testing.T) {
 	} {
 		body = `{"model":"m",` + body + `}`
 		var c completionRequest
-		c.begin(&c.parsed, "", 0)
+		c.initCodec(&c.parsed, "", 0)
 		b := chatBase{chat: new(chat.Request)}
 		var got int
 		if err := c.parsed.DecodeCompletion([]byte(body)); err == nil {
 			if err := c.parsed.CheckRules(new(chat.ModelRules)); err != nil {
 				t.Fatal(err)
 			}
-			_, got = c.Estimate(4)
+			_, got = c.EstimateTokens(4)
 		} else if err := b.chat.Decode([]byte(body)); err == nil {
 			if err := b.chat.CheckRules(new(chat.ModelRules)); err != nil {
 				t.Fatal(err)
 			}
-			_, got = b.Estimate(4)
+			_, got = b.EstimateTokens(4)
 		} else {
 			t.Fatal(body, err)
 		}

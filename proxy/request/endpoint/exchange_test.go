@@ -207,7 +207,7 @@ func TestExchanges(t *testing.T) {
 						t.Errorf("the engine was sent %s, want %q in it", sent, part)
 					}
 				}
-				if n := e.Services.Bodies.Used(); n != 0 {
+				if n := e.Services.Bodies.UsedBytes(); n != 0 {
 					t.Errorf("%d bytes of requests are still held", n)
 				}
 			})
@@ -230,7 +230,7 @@ func TestNewEndpoint(t *testing.T) {
 				t.Errorf("%s: got %d %s, want %s", body, got.Status, got.Body, want)
 			}
 		}
-		if n := e.Services.Bodies.Used(); n != 0 {
+		if n := e.Services.Bodies.UsedBytes(); n != 0 {
 			t.Errorf("%d bytes of requests are still held", n)
 		}
 	})
@@ -244,7 +244,7 @@ func TestNear(t *testing.T) {
 		"/v1/v1/v1/responses/": "/v1/responses", "/nowhere": "", "": "", "/v1": "", "/v1/v1": "",
 	} {
 		got := ""
-		if ep := endpoint.NearestByPath([]byte(path)); ep != nil {
+		if ep := endpoint.NearestEndpointByPath([]byte(path)); ep != nil {
 			got = ep.Path
 		}
 		if got != want {
@@ -268,11 +268,11 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestAllHavePaths checks that ByPath finds each endpoint, which implies that no two endpoints have
+// TestAllHavePaths checks that EndpointByPath finds each endpoint, which implies that no two endpoints have
 // the same path.
 func TestAllHavePaths(t *testing.T) {
-	for _, ep := range endpoint.All {
-		if endpoint.ByPath([]byte(ep.Path)) != ep {
+	for _, ep := range endpoint.AllEndpoints {
+		if endpoint.EndpointByPath([]byte(ep.Path)) != ep {
 			t.Errorf("%s is not found at its path", fmt.Sprint(ep.Path))
 		}
 	}
@@ -281,7 +281,7 @@ func TestAllHavePaths(t *testing.T) {
 // TestTooLarge checks that the error for a large body contains the configured limit. The limit must
 // not include the bytes that the edge adds.
 func TestTooLarge(t *testing.T) {
-	for _, ep := range endpoint.All {
+	for _, ep := range endpoint.AllEndpoints {
 		e := ep.TooLargeError(ep.ApplicableLimit(config.BodyLimits{RequestBody: 4096, UploadBody: 4096}))
 		if e.Status != 413 || !strings.Contains(e.Message, "4096") && !strings.Contains(e.Message, "4 KiB") {
 			t.Errorf("%s: got %d, want a 413 that names the limit of 4 KiB: %s", ep.Path, e.Status, e.Message)

@@ -40,11 +40,11 @@ func RequiredFeatures(ep *Endpoint, c *chat.Request) upstreams.Features {
 
 func (ep *Endpoint) engineOperation() string {
 	switch ep.Path {
-	case completions.Path:
+	case completionsEndpoint.Path:
 		return engine.OpCompletions
-	case imageEdits.Path:
+	case imageEditsEndpoint.Path:
 		return engine.OpImageEdits
-	case responsesCompact.Path:
+	case responsesCompactEndpoint.Path:
 		return config.OpResponses
 	}
 	return cmp.Or(ep.profileOperation, ep.Operation)

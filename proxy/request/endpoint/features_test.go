@@ -8,8 +8,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestFeaturesOf checks the features that a request needs from an engine.
-func TestFeaturesOf(t *testing.T) {
+// TestRequiredFeatures checks the features that a request needs from an engine.
+func TestRequiredFeatures(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	base := upstreams.OperationFeature(config.OpChat)
 	for more, want := range map[string]upstreams.Features{
@@ -41,11 +41,11 @@ func TestFeaturesOf(t *testing.T) {
 		if e := r.Decode([]byte(body[:len(body)-1] + "}")); e != nil {
 			t.Fatalf("Decode of %s = %v, want success", body, e)
 		}
-		if got := RequiredFeatures(chatCompletions, &r); got != base|want {
+		if got := RequiredFeatures(chatCompletionsEndpoint, &r); got != base|want {
 			t.Errorf("%s: %b, want %b", more, got, base|want)
 		}
 	}
-	for _, ep := range All {
+	for _, ep := range AllEndpoints {
 		if ep.engineOperation() == "" || upstreams.OperationFeature(ep.engineOperation()) == 0 {
 			t.Errorf("%s has no feature", ep.Path)
 		}

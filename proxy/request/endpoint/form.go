@@ -13,44 +13,44 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// imageEdits is POST /v1/images/edits. It accepts a form and answers with JSON.
-var imageEdits = &Endpoint{
+// imageEditsEndpoint is POST /v1/images/edits. It accepts a form and answers with JSON.
+var imageEditsEndpoint = &Endpoint{
 	Path:      "/v1/images/edits",
 	Operation: config.OpImages,
 	Traced:    traceOpContent,
-	Dialect:   images.Dialect,
+	Dialect:   imagesEndpoint.Dialect,
 	Form:      true,
 	New: func() Request {
-		r := new(editRequest)
-		r.begin(&r.parsed, engine.OpImageEdits, upstreams.PoolText)
+		r := new(imageEditRequest)
+		r.initCodec(&r.parsed, engine.OpImageEdits, upstreams.PoolText)
 		return r
 	},
 }
 
-type editRequest struct {
+type imageEditRequest struct {
 	formRequest
 	parsed forward.ImageEdit
 }
 
-func (r *editRequest) Decode(in DecodeInput) error {
+func (r *imageEditRequest) Decode(in DecodeInput) error {
 	r.parsed.Refuse = in.Snapshot.Refused.BySome
 	return r.formRequest.Decode(in)
 }
 
-func (r *editRequest) Unary(about CallInfo) Unary {
-	a := &editAnswer{form: &r.form}
-	a.begin(&about)
+func (r *imageEditRequest) Unary(about CallInfo) Unary {
+	a := &imageEditAnswer{form: &r.form}
+	a.initAnswer(&about)
 	return a
 }
 
-// editAnswer is the Unary for an image edit. The engine's response may arrive before the client's
+// imageEditAnswer is the Unary for an image edit. The engine's response may arrive before the client's
 // form is complete.
-type editAnswer struct {
+type imageEditAnswer struct {
 	forwardedAnswer
 	form *body.Form
 }
 
-func (a *editAnswer) CanPassThrough(ReplyHead) bool { return a.form.IsFullyRead() }
+func (a *imageEditAnswer) CanPassThrough(ReplyHead) bool { return a.form.IsFullyRead() }
 
 // formFields interprets the fields of a form. WantsStream reports whether the client requested a
 // stream.
@@ -69,7 +69,7 @@ type formRequest struct {
 	engine    *engine.Profile
 }
 
-func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
+func (r *formRequest) initCodec(fields formFields, operation string, pool upstreams.Pool) {
 	r.fields, r.operation, r.pool = fields, operation, pool
 }
 
@@ -111,22 +111,22 @@ func (r *formRequest) CheckRules(*snapshot.Model, time.Time) (CheckResult, error
 	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, nil
 }
 
-// Estimate implements Request. The edge does not estimate the tokens of audio and images.
-func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
-func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
-func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }
-func (r *formRequest) Session() chat.Session                 { return chat.Session{} }
-func (r *formRequest) WantsStream(*engine.Profile) bool      { return r.fields.WantsStream() }
+// EstimateTokens implements Request. The edge does not estimate the tokens of audio and images.
+func (r *formRequest) EstimateTokens(float64) (prompt, output int) { return 0, 0 }
+func (r *formRequest) AnswerTokenLimit() TokenLimit                { return noLimit{} }
+func (r *formRequest) PromptPrefix() (tools, messages []byte)      { return nil, nil }
+func (r *formRequest) SessionHashes() chat.SessionHashes           { return chat.SessionHashes{} }
+func (r *formRequest) WantsStream(*engine.Profile) bool            { return r.fields.WantsStream() }
 
 func (r *formRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	p := to.Upstream.Engine()
 	path := p.Path(r.operation)
 	if path == "" {
-		return EngineRequest{}, ErrNoPath
+		return EngineRequest{}, ErrEngineLacksEndpoint
 	}
 	r.engine = p
 	pieces, rest := r.form.EngineForm(to.Served)
-	return EngineRequest{Path: path, ContentType: r.form.ContentType(), Accept: anyType, Body: pieces, Reader: rest}, nil
+	return EngineRequest{Path: path, ContentType: r.form.ContentType(), Accept: acceptAnyType, Body: pieces, Reader: rest}, nil
 }
 
 func (r *formRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {

@@ -14,9 +14,9 @@ import (
 // These endpoints accept JSON and answer with JSON. They do not stream. The edge forwards the JSON,
 // and changes only the model name.
 var (
-	embeddings = newForwardEndpoint("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
-	rerank     = withRerank(newForwardEndpoint("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
-	images     = newForwardEndpoint("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodeNoStream)
+	embeddingsEndpoint = newForwardEndpoint("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
+	rerankEndpoint     = withRerankNormalization(newForwardEndpoint("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
+	imagesEndpoint     = newForwardEndpoint("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodeNoStream)
 )
 
 // traceOpContent is the operation name for endpoints that generate images or audio.
@@ -26,7 +26,8 @@ const traceOpContent = "generate_content"
 // that contains the text.
 func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		Path: path, Operation: operation, Traced: operation, // the GenAI conventions have no name for some of these
+		// The GenAI conventions have no name for some of these.
+		Path: path, Operation: operation, Traced: operation,
 		Dialect: newChatErrorDialect(operation, prompt),
 	}
 	if operation == config.OpImages {
@@ -34,14 +35,14 @@ func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.R
 	}
 	ep.New = func() Request {
 		r := &forwardRequest{decode: decode}
-		r.begin(&r.parsed, operation, upstreams.PoolText)
+		r.initCodec(&r.parsed, operation, upstreams.PoolText)
 		return r
 	}
 	return ep
 }
 
-// withRerank makes ep normalize its answers, so that they are the same for every engine.
-func withRerank(ep *Endpoint) *Endpoint {
+// withRerankNormalization makes ep normalize its answers, so that they are the same for every engine.
+func withRerankNormalization(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*forwardRequest)} }
 	return ep
@@ -61,19 +62,19 @@ func (r *rerankRequest) Unary(about CallInfo) Unary {
 
 type rerankAnswer struct {
 	*forwardedAnswer
-	request *forward.Rerank
+	request *forward.RerankFormat
 }
 
 // CanPassThrough implements Unary. A rerank answer cannot be relayed while it arrives, because its
 // first result depends on all results.
 func (a *rerankAnswer) CanPassThrough(ReplyHead) bool { return false }
 
-func (a *rerankAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
+func (a *rerankAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	body, err := a.request.Normalize(body)
 	if err != nil {
 		return dst, err
 	}
-	return a.forwardedAnswer.Append(dst, body, reply)
+	return a.forwardedAnswer.AppendAnswer(dst, body, reply)
 }
 
 type forwardRequest struct {
@@ -95,7 +96,7 @@ type jsonRequest struct {
 	answer    forwardedAnswer
 }
 
-func (r *jsonRequest) begin(request *forward.Request, operation string, pool upstreams.Pool) {
+func (r *jsonRequest) initCodec(request *forward.Request, operation string, pool upstreams.Pool) {
 	r.request, r.operation, r.pool = request, operation, pool
 }
 
@@ -106,15 +107,15 @@ func (r *jsonRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult,
 	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, r.request.CheckRules(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request. It expects no output tokens.
-func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
+// EstimateTokens implements Request. It expects no output tokens.
+func (r *jsonRequest) EstimateTokens(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
 	}
 	return int(float64(r.request.Size())/bytesPerToken) + 1, 0
 }
 
-func (r *jsonRequest) Limit() TokenLimit { return jsonLimit{r.request} }
+func (r *jsonRequest) AnswerTokenLimit() TokenLimit { return jsonLimit{r.request} }
 
 type jsonLimit struct{ *forward.Request }
 
@@ -122,17 +123,17 @@ func (l jsonLimit) ContextLength(rules *chat.ModelRules) int { return rules.Cont
 func (l jsonLimit) PromptTokens(bytesPerToken float64, _ int) int {
 	return l.LongestPrompt(bytesPerToken)
 }
-func (r *jsonRequest) Prefix() (tools, messages []byte) { return nil, nil }
-func (r *jsonRequest) Session() chat.Session            { return chat.Session{} }
-func (r *jsonRequest) WantsStream(*engine.Profile) bool { return r.request.Stream }
+func (r *jsonRequest) PromptPrefix() (tools, messages []byte) { return nil, nil }
+func (r *jsonRequest) SessionHashes() chat.SessionHashes      { return chat.SessionHashes{} }
+func (r *jsonRequest) WantsStream(*engine.Profile) bool       { return r.request.Stream }
 
 func (r *jsonRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	path := to.Upstream.Engine().Path(r.operation)
 	if path == "" {
-		return EngineRequest{}, ErrNoPath
+		return EngineRequest{}, ErrEngineLacksEndpoint
 	}
 	r.request.SetPriority(to.Priority)
-	return EngineRequest{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
+	return EngineRequest{Path: path, ContentType: jsonType, Accept: acceptAnyType, Body: r.request.Segments(nil, to.Served)}, nil
 }
 
 func (r *jsonRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
@@ -141,7 +142,7 @@ func (r *jsonRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
 func (r *jsonRequest) AnswersJSON() bool { return true }
 
 func (r *jsonRequest) Unary(about CallInfo) Unary {
-	r.answer.begin(&about)
+	r.answer.initAnswer(&about)
 	r.answer.vectors = r.request.Vectors
 	return &r.answer
 }
@@ -151,9 +152,9 @@ func (r *jsonRequest) Chat() *chat.Request    { return nil }
 func (r *jsonRequest) Release()               {}
 func (r *jsonRequest) Recycle()               {}
 
-// completions is POST /v1/completions, the predecessor of chat. A key that may use chat may also
+// completionsEndpoint is POST /v1/completions, the predecessor of chat. A key that may use chat may also
 // use this endpoint.
-var completions = &Endpoint{
+var completionsEndpoint = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,
 	Traced:        "text_completion",
@@ -162,7 +163,7 @@ var completions = &Endpoint{
 	New: func() Request {
 		r := new(completionRequest)
 		r.answer.needsChoices = true
-		r.begin(&r.parsed, engine.OpCompletions, upstreams.PoolText)
+		r.initCodec(&r.parsed, engine.OpCompletions, upstreams.PoolText)
 		return r
 	},
 }
@@ -176,8 +177,8 @@ func (r *completionRequest) Decode(in DecodeInput) error {
 	return r.parsed.DecodeCompletion(in.Body.Bytes())
 }
 
-func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int) {
-	prompt, _ = r.jsonRequest.Estimate(bytesPerToken)
+func (r *completionRequest) EstimateTokens(bytesPerToken float64) (prompt, output int) {
+	prompt, _ = r.jsonRequest.EstimateTokens(bytesPerToken)
 	return prompt, expectedOutput(r.parsed.ClientLimit()) * r.parsed.Generated
 }
 

@@ -52,7 +52,7 @@ func (w *messagesWriter) Dropped() []string             { return w.RequestInfo.D
 
 func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 	o.ID = answerID("msg_", about.RequestID)
-	w.Reset(&dialects.Identity{
+	w.Reset(&dialects.AnswerIdentity{
 		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
 		Tools: o.Tools, SingleCall: o.SingleToolCall, Seal: about.Seal,
 	})
@@ -60,9 +60,9 @@ func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecPool.Put(r) }
 
-// countTokens is POST /v1/messages/count_tokens. It returns an engine's count if an engine can
+// countTokensEndpoint is POST /v1/messages/count_tokens. It returns an engine's count if an engine can
 // count tokens, and otherwise an estimate.
-var countTokens = &Endpoint{
+var countTokensEndpoint = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedPath:    "/v1/messages",
 	Operation:     config.OpMessages,
@@ -74,7 +74,7 @@ var countTokens = &Endpoint{
 		r.countsOnly = true
 		return r
 	},
-	Local: &LocalCount{
+	Local: &LocalTokenCount{
 		Operation: engine.OpCountTokens,
 		Segments:  messages.CountSegments,
 		Read:      messages.ReadCount,

@@ -9,10 +9,10 @@ import (
 const (
 	jsonType        = "application/json"
 	eventStreamType = "text/event-stream"
-	anyType         = "*/*"
+	acceptAnyType   = "*/*"
 )
 
-var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
+var errTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 
 // Passthrough relays a large response while it arrives. The format of the response lets the client
 // detect whether the response is truncated.
@@ -24,7 +24,7 @@ type Passthrough struct {
 
 // Append appends what the client gets for one piece of the response.
 func (p *Passthrough) Append(dst, piece []byte) ([]byte, error) {
-	if p.passedBytes += len(piece); p.passedBytes > translate.MaxAnswer {
+	if p.passedBytes += len(piece); p.passedBytes > translate.MaxAnswerBytes {
 		return dst, errTooLarge
 	}
 	if p.relay == nil {
@@ -73,7 +73,7 @@ type forwardedAnswer struct {
 	usage        translate.Usage
 }
 
-func (f *forwardedAnswer) begin(about *CallInfo) {
+func (f *forwardedAnswer) initAnswer(about *CallInfo) {
 	f.model, f.estimate = about.Model.ID, about.PromptTokens
 }
 
@@ -84,18 +84,18 @@ func (f *forwardedAnswer) usageOrEstimate(u translate.Usage) translate.Usage {
 	return u
 }
 
-func (f *forwardedAnswer) Append(dst, body []byte, _ ReplyHead) ([]byte, error) {
+func (f *forwardedAnswer) AppendAnswer(dst, body []byte, _ ReplyHead) ([]byte, error) {
 	a := forward.Answer{Vectors: f.vectors}
 	if err := a.Parse(body); err != nil {
 		return dst, err
 	}
 	if f.needsChoices {
-		if err := a.NeedChoices(); err != nil {
+		if err := a.CheckChoices(); err != nil {
 			return dst, err
 		}
 	}
 	if f.needsText {
-		if err := a.NeedText(); err != nil {
+		if err := a.CheckText(); err != nil {
 			return dst, err
 		}
 	}

@@ -12,16 +12,16 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Realtime is GET /v1/realtime: speech transcription sessions over WebSocket. Package realtime
+// RealtimeEndpoint is GET /v1/realtime: speech transcription sessions over WebSocket. Package realtime
 // transfers the messages of a session. Realtime is not in All, because it does not accept POST.
-var Realtime = &Endpoint{
+var RealtimeEndpoint = &Endpoint{
 	Path: "/v1/realtime", Operation: config.OpRealtime, profileOperation: config.OpRealtime,
 	Traced:  config.OpRealtime, // the GenAI conventions have no name for this operation yet
 	Dialect: newChatErrorDialect("realtime", ""),
 	New: func() Request {
 		r := new(RealtimeSession)
 		r.decode = (*forward.Request).DecodeNoStream
-		r.begin(&r.parsed, config.OpRealtime, upstreams.PoolAudio)
+		r.initCodec(&r.parsed, config.OpRealtime, upstreams.PoolAudio)
 		return r
 	},
 }
@@ -35,8 +35,8 @@ type RealtimeSession struct {
 	bytesIn   atomic.Int64
 }
 
-// Estimate implements Request. The edge does not estimate the tokens of audio.
-func (*RealtimeSession) Estimate(float64) (prompt, output int) { return 0, 0 }
+// EstimateTokens implements Request. The edge does not estimate the tokens of audio.
+func (*RealtimeSession) EstimateTokens(float64) (prompt, output int) { return 0, 0 }
 
 // CheckRules implements Request.
 func (r *RealtimeSession) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
@@ -50,7 +50,7 @@ func (r *RealtimeSession) EncodeRequest(to Target) (EngineRequest, error) {
 	profile := to.Upstream.Engine()
 	path := profile.Path(config.OpRealtime)
 	if path == "" {
-		return EngineRequest{}, ErrNoPath
+		return EngineRequest{}, ErrEngineLacksEndpoint
 	}
 	if !profile.HasQuirk(config.QuirkTranscriptionEvents) {
 		path += "?intent=transcription&model=" + url.QueryEscape(to.Served)

@@ -43,7 +43,7 @@ const DroppedToolCalls = "answer:tool_calls"
 
 // SetCommonHeaders sets the headers common to all responses.
 func SetCommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
-	SetHeadersEach(h, AppendCommonLines(nil, id, ""))
+	SetHeadersOneByOne(h, AppendCommonLines(nil, id, ""))
 }
 
 // AppendCommonLines appends the lines of the headers common to all responses, without the line
@@ -69,8 +69,8 @@ func SetHeaderLines(h *fasthttp.ResponseHeader, lines []byte) {
 	h.SetCanonical(lines[:blank-1], lines[blank+1:])
 }
 
-// SetHeadersEach sets the headers in lines one by one.
-func SetHeadersEach(h *fasthttp.ResponseHeader, lines []byte) {
+// SetHeadersOneByOne sets the headers in lines one by one.
+func SetHeadersOneByOne(h *fasthttp.ResponseHeader, lines []byte) {
 	for line := range bytes.SplitSeq(lines, []byte("\r\n")) {
 		name, value, _ := bytes.Cut(line, []byte(": "))
 		h.SetCanonical(name, value)

@@ -12,8 +12,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Responses is POST /v1/responses. It is stateless and translated to chat.
-var Responses = &Endpoint{
+// ResponsesEndpoint is POST /v1/responses. It is stateless and translated to chat.
+var ResponsesEndpoint = &Endpoint{
 	Path:          "/v1/responses",
 	Operation:     config.OpResponses,
 	Traced:        traceOpChat,
@@ -22,16 +22,16 @@ var Responses = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// ResponsesWarmUp is the variant of Responses for a request with "generate": false. The request is
-// checked and counted, and its answer is a stream without output. ResponsesWarmUp has the same path
+// ResponsesWarmUpEndpoint is the variant of Responses for a request with "generate": false. The request is
+// checked and counted, and its answer is a stream without output. ResponsesWarmUpEndpoint has the same path
 // as Responses.
-var ResponsesWarmUp = &Endpoint{
-	Path:      Responses.Path,
+var ResponsesWarmUpEndpoint = &Endpoint{
+	Path:      ResponsesEndpoint.Path,
 	Operation: config.OpResponses,
 	Traced:    traceOpChat,
 	Dialect:   responsesDialect,
 	New:       newResponsesRequest,
-	Local:     &LocalCount{Append: appendEmptyStream},
+	Local:     &LocalTokenCount{Append: appendEmptyStream},
 }
 
 func newResponsesRequest() Request {
@@ -77,7 +77,7 @@ func (w *responsesWriter) Dropped() []string             { return w.RequestInfo.
 
 func (w *responsesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 	id := answerID("", about.RequestID)
-	w.Reset(&dialects.Identity{
+	w.Reset(&dialects.AnswerIdentity{
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,
 		Tools: o.Tools, SingleCall: o.SingleToolCall, Seal: about.Seal,
 	})

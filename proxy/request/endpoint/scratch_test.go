@@ -15,10 +15,10 @@ var shout = &Endpoint{
 	Path:       "/v1/shout",
 	Operation:  config.OpEmbeddings,
 	Dialect:    newChatErrorDialect("shout", "input"),
-	listedPath: embeddings.Path,
+	listedPath: embeddingsEndpoint.Path,
 	New: func() Request {
 		r := &shoutRequest{forwardRequest{decode: (*forward.Request).DecodeNoStream}}
-		r.begin(&r.parsed, config.OpEmbeddings, upstreams.PoolText)
+		r.initCodec(&r.parsed, config.OpEmbeddings, upstreams.PoolText)
 		return r
 	},
 }
@@ -27,7 +27,7 @@ type shoutRequest struct{ forwardRequest }
 
 func (r *shoutRequest) Unary(about CallInfo) Unary {
 	a := new(shoutAnswer)
-	a.begin(&about)
+	a.initAnswer(&about)
 	return a
 }
 
@@ -35,13 +35,13 @@ type shoutAnswer struct{ forwardedAnswer }
 
 func (a *shoutAnswer) CanPassThrough(ReplyHead) bool { return false }
 
-func (a *shoutAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
-	out, err := a.forwardedAnswer.Append(dst, body, reply)
+func (a *shoutAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {
+	out, err := a.forwardedAnswer.AppendAnswer(dst, body, reply)
 	return append(dst, bytes.ToUpper(out[len(dst):])...), err
 }
 
 func WithShout(t *testing.T) {
-	before := All
-	All = append(All[:len(All):len(All)], shout)
-	t.Cleanup(func() { All = before })
+	before := AllEndpoints
+	AllEndpoints = append(AllEndpoints[:len(AllEndpoints):len(AllEndpoints)], shout)
+	t.Cleanup(func() { AllEndpoints = before })
 }

@@ -21,12 +21,12 @@ func engineSpecificEndpoints() (all []*Endpoint) {
 	return all
 }
 
-// promptMembers maps a path to the member that contains the text. For all other paths, the member
+// textMemberByPath maps a path to the member that contains the text. For all other paths, the member
 // is input.
-var promptMembers = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
+var textMemberByPath = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {
-	prompt := promptMembers[e.Path]
+	prompt := textMemberByPath[e.Path]
 	if prompt == "" {
 		prompt = "input"
 	}
@@ -41,7 +41,7 @@ func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {
 		New: func() Request {
 			r := &engineSpecificRequest{countsTokens: e.Operation == config.OpTokenize}
 			r.decode = decode
-			r.begin(&r.parsed, e.AtEngine, upstreams.PoolText)
+			r.initCodec(&r.parsed, e.AtEngine, upstreams.PoolText)
 			return r
 		},
 	}

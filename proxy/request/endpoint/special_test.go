@@ -18,7 +18,7 @@ func TestWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := enginesOf(nil)
 		e := calltest.New(t, models, all...)
-		got := e.SendTo(&calltest.Client{}, endpoint.ResponsesWarmUp, `{"model":"m","input":"hi","stream":true}`)
+		got := e.SendTo(&calltest.Client{}, endpoint.ResponsesWarmUpEndpoint, `{"model":"m","input":"hi","stream":true}`)
 		for _, part := range []string{"event: response.created", "event: response.completed", `"output":[]`} {
 			if got.Status != 200 || !strings.Contains(got.Body, part) {
 				t.Errorf("got %d %s, want %q in it", got.Status, got.Body, part)
@@ -27,7 +27,7 @@ func TestWarmUp(t *testing.T) {
 		if sent := all[0].RequestBodies(); len(sent) > 0 {
 			t.Errorf("the engine was sent %q", sent)
 		}
-		if got := e.SendTo(&calltest.Client{}, endpoint.ResponsesWarmUp, `{"model":"none","input":"hi"}`); got.Status != 404 {
+		if got := e.SendTo(&calltest.Client{}, endpoint.ResponsesWarmUpEndpoint, `{"model":"none","input":"hi"}`); got.Status != 404 {
 			t.Errorf("for an unknown model: got %d %s, want 404", got.Status, got.Body)
 		}
 	})
@@ -47,9 +47,9 @@ func TestStrict(t *testing.T) {
 	})
 }
 
-// TestErrorPlaces checks that an error about the request that is sent names the member of the
+// TestErrorsNameClientMembers checks that an error about the request that is sent names the member of the
 // request that the client sent, for each dialect.
-func TestErrorPlaces(t *testing.T) {
+func TestErrorsNameClientMembers(t *testing.T) {
 	const png = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 	image := strings.TrimPrefix(png, "data:image/png;base64,")
 	for path, c := range map[string]struct{ body, place string }{
@@ -117,7 +117,7 @@ models:
 			}
 			e := calltest.New(t, config, &calltest.Engine{Name: "v", Models: []string{"voxtral"}, Answer: accept},
 				&calltest.Engine{Name: "s", Models: []string{"in ner"}, Answer: accept}, &calltest.Engine{Name: "w", Models: []string{"whole"}, Answer: accept})
-			d, refused := e.OpenDialogue(&calltest.Client{}, model, func(*call.Engine) error { return nil })
+			d, refused := e.OpenDialogue(&calltest.Client{}, model, func(*call.DialogueEngine) error { return nil })
 			if d == nil {
 				if want != "" || refused.Status != 404 {
 					t.Errorf("%s: got %d %s, want a dialogue: %q", model, refused.Status, refused.Body, want)

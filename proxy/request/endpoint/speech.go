@@ -16,18 +16,18 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speech is POST /v1/audio/speech. It accepts JSON and returns audio, or events that contain audio.
+// speechEndpoint is POST /v1/audio/speech. It accepts JSON and returns audio, or events that contain audio.
 // The edge relays the audio while it is generated. An HTTP/1.0 client could not detect truncated
 // audio, so the edge reads all audio first and sends it with a Content-Length. This is not needed
 // for events, because a stream of events marks its end.
-var speech = &Endpoint{
+var speechEndpoint = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
 	Traced:    traceOpContent,
 	Dialect:   newChatErrorDialect("speech", "input"),
 	New: func() Request {
 		r := new(speechRequest)
-		r.begin(&r.parsed.Request, config.OpSpeech, upstreams.PoolAudio)
+		r.initCodec(&r.parsed.Request, config.OpSpeech, upstreams.PoolAudio)
 		return r
 	},
 }
@@ -57,7 +57,7 @@ func (r *speechRequest) WantsStream(p *engine.Profile) bool {
 }
 
 func (r *speechRequest) EncodeRequest(to Target) (EngineRequest, error) {
-	r.parsed.AskEvents(to.Stream)
+	r.parsed.SetRequestsEvents(to.Stream)
 	return r.jsonRequest.EncodeRequest(to)
 }
 
@@ -98,7 +98,7 @@ type speechEvents struct{ forwardedEvents }
 
 // AppendBody implements Stream for plain audio.
 func (s *speechEvents) AppendBody(dst, piece []byte, _ ReplyHead) ([]byte, error) {
-	return s.AppendSound(dst, piece), nil
+	return s.AppendAudio(dst, piece), nil
 }
 
 // ErrNoAudio is the error for an empty audio response.
@@ -109,7 +109,7 @@ type speechAnswer struct {
 	mediaType string
 }
 
-func (a *speechAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
+func (a *speechAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	switch {
 	case len(body) == 0:
 		return dst, ErrNoAudio
@@ -129,14 +129,14 @@ type audioStream struct{ mediaType string }
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)        { return dst, nil }
 func (audioStream) AppendBody(dst, _ []byte, _ ReplyHead) ([]byte, error) { return dst, nil }
 func (audioStream) Finish(dst []byte) ([]byte, error)                     { return dst, nil }
-func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte               { return dst }
-func (audioStream) Keepalive(dst []byte) []byte                           { return dst }
+func (audioStream) AppendFailure(dst []byte, _ *apierr.Error) []byte      { return dst }
+func (audioStream) AppendKeepalive(dst []byte) []byte                     { return dst }
 
-// Started returns true, because even the first byte is audio.
-func (audioStream) Started() bool            { return true }
+// HasStarted returns true, because even the first byte is audio.
+func (audioStream) HasStarted() bool         { return true }
 func (audioStream) NextEngine()              {}
-func (audioStream) Finished() bool           { return false }
-func (audioStream) Done() bool               { return false }
+func (audioStream) IsFinished() bool         { return false }
+func (audioStream) IsDone() bool             { return false }
 func (audioStream) BufferedBytes() int       { return 0 }
 func (audioStream) Markup() translate.Markup { return 0 }
 func (audioStream) Usage() translate.Usage   { return translate.Usage{} }

@@ -12,9 +12,9 @@ import (
 	"penstock/upstreams"
 )
 
-// transcriptions is POST /v1/audio/transcriptions. It accepts a form and answers with JSON, text or
+// transcriptionsEndpoint is POST /v1/audio/transcriptions. It accepts a form and answers with JSON, text or
 // events.
-var transcriptions = &Endpoint{
+var transcriptionsEndpoint = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
 	Traced:    config.OpTranscriptions, // the GenAI conventions have no name for this operation yet
@@ -22,7 +22,7 @@ var transcriptions = &Endpoint{
 	Form:      true,
 	New: func() Request {
 		r := new(transcriptionRequest)
-		r.begin(&r.parsed, config.OpTranscriptions, upstreams.PoolAudio)
+		r.initCodec(&r.parsed, config.OpTranscriptions, upstreams.PoolAudio)
 		return r
 	},
 }
@@ -70,29 +70,29 @@ func (r *transcriptionRequest) AnswersJSON() bool { return r.form.IsFullyRead() 
 
 func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 	about.PromptTokens = noEstimate
-	a := &transcript{request: r}
-	a.begin(&about)
+	a := &transcriptAnswer{request: r}
+	a.initAnswer(&about)
 	a.needsText = true
 	return a
 }
 
-// transcript is the Unary for a transcription as JSON or text.
-type transcript struct {
+// transcriptAnswer is the Unary for a transcription as JSON or text.
+type transcriptAnswer struct {
 	forwardedAnswer
 	request *transcriptionRequest
 }
 
-func (a *transcript) MediaType() string { return a.request.parsed.ContentType() }
+func (a *transcriptAnswer) MediaType() string { return a.request.parsed.ContentType() }
 
-// Append implements Unary. It rejects text of unknown length, because such text may be truncated.
+// AppendAnswer implements Unary. It rejects text of unknown length, because such text may be truncated.
 // If the client requested text, Append also rejects JSON. Such JSON is an error, or the engine does
 // not support the requested format.
-func (a *transcript) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
+func (a *transcriptAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	switch {
 	case !a.request.form.IsFullyRead(): // the field with the requested format may not have arrived yet
-		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
+		return dst, &translate.BadAnswerError{Reason: "an answer before the end of the request"}
 	case a.request.parsed.IsJSON():
-		return a.forwardedAnswer.Append(dst, body, reply)
+		return a.forwardedAnswer.AppendAnswer(dst, body, reply)
 	case !reply.IsFramed():
 		return dst, errTextOfUnknownLength
 	case isJSONReply(reply):
@@ -100,24 +100,24 @@ func (a *transcript) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
 		if err := other.Parse(body); err != nil {
 			return dst, err
 		}
-		return dst, ErrWrongType
+		return dst, ErrWrongMediaType
 	}
 	return append(dst, body...), nil
 }
 
-var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
+var errTextOfUnknownLength = &translate.BadAnswerError{Reason: "text of unknown length"}
 
-// ErrWrongType is the error for a response whose Content-Type does not match the request.
-var ErrWrongType = errors.New("the reply has another media type than requested")
+// ErrWrongMediaType is the error for a response whose Content-Type does not match the request.
+var ErrWrongMediaType = errors.New("the reply has another media type than requested")
 
 // CanPassThrough implements Unary. It returns true only if the requested format is known and the
 // response has this format.
-func (a *transcript) CanPassThrough(reply ReplyHead) bool {
+func (a *transcriptAnswer) CanPassThrough(reply ReplyHead) bool {
 	r := a.request
 	return r.form.IsFullyRead() && !r.parsed.WantsStream() && (r.parsed.IsJSON() || reply.IsFramed() && !isJSONReply(reply))
 }
 
-func (a *transcript) NewPassthrough(ReplyHead) *Passthrough {
+func (a *transcriptAnswer) NewPassthrough(ReplyHead) *Passthrough {
 	return a.newPassthrough(a.request.parsed.IsJSON())
 }
 
@@ -140,9 +140,9 @@ func (s *transcriptStream) AppendBody(dst, body []byte, reply ReplyHead) ([]byte
 	structured := isJSONReply(reply)
 	switch {
 	case !structured && (!s.request.form.IsFullyRead() || s.request.parsed.IsJSON()):
-		return dst, ErrWrongType
+		return dst, ErrWrongMediaType
 	case !structured && !reply.IsFramed():
 		return dst, errTextOfUnknownLength
 	}
-	return s.Stream.AppendWhole(dst, body, structured)
+	return s.Stream.AppendTranscript(dst, body, structured)
 }

@@ -28,7 +28,7 @@ type translatedRequest struct {
 // call at a time.
 type translatedDialect interface {
 	translate.Stream
-	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
+	AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error)
 	Release()
 	// Decode appends the chat request for the client's body.
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
@@ -78,18 +78,18 @@ func wantsRedactedThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. If model is empty, the blob is bound only to the key.
-func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
+// OpenReasoning implements chat.Opener. If model is empty, the blob is bound only to the key.
+func (r *translatedRequest) OpenReasoning(dst, model, blob []byte) ([]byte, bool) {
 	box := r.sealBox
 	if len(model) > 0 {
-		m, ok := r.snapshot.Lookup(model)
+		m, ok := r.snapshot.LookupModel(model)
 		if !ok {
 			return dst, false
 		}
 		box = box.WithModel(m.Config.ID)
 	}
 	if r.isDecoded { // the blob is opened again for an engine's token counter
-		box = box.Uncounted()
+		box = box.WithoutCounter()
 	}
 	return box.Open(dst, blob)
 }

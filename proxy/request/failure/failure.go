@@ -31,10 +31,10 @@ type Failure struct {
 	Gone   bool
 	Cause  upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
 	Status int             // status of the engine's response; 0 if there was none
-	Failed uint64          // hash of the engine's error message for a 500, a 501 or NotFound; otherwise 0
+	Failed uint64          // hash of the engine's error message for a 500, a 501 or IsBareNotFound; otherwise 0
 	Label  string          // error code in metrics and the log; if empty, API.Code
 
-	About engineerror.Subject // what the engine rejected; it may accept the same thing in another form
+	About engineerror.RejectedSubject // what the engine rejected; it may accept the same thing in another form
 }
 
 // Error implements error.
@@ -47,7 +47,7 @@ func (f *Failure) RetryCause() retry.Cause {
 		return retry.CauseEngineGone
 	case f.NotNow:
 		return retry.CauseNotNow
-	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint || f.NotFound()):
+	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint || f.IsBareNotFound()):
 		return retry.CauseModelGone
 	case f.Retry && f.Outcome == upstreams.OutcomeRefused:
 		return retry.CauseEngineFull
@@ -65,10 +65,10 @@ func (f *Failure) RetryCause() retry.Cause {
 	return retry.CauseFinal
 }
 
-// NotFound reports whether the engine answered 404 without saying what is missing. The edge has
+// IsBareNotFound reports whether the engine answered 404 without saying what is missing. The edge has
 // chosen the path and the model's name, so either the engine or its configuration is at fault, or
 // the request names something that does not exist.
-func (f *Failure) NotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
+func (f *Failure) IsBareNotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
 
 // CanResume reports whether another engine may continue an answer that this failure interrupted. It
 // also returns true for timeouts and for an engine without a free slot.
@@ -118,9 +118,9 @@ func BadResponse(cause error) *Failure {
 		e.Message = "The engine's answer had no length, so it cannot be known to be complete."
 	}
 	f := &Failure{
-		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,
+		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.OutcomeUpstreamFail, Retry: true,
 	}
-	var bad *translate.BadAnswer
+	var bad *translate.BadAnswerError
 	if errors.As(cause, &bad) && bad.ByModel { // a retry may succeed, and the engine is healthy
 		e.Message = "The model called a tool with arguments that break off."
 		f.Outcome = upstreams.OutcomeOK
@@ -140,7 +140,7 @@ func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: longRetryAfter, Cause: cause,
 			Message: message,
 		},
-		Cause: why, Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
+		Cause: why, Outcome: upstreams.OutcomeTimeout, Result: observe.OutcomeTimeout,
 	}
 }
 
@@ -157,7 +157,7 @@ func EngineStalled() *Failure {
 func EngineDown() *Failure {
 	return &Failure{
 		API:   upstreamError(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
-		Cause: http1.ReasonSilent, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true, Gone: true,
+		Cause: http1.ReasonSilent, Outcome: upstreams.OutcomeUnreachable, Result: observe.OutcomeUpstreamFail, Retry: true, Gone: true,
 	}
 }
 
@@ -165,7 +165,7 @@ func EngineDown() *Failure {
 func EngineDraining() *Failure {
 	return &Failure{
 		API: noHealthyRouteError(ShortRetryAfter), Cause: upstreams.CauseHandedOver,
-		Outcome: upstreams.OutcomeHandedOver, Result: observe.NoRoute, Gone: true,
+		Outcome: upstreams.OutcomeHandedOver, Result: observe.OutcomeNoRoute, Gone: true,
 	}
 }
 
@@ -179,8 +179,8 @@ func noHealthyRouteError(after time.Duration) *apierr.Error {
 // Internal returns a failure of the edge itself.
 func Internal(cause error) *Failure {
 	return &Failure{
-		API:     apierr.Internal(cause),
-		Outcome: upstreams.OutcomeClientGone, Result: observe.Internal,
+		API:     apierr.InternalError(cause),
+		Outcome: upstreams.OutcomeClientGone, Result: observe.OutcomeInternal,
 	}
 }
 
@@ -189,16 +189,16 @@ func FromAbort(cause error) *Failure {
 	f := &Failure{Outcome: upstreams.OutcomeClientGone}
 	switch {
 	case errors.Is(cause, ErrClientGone):
-		f.Result = observe.ClientGone
+		f.Result = observe.OutcomeClientGone
 		f.API = &apierr.Error{
 			Status: StatusClientGone, Type: apierr.TypeAPI, Code: codeClientGone, Message: "The client left.",
 		}
 	case errors.Is(cause, ErrRevoked):
-		f.Result = observe.ClientError
+		f.Result = observe.OutcomeClientError
 		f.Label = codeRevoked
 		f.API = apierr.New(401, apierr.CodeInvalidAPIKey, "The API key was revoked.")
 	default:
-		f.Result = observe.Drained
+		f.Result = observe.OutcomeDrained
 		f.API = &apierr.Error{
 			Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeShuttingDown, RetryAfter: ShortRetryAfter,
 			Message: "The edge is shutting down. Retry after 1 second.",
@@ -228,7 +228,7 @@ func fromTransport(err error) *Failure {
 		}
 		return FromAbort(f.Err)
 	case http1.KindTimeout:
-		if f.Clock != http1.ClockConnect { // only the connect limit applies before the request is sent
+		if f.Clock != http1.TimeoutConnect { // only the connect limit applies before the request is sent
 			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
@@ -236,7 +236,7 @@ func fromTransport(err error) *Failure {
 		e := upstreamError(apierr.CodeUpstreamUnreachable, unreachableMessage(f.Reason))
 		e.Cause = err
 		return &Failure{
-			API: e, Cause: exchangeCause(err), Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true,
+			API: e, Cause: exchangeCause(err), Outcome: upstreams.OutcomeUnreachable, Result: observe.OutcomeUpstreamFail, Retry: true,
 		}
 	default:
 		b := BadResponse(err)
@@ -268,12 +268,12 @@ func FromRequestError(err error) *Failure {
 	if !errors.As(err, &e) {
 		return Internal(err)
 	}
-	f := &Failure{API: e, Result: observe.ClientError}
+	f := &Failure{API: e, Result: observe.OutcomeClientError}
 	switch {
 	case e.Status == 429 || e.Status == 503:
-		f.Result = observe.Limited
+		f.Result = observe.OutcomeLimited
 	case errors.Is(e.Cause, ErrClientGone):
-		f.Result, f.Label = observe.ClientGone, codeClientGone
+		f.Result, f.Label = observe.OutcomeClientGone, codeClientGone
 	}
 	return f
 }
@@ -283,9 +283,9 @@ func FromRequestError(err error) *Failure {
 func FromRoutingError(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
-		return &Failure{API: poolFullError(full, room), Result: observe.Limited}
+		return &Failure{API: poolFullError(full, room), Result: observe.OutcomeLimited}
 	}
-	return &Failure{API: noHealthyRouteError(min(limit.AddJitter(max(target, ShortRetryAfter)), retryMax)), Result: observe.NoRoute}
+	return &Failure{API: noHealthyRouteError(min(limit.AddJitter(max(target, ShortRetryAfter)), retryMax)), Result: observe.OutcomeNoRoute}
 }
 
 // poolFullError returns the error for a full pool. If a vision pool is full, the error contains the
@@ -298,7 +298,7 @@ func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Er
 	if full.Pool != upstreams.PoolVision {
 		return e
 	}
-	e.Metadata = &apierr.Metadata{
+	e.Metadata = &apierr.VisionLoadMetadata{
 		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
 	}
@@ -327,10 +327,10 @@ func poolFullMessage(full *routing.FullError) string {
 func exchangeCause(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
-		answer   *translate.BadAnswer
+		answer   *translate.BadAnswerError
 	)
 	switch {
-	case errors.As(err, &exchange) && exchange.Kind == http1.KindTimeout && exchange.Clock == http1.ClockConnect:
+	case errors.As(err, &exchange) && exchange.Kind == http1.KindTimeout && exchange.Clock == http1.TimeoutConnect:
 		return upstreams.CauseConnectTimeout
 	case errors.As(err, &exchange) && exchange.Reason != "":
 		return upstreams.Cause(exchange.Reason)
@@ -357,28 +357,28 @@ func WrongContentType(cause error) *Failure {
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, ShortRetryAfter), retryMax)
 	f := &Failure{
-		Cause: upstreams.CauseStatus, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Status: status,
+		Cause: upstreams.CauseStatus, Outcome: upstreams.OutcomeBadResponse, Result: observe.OutcomeUpstreamFail, Status: status,
 	}
 	switch {
 	case e.ClientFault || status == 400 || status == 413 || status == 422:
-		f.API, f.Outcome, f.Result = rejectionError(status, e), upstreams.OutcomeRejected, observe.ClientError
+		f.API, f.Outcome, f.Result = rejectionError(status, e), upstreams.OutcomeRejected, observe.OutcomeClientError
 		f.Cause, f.About = upstreams.CauseRejected, e.Subject
 		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
 			f.Label = apierr.CodeRejectedByEngine // an engine's error code must not become a label
 		}
 	case status == 429:
-		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.Limited, true
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.OutcomeLimited, true
 		f.API = &apierr.Error{
 			Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: retryAfter,
 			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", formatSeconds(retryAfter)),
 		}
 	case status == 503 || status == 529:
-		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.NoRoute, true
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.OutcomeNoRoute, true
 		f.API = noHealthyRouteError(retryAfter)
 	case e.Absent == engineerror.AbsentPath:
 		return NoEndpoint(status)
 	case status == 404:
-		f.Result, f.Retry, f.Failed = observe.NoRoute, true, e.MessageHash(status)
+		f.Result, f.Retry, f.Failed = observe.OutcomeNoRoute, true, e.MessageHash(status)
 		f.API = noHealthyRouteError(retryAfter)
 		if e.Absent == engineerror.AbsentModel { // only this model is missing
 			f.Outcome, f.Failed = upstreams.OutcomeRejected, 0
@@ -410,7 +410,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamError(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
-		Outcome: upstreams.OutcomeRejected, Result: observe.UpstreamFail, Retry: true,
+		Outcome: upstreams.OutcomeRejected, Result: observe.OutcomeUpstreamFail, Retry: true,
 		Cause: upstreams.CauseNoEndpoint, Status: status,
 	}
 }
@@ -420,11 +420,11 @@ func rejectionError(status int, e *engineerror.Error) *apierr.Error {
 	if status == 413 {
 		a.Status, a.Type, a.Code = 413, apierr.TypeTooLarge, apierr.CodeRequestTooLarge
 	}
-	a.Image = a.Status == 400 && e.AboutImages()
+	a.Image = a.Status == 400 && e.IsAboutImages()
 	if e.ContextOverflow {
 		a.Code = apierr.CodeContextLength
 		a.Param = "messages"
-		a.Overflow = apierr.Overflow{
+		a.Overflow = apierr.ContextOverflow{
 			Prompt: e.ContextPrompt, Answer: e.ContextAnswer, Max: e.ContextMax, Least: e.ContextAtLeast,
 		}
 	}
@@ -480,7 +480,7 @@ func Poisoned() *Failure {
 	return &Failure{
 		API: apierr.New(502, apierr.CodeUpstreamFailed,
 			"Two engines were lost while they worked on this very request, so it is not sent again for now."),
-		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
+		Outcome: upstreams.OutcomeClientGone, Result: observe.OutcomeUpstreamFail,
 	}
 }
 
@@ -489,10 +489,10 @@ func Poisoned() *Failure {
 func HookUnavailable(cause upstreams.Cause) *Failure {
 	f := &Failure{
 		API: apierr.HookUnavailable(limit.AddJitter(ShortRetryAfter)), Cause: cause,
-		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
+		Outcome: upstreams.OutcomeClientGone, Result: observe.OutcomeUpstreamFail,
 	}
 	if cause == upstreams.CauseHookTimeout {
-		f.Result = observe.Timeout
+		f.Result = observe.OutcomeTimeout
 	}
 	return f
 }
@@ -501,7 +501,7 @@ func HookUnavailable(cause upstreams.Cause) *Failure {
 func RefusedByHook(status int, message string) *Failure {
 	return &Failure{
 		API:     apierr.RefusedByHook(status, message, limit.AddJitter(ShortRetryAfter)),
-		Outcome: upstreams.OutcomeClientGone, Result: observe.ClientError,
+		Outcome: upstreams.OutcomeClientGone, Result: observe.OutcomeClientError,
 	}
 }
 
@@ -515,6 +515,6 @@ func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.AddJitter(ShortRetryAfter)
 	return &Failure{
-		API: e, Cause: upstreams.CauseReplyMemory, Outcome: upstreams.OutcomeClientGone, Result: observe.Limited,
+		API: e, Cause: upstreams.CauseReplyMemory, Outcome: upstreams.OutcomeClientGone, Result: observe.OutcomeLimited,
 	}
 }

@@ -42,16 +42,16 @@ const (
 	initialBufferSize = 4 << 10
 )
 
-// Dial opens a connection to a hook.
-type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+// DialFunc opens a connection to a hook.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // NewClient returns a Client that registers its metrics in set. It opens connections with dial, or
 // with a net.Dialer if dial is nil.
-func NewClient(set *metrics.Set, dial Dial) *Client {
+func NewClient(set *metrics.Set, dial DialFunc) *Client {
 	if dial == nil {
 		dial = (&net.Dialer{KeepAlive: idleTimeout}).DialContext
 	}
-	return &Client{metrics: set, httpClient: newHTTP(dial), sockets: newHTTP(
+	return &Client{metrics: set, httpClient: newHTTPClient(dial), sockets: newHTTPClient(
 		func(ctx context.Context, _, host string) (net.Conn, error) {
 			file, err := decodeSocketPath(host)
 			if err != nil {
@@ -62,7 +62,7 @@ func NewClient(set *metrics.Set, dial Dial) *Client {
 	)}
 }
 
-func newHTTP(dial Dial) *http.Client {
+func newHTTPClient(dial DialFunc) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:         dial,
@@ -80,7 +80,7 @@ func newHTTP(dial Dial) *http.Client {
 // clientFor returns the client and the URL for a hook. The host in a Unix socket's URL is the
 // hex-encoded path of the socket, because connections are pooled by host.
 func (c *Client) clientFor(before string) (client *http.Client, url string) {
-	if !unixsocket.Is(before) {
+	if !unixsocket.IsAddress(before) {
 		return c.httpClient, before
 	}
 	file, base, _ := unixsocket.ParseURL(before) // package config has validated the URL
@@ -111,7 +111,7 @@ func (c *Client) Close() {
 // Failure is the error for a hook that gave no valid answer.
 type Failure struct {
 	Cause  upstreams.Cause
-	Detail Detail // set if Cause is CauseHookAnswer
+	Detail AnswerMistake // set if Cause is CauseHookAnswer
 }
 
 // Error implements error. The text contains no part of the question or the answer.
@@ -128,8 +128,8 @@ var (
 	ErrNoMemory  = errors.New("no memory for the answer")
 )
 
-// Memory limits the memory used by answers.
-type Memory interface {
+// AnswerMemory limits the memory used by answers.
+type AnswerMemory interface {
 	Reserve(n int64) bool
 	ReleaseGarbage(n int64)
 }
@@ -139,7 +139,7 @@ type Call struct {
 	Left     <-chan struct{} // channel that is closed when the call is canceled
 	Deadline time.Time       // deadline of the call; zero if there is none
 	MaxBody  int64
-	Memory   Memory
+	Memory   AnswerMemory
 }
 
 // Ask asks a hook and calls use with the decision. The body of the decision is valid until use
@@ -157,12 +157,12 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	defer a.release()
 	sent := &questionBody{pieces: q.encode(h.Name)}
 	defer sent.detach()
-	err := c.post(ctx, h, sent, &a)
+	err := c.postQuestion(ctx, h, sent, &a)
 	c.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="` + h.Name + `"}`).Add(time.Since(begun).Seconds())
 	var d Decision
 	if err == nil {
-		var wrong Detail
-		if d, wrong = Parse(a.bytes); wrong != "" {
+		var wrong AnswerMistake
+		if d, wrong = ParseDecision(a.bytes); wrong != "" {
 			err = InvalidAnswer(wrong)
 		}
 	}
@@ -175,7 +175,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 		c.countError(h, err)
 		return err
 	}
-	c.count(h, d.Action.String())
+	c.countResult(h, d.Action.String())
 	c.recent.AddQuestion(h.Name, nil, time.Now())
 	return err
 }
@@ -184,7 +184,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 // reused connection failed, because the hook may have closed that connection while it was idle.
 const maxTries = 3
 
-func (c *Client) post(ctx context.Context, h *config.Hook, q *questionBody, to *answerReader) error {
+func (c *Client) postQuestion(ctx context.Context, h *config.Hook, q *questionBody, to *answerReader) error {
 	var reply *http.Response
 	client, url := c.clientFor(h.Before)
 	for try := 1; ; try++ {
@@ -241,18 +241,18 @@ func (c *Client) countError(h *config.Hook, err error) {
 	switch {
 	case errors.Is(err, ErrCallEnded):
 	case f != nil && f.Cause == upstreams.CauseHookTimeout:
-		c.count(h, "timeout")
+		c.countResult(h, "timeout")
 	default:
-		c.count(h, "error")
+		c.countResult(h, "error")
 	}
 }
 
-func (c *Client) count(h *config.Hook, result string) {
+func (c *Client) countResult(h *config.Hook, result string) {
 	c.metrics.GetOrCreateCounter(`penstock_hook_decisions_total{hook="` + h.Name + `",result="` + result + `"}`).Inc()
 }
 
 type answerReader struct {
-	memory   Memory
+	memory   AnswerMemory
 	maxBytes int64
 	reserved int64
 	bytes    []byte
@@ -261,7 +261,7 @@ type answerReader struct {
 // read reads the hook's answer. If announced is negative, the length is unknown.
 func (a *answerReader) read(from io.Reader, announced int64) error {
 	if announced > a.maxBytes {
-		return InvalidAnswer(DetailTooLong)
+		return InvalidAnswer(MistakeTooLong)
 	}
 	a.bytes = make([]byte, 0, initialBufferSize)
 	for {
@@ -274,11 +274,11 @@ func (a *answerReader) read(from io.Reader, announced int64) error {
 		a.bytes = a.bytes[:len(a.bytes)+n]
 		switch {
 		case int64(len(a.bytes)) > a.maxBytes:
-			return InvalidAnswer(DetailTooLong)
+			return InvalidAnswer(MistakeTooLong)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return InvalidAnswer(DetailBreaksOff)
+			return InvalidAnswer(MistakeBreaksOff)
 		}
 	}
 }

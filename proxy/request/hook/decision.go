@@ -38,7 +38,7 @@ const (
 	defaultMessage = "The request is not allowed here."
 )
 
-const maxMessage = 2 << 10
+const maxRefusalMessage = 2 << 10
 
 // AllowedStatuses returns the statuses with which a hook may reject a call. All clients handle
 // them. SDKs give none of them a special meaning, except that they retry after a 429.
@@ -61,34 +61,34 @@ var actionMembers = [...][]int{
 	ActionAllow: {}, ActionRefuse: {memberStatus, memberMessage}, ActionRewrite: {memberBody}, ActionRoute: {memberModel},
 }
 
-// Parse parses an answer. It accepts only the format described in README.md. An answer is invalid
+// ParseDecision parses an answer. It accepts only the format described in README.md. An answer is invalid
 // if it contains an unknown member, a member that belongs to another action, or an invalid value.
 // If Parse ignored such mistakes, it might admit a call that the hook meant to reject. If the
 // answer is valid, the Detail is empty. The Detail never contains text from the answer, which may
 // quote a prompt.
-func Parse(answer []byte) (Decision, Detail) {
+func ParseDecision(answer []byte) (Decision, AnswerMistake) {
 	var doc jsonx.Doc
 	if doc.Parse(answer, jsonx.Options{Record: 1}) != nil {
-		return Decision{}, DetailNotJSON
+		return Decision{}, MistakeNotJSON
 	}
 	root := doc.Root()
 	var members [memberCount]jsonx.Value
 	if !root.IsObject() {
-		return Decision{}, DetailNotAnObject
+		return Decision{}, MistakeNotAnObject
 	}
 	if err := root.Fields(memberNames, members[:]); err != nil {
 		if other, ok := errors.AsType[*jsonx.MemberError](err); ok && other.Problem == jsonx.CaseVariant {
-			return Decision{}, DetailWrongCase
+			return Decision{}, MistakeWrongCase
 		}
-		return Decision{}, DetailMemberTwice
+		return Decision{}, MistakeMemberTwice
 	}
 	word, ok := stringValue(members[memberAction])
 	if !ok {
-		return Decision{}, DetailNoAction
+		return Decision{}, MistakeNoAction
 	}
 	action := slices.Index(actionNames[:], word)
 	if action < 0 {
-		return Decision{}, DetailUnknownAction
+		return Decision{}, MistakeUnknownAction
 	}
 	d := Decision{Action: Action(action)}
 	given := 1
@@ -98,7 +98,7 @@ func Parse(answer []byte) (Decision, Detail) {
 		}
 	}
 	if root.Len() != given {
-		return Decision{}, DetailOtherMember
+		return Decision{}, MistakeOtherMember
 	}
 	if wrong := d.readMembers(&members); wrong != "" {
 		return Decision{}, wrong
@@ -106,19 +106,19 @@ func Parse(answer []byte) (Decision, Detail) {
 	return d, ""
 }
 
-func (d *Decision) readMembers(members *[memberCount]jsonx.Value) Detail {
+func (d *Decision) readMembers(members *[memberCount]jsonx.Value) AnswerMistake {
 	switch d.Action {
 	case ActionRefuse:
 		return d.readRefusal(members[memberStatus], members[memberMessage])
 	case ActionRewrite:
 		if !members[memberBody].IsObject() {
-			return DetailBody
+			return MistakeBody
 		}
 		d.Body = members[memberBody].Raw()
 	case ActionRoute:
 		model, ok := stringValue(members[memberModel])
 		if !ok || !config.CanBeModelID(model) {
-			return DetailModel
+			return MistakeModel
 		}
 		d.Model = model
 	default:
@@ -126,19 +126,19 @@ func (d *Decision) readMembers(members *[memberCount]jsonx.Value) Detail {
 	return ""
 }
 
-func (d *Decision) readRefusal(status, message jsonx.Value) Detail {
+func (d *Decision) readRefusal(status, message jsonx.Value) AnswerMistake {
 	d.Status, d.Message = defaultStatus, defaultMessage
 	if status.Exists() {
 		n, ok := status.Int()
 		if !ok || !slices.Contains(AllowedStatuses(), int(n)) {
-			return DetailStatus
+			return MistakeStatus
 		}
 		d.Status = int(n)
 	}
 	if message.Exists() {
 		text, ok := stringValue(message)
-		if !ok || text == "" || len(text) > maxMessage {
-			return DetailMessage
+		if !ok || text == "" || len(text) > maxRefusalMessage {
+			return MistakeMessage
 		}
 		d.Message = text
 	}

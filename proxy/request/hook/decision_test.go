@@ -8,16 +8,16 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	long := strings.Repeat("x", maxMessage+1)
+	long := strings.Repeat("x", maxRefusalMessage+1)
 	for _, c := range []struct {
 		name, answer string
 		want         Decision
-		wrong        Detail
+		wrong        AnswerMistake
 	}{
 		{name: "allow", answer: `{"action":"allow"}`, want: Decision{Action: ActionAllow}},
 		{name: "allow with blanks", answer: " {\n\"action\" : \"allow\" }\n", want: Decision{Action: ActionAllow}},
-		{name: "allow with more", answer: `{"action":"allow","note":"fine"}`, wrong: DetailOtherMember},
-		{name: "allow with a status", answer: `{"action":"allow","status":403}`, wrong: DetailOtherMember},
+		{name: "allow with more", answer: `{"action":"allow","note":"fine"}`, wrong: MistakeOtherMember},
+		{name: "allow with a status", answer: `{"action":"allow","status":403}`, wrong: MistakeOtherMember},
 		{
 			name: "refuse", answer: `{"action":"refuse","status":451,"message":"No \u00e9."}`,
 			want: Decision{Action: ActionRefuse, Status: 451, Message: "No é."},
@@ -26,42 +26,42 @@ func TestParse(t *testing.T) {
 			name: "refuse without words", answer: `{"action":"refuse"}`,
 			want: Decision{Action: ActionRefuse, Status: defaultStatus, Message: defaultMessage},
 		},
-		{name: "refuse with 200", answer: `{"action":"refuse","status":200}`, wrong: DetailStatus},
-		{name: "refuse with 401", answer: `{"action":"refuse","status":401}`, wrong: DetailStatus},
-		{name: "refuse with 500", answer: `{"action":"refuse","status":500}`, wrong: DetailStatus},
-		{name: "refuse with a text as its status", answer: `{"action":"refuse","status":"403"}`, wrong: DetailStatus},
-		{name: "refuse without a status number", answer: `{"action":"refuse","status":null}`, wrong: DetailStatus},
-		{name: "refuse with a long message", answer: `{"action":"refuse","message":"` + long + `"}`, wrong: DetailMessage},
-		{name: "refuse with an empty message", answer: `{"action":"refuse","message":""}`, wrong: DetailMessage},
-		{name: "refuse with a body", answer: `{"action":"refuse","body":{}}`, wrong: DetailOtherMember},
+		{name: "refuse with 200", answer: `{"action":"refuse","status":200}`, wrong: MistakeStatus},
+		{name: "refuse with 401", answer: `{"action":"refuse","status":401}`, wrong: MistakeStatus},
+		{name: "refuse with 500", answer: `{"action":"refuse","status":500}`, wrong: MistakeStatus},
+		{name: "refuse with a text as its status", answer: `{"action":"refuse","status":"403"}`, wrong: MistakeStatus},
+		{name: "refuse without a status number", answer: `{"action":"refuse","status":null}`, wrong: MistakeStatus},
+		{name: "refuse with a long message", answer: `{"action":"refuse","message":"` + long + `"}`, wrong: MistakeMessage},
+		{name: "refuse with an empty message", answer: `{"action":"refuse","message":""}`, wrong: MistakeMessage},
+		{name: "refuse with a body", answer: `{"action":"refuse","body":{}}`, wrong: MistakeOtherMember},
 		{
 			name: "rewrite", answer: `{"action":"rewrite","body":{"model":"m", "n":1}}`,
 			want: Decision{Action: ActionRewrite, Body: []byte(`{"model":"m", "n":1}`)},
 		},
-		{name: "rewrite without a body", answer: `{"action":"rewrite"}`, wrong: DetailBody},
-		{name: "rewrite with a text", answer: `{"action":"rewrite","body":"{}"}`, wrong: DetailBody},
-		{name: "rewrite with a list", answer: `{"action":"rewrite","body":[]}`, wrong: DetailBody},
-		{name: "rewrite with a model", answer: `{"action":"rewrite","body":{},"model":"m"}`, wrong: DetailOtherMember},
+		{name: "rewrite without a body", answer: `{"action":"rewrite"}`, wrong: MistakeBody},
+		{name: "rewrite with a text", answer: `{"action":"rewrite","body":"{}"}`, wrong: MistakeBody},
+		{name: "rewrite with a list", answer: `{"action":"rewrite","body":[]}`, wrong: MistakeBody},
+		{name: "rewrite with a model", answer: `{"action":"rewrite","body":{},"model":"m"}`, wrong: MistakeOtherMember},
 		{name: "route", answer: `{"action":"route","model":"qwen3:8b"}`, want: Decision{Action: ActionRoute, Model: "qwen3:8b"}},
-		{name: "route to nothing", answer: `{"action":"route","model":""}`, wrong: DetailModel},
-		{name: "route to a pattern", answer: `{"action":"route","model":"qwen*"}`, wrong: DetailModel},
-		{name: "route to a long name", answer: `{"action":"route","model":"` + long + `"}`, wrong: DetailModel},
-		{name: "route without a model", answer: `{"action":"route"}`, wrong: DetailModel},
-		{name: "no action", answer: `{}`, wrong: DetailNoAction},
-		{name: "another action", answer: `{"action":"deny"}`, wrong: DetailUnknownAction},
-		{name: "an action in capitals", answer: `{"action":"ALLOW"}`, wrong: DetailUnknownAction},
-		{name: "a member in capitals", answer: `{"Action":"allow"}`, wrong: DetailWrongCase},
-		{name: "an action twice", answer: `{"action":"refuse","action":"allow"}`, wrong: DetailMemberTwice},
-		{name: "an action that is null", answer: `{"action":null}`, wrong: DetailNoAction},
-		{name: "a text", answer: `"allow"`, wrong: DetailNotAnObject},
-		{name: "a list", answer: `[{"action":"allow"}]`, wrong: DetailNotAnObject},
-		{name: "nothing", answer: ``, wrong: DetailNotJSON},
-		{name: "HTML", answer: `<html>`, wrong: DetailNotJSON},
-		{name: "half", answer: `{"action":"allow"`, wrong: DetailNotJSON},
-		{name: "two", answer: `{"action":"allow"}{"action":"allow"}`, wrong: DetailNotJSON},
+		{name: "route to nothing", answer: `{"action":"route","model":""}`, wrong: MistakeModel},
+		{name: "route to a pattern", answer: `{"action":"route","model":"qwen*"}`, wrong: MistakeModel},
+		{name: "route to a long name", answer: `{"action":"route","model":"` + long + `"}`, wrong: MistakeModel},
+		{name: "route without a model", answer: `{"action":"route"}`, wrong: MistakeModel},
+		{name: "no action", answer: `{}`, wrong: MistakeNoAction},
+		{name: "another action", answer: `{"action":"deny"}`, wrong: MistakeUnknownAction},
+		{name: "an action in capitals", answer: `{"action":"ALLOW"}`, wrong: MistakeUnknownAction},
+		{name: "a member in capitals", answer: `{"Action":"allow"}`, wrong: MistakeWrongCase},
+		{name: "an action twice", answer: `{"action":"refuse","action":"allow"}`, wrong: MistakeMemberTwice},
+		{name: "an action that is null", answer: `{"action":null}`, wrong: MistakeNoAction},
+		{name: "a text", answer: `"allow"`, wrong: MistakeNotAnObject},
+		{name: "a list", answer: `[{"action":"allow"}]`, wrong: MistakeNotAnObject},
+		{name: "nothing", answer: ``, wrong: MistakeNotJSON},
+		{name: "HTML", answer: `<html>`, wrong: MistakeNotJSON},
+		{name: "half", answer: `{"action":"allow"`, wrong: MistakeNotJSON},
+		{name: "two", answer: `{"action":"allow"}{"action":"allow"}`, wrong: MistakeNotJSON},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, wrong := Parse([]byte(c.answer))
+			got, wrong := ParseDecision([]byte(c.answer))
 			if wrong != c.wrong || (wrong == "") != (wrong.Description() == "") {
 				t.Fatalf("%+v, %q, want %q", got, wrong, c.wrong)
 			}
@@ -82,7 +82,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		d, wrong := Parse(answer)
+		d, wrong := ParseDecision(answer)
 		if wrong != "" {
 			return
 		}

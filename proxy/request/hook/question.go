@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// version is the version of the question format. It changes only if existing hooks would
+// questionVersion is the version of the question format. It changes only if existing hooks would
 // misunderstand the new format. Adding members to questions does not change it.
-const version = "1"
+const questionVersion = "1"
 
 // Question is a question about a call for a hook.
 type Question struct {
@@ -28,7 +28,7 @@ type Question struct {
 // encode returns the question as JSON in pieces. One of the pieces is the body, which is not
 // copied.
 func (q *Question) encode(hook string) [][]byte {
-	head := append(make([]byte, 0, 512), `{"version":`+version+`,"hook":`...)
+	head := append(make([]byte, 0, 512), `{"version":`+questionVersion+`,"hook":`...)
 	head = jsonx.AppendStringS(head, hook)
 	head = append(head, `,"request_id":`...)
 	head = jsonx.AppendStringS(head, q.RequestID)

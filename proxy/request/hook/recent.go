@@ -27,7 +27,7 @@ type RecentFailures[F any] struct {
 
 type recentRow[F any] struct {
 	last   F
-	counts observe.Ring[recentCounts]
+	counts observe.TimeRing[recentCounts]
 }
 
 type recentCounts struct{ asked, failed int }
@@ -41,10 +41,10 @@ func (r *RecentFailures[F]) AddQuestion(hook string, failed *F, now time.Time) {
 		if r.rows == nil {
 			r.rows = map[string]*recentRow[F]{}
 		}
-		row = &recentRow[F]{counts: observe.NewRing[recentCounts](int(recentWindow / observe.RingSlot))}
+		row = &recentRow[F]{counts: observe.NewRing[recentCounts](int(recentWindow / observe.TimeRingSlot))}
 		r.rows[hook] = row
 	}
-	slot := row.counts.At(now)
+	slot := row.counts.SlotAt(now)
 	slot.asked++
 	if failed != nil {
 		slot.failed++
@@ -59,7 +59,7 @@ func (r *RecentFailures[F]) FailedHooks(now time.Time) (all []FailureCounts[F]) 
 	defer r.mu.Unlock()
 	for name, row := range r.rows {
 		u := FailureCounts[F]{Hook: name, Last: row.last}
-		row.counts.Each(now, recentWindow, func(n *recentCounts) {
+		row.counts.EachSlot(now, recentWindow, func(n *recentCounts) {
 			u.Asked += n.asked
 			u.Failed += n.failed
 		})

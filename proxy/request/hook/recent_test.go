@@ -21,12 +21,12 @@ func TestRecent(t *testing.T) {
 		t.Errorf("got %v, want no hook without a failure", got)
 	}
 	r.AddQuestion("guard", &Failure{Cause: upstreams.CauseHookTimeout}, start.Add(15*time.Second))
-	r.AddQuestion("guard", InvalidAnswer(DetailNoAction), start.Add(16*time.Second))
-	want := []FailureCounts[Failure]{{Hook: "guard", Asked: 12, Failed: 2, Last: *InvalidAnswer(DetailNoAction)}}
+	r.AddQuestion("guard", InvalidAnswer(MistakeNoAction), start.Add(16*time.Second))
+	want := []FailureCounts[Failure]{{Hook: "guard", Asked: 12, Failed: 2, Last: *InvalidAnswer(MistakeNoAction)}}
 	if got := r.FailedHooks(start.Add(20 * time.Second)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want = []FailureCounts[Failure]{{Hook: "guard", Asked: 2, Failed: 2, Last: *InvalidAnswer(DetailNoAction)}}
+	want = []FailureCounts[Failure]{{Hook: "guard", Asked: 2, Failed: 2, Last: *InvalidAnswer(MistakeNoAction)}}
 	if got := r.FailedHooks(start.Add(65 * time.Second)); !slices.Equal(got, want) {
 		t.Errorf("a minute later: got %v, want %v", got, want)
 	}

@@ -8,30 +8,30 @@ import (
 
 const maxBoundary = 70 // maximum length of a boundary (RFC 2046, 5.1.1)
 
-// Boundary returns the boundary in a Content-Type. It returns an *Error if the type is not
+// ParseBoundary returns the boundary in a Content-Type. It returns an *Error if the type is not
 // multipart/form-data, or if the boundary is missing, duplicate or malformed.
-func Boundary(contentType []byte) (string, error) {
+func ParseBoundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimSpace(kind), "multipart/form-data") {
-		return "", newError(NotForm)
+		return "", newError(ReasonNotForm)
 	}
 	boundary, found := "", false
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool
 		if name, value, rest, ok = parseParameter(rest, validBoundary); !ok {
-			return "", newError(BadBoundary)
+			return "", newError(ReasonBadBoundary)
 		}
 		if !httptoken.EqualFold(name, "boundary") {
 			continue
 		}
 		if found || !validBoundary(value) {
-			return "", newError(BadBoundary)
+			return "", newError(ReasonBadBoundary)
 		}
 		boundary, found = string(value), true
 	}
 	if !found {
-		return "", newError(NoBoundary)
+		return "", newError(ReasonNoBoundary)
 	}
 	return boundary, nil
 }

@@ -32,13 +32,13 @@ func parsePartHeader(head []byte) (p Part, err error) {
 		head = head[end+2:]
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok || !httptoken.IsToken(name) || !isPrintable(value) {
-			return p, newError(BadHeader)
+			return p, newError(ReasonBadHeader)
 		}
 		value = httptoken.TrimBlanks(value)
 		switch {
 		case httptoken.EqualFold(name, "content-disposition"):
 			if named {
-				return p, newError(BadHeader)
+				return p, newError(ReasonBadHeader)
 			}
 			named = true
 			if err := p.parseDisposition(value); err != nil {
@@ -46,19 +46,19 @@ func parsePartHeader(head []byte) (p Part, err error) {
 			}
 		case httptoken.EqualFold(name, "content-type"):
 			if typed {
-				return p, newError(BadHeader)
+				return p, newError(ReasonBadHeader)
 			}
 			typed = true
 			p.ContentType = mediaType(value)
 		case httptoken.EqualFold(name, "content-transfer-encoding"):
 			is := func(encoding string) bool { return httptoken.EqualFold(value, encoding) }
 			if !is("binary") && !is("7bit") && !is("8bit") {
-				return p, newError(TransferEncoded)
+				return p, newError(ReasonTransferEncoded)
 			}
 		}
 	}
 	if p.Name == "" {
-		return p, newError(NoName)
+		return p, newError(ReasonNoName)
 	}
 	return p, nil
 }
@@ -66,21 +66,21 @@ func parsePartHeader(head []byte) (p Part, err error) {
 func (p *Part) parseDisposition(value []byte) error {
 	kind, rest, _ := bytes.Cut(value, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
-		return newError(NoName)
+		return newError(ReasonNoName)
 	}
 	var seen [3]bool // whether name, filename and filename* were seen
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool
 		if name, value, rest, ok = parseParameter(rest, httptoken.IsToken[[]byte]); !ok {
-			return newError(BadHeader)
+			return newError(ReasonBadHeader)
 		}
 		which := -1
 		switch {
 		case httptoken.EqualFold(name, "name"):
 			which = 0
 			if !validName(value) {
-				return newError(BadName)
+				return newError(ReasonBadName)
 			}
 			p.Name = string(value)
 		case httptoken.EqualFold(name, "filename"):
@@ -93,11 +93,11 @@ func (p *Part) parseDisposition(value []byte) error {
 				p.Filename = safeFilename(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
 		case bytes.IndexByte(name, '*') >= 0: // continuation of a parameter (RFC 2231)
-			return newError(BadHeader)
+			return newError(ReasonBadHeader)
 		}
 		if which >= 0 {
 			if seen[which] { //nolint:gosec // 0 to 2
-				return newError(BadHeader)
+				return newError(ReasonBadHeader)
 			}
 			seen[which] = true //nolint:gosec // 0 to 2
 		}

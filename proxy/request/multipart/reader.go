@@ -21,18 +21,18 @@ type Reader struct {
 	src          bufio.Reader
 	delim        []byte // CR LF, two hyphens and the boundary
 	contentBytes int    // number of buffered bytes known to be content
-	state        state
+	state        readerState
 	parts        int
 	firstErr     error // first error; all later calls return it
 }
 
-type state uint8
+type readerState uint8
 
 const (
-	atStart state = iota
-	inBody
-	atDelimiter // the delimiter has been consumed, but the bytes after it have not
-	atEnd
+	stateAtStart readerState = iota
+	stateInBody
+	stateAtDelimiter // the delimiter has been consumed, but the bytes after it have not
+	stateAtEnd
 )
 
 // NewReader returns a Reader that reads from src. boundary must be a result of Boundary.
@@ -45,7 +45,7 @@ func NewReader(src io.Reader, boundary string) *Reader {
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
-		err = newError(Truncated)
+		err = newError(ReasonTruncatedForm)
 	}
 	return data, err
 }
@@ -79,16 +79,16 @@ func (r *Reader) Next() (Part, error) {
 
 func (r *Reader) next() (Part, error) {
 	switch r.state {
-	case atStart:
+	case stateAtStart:
 		if err := r.readFirstDelimiter(); err != nil {
 			return Part{}, err
 		}
-	case inBody:
+	case stateInBody:
 		if err := r.skipPartBody(); err != nil {
 			return Part{}, err
 		}
-	case atDelimiter:
-	case atEnd:
+	case stateAtDelimiter:
+	case stateAtEnd:
 		return Part{}, io.EOF
 	}
 	last, err := r.readDelimiterEnd()
@@ -99,11 +99,11 @@ func (r *Reader) next() (Part, error) {
 		if err := r.readEpilogue(); err != nil {
 			return Part{}, err
 		}
-		r.state = atEnd
+		r.state = stateAtEnd
 		return Part{}, io.EOF
 	}
 	if r.parts++; r.parts > MaxParts {
-		return Part{}, newError(TooManyParts)
+		return Part{}, newError(ReasonTooManyParts)
 	}
 	return r.readPartHeader()
 }
@@ -115,7 +115,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 		return 0, r.firstErr
 	}
 	for {
-		if r.state != inBody {
+		if r.state != stateInBody {
 			return 0, io.EOF
 		}
 		if r.contentBytes > 0 {
@@ -140,7 +140,7 @@ func (r *Reader) findDelimiter() error {
 		switch i := bytes.Index(data, r.delim); {
 		case i == 0:
 			r.discard(len(r.delim))
-			r.state = atDelimiter
+			r.state = stateAtDelimiter
 			return nil
 		case i > 0:
 			r.contentBytes = i
@@ -186,15 +186,15 @@ func (r *Reader) readFirstDelimiter() error {
 	case err != nil && !isTruncated(err):
 		return err
 	case !bytes.Equal(data, first):
-		return newError(NoDelimiter)
+		return newError(ReasonNoDelimiter)
 	}
 	r.discard(len(first))
-	r.state = atDelimiter
+	r.state = stateAtDelimiter
 	return nil
 }
 
 func (r *Reader) skipPartBody() error {
-	for r.state == inBody {
+	for r.state == stateInBody {
 		r.discard(r.contentBytes)
 		r.contentBytes = 0
 		if err := r.findDelimiter(); err != nil {
@@ -213,7 +213,7 @@ func (r *Reader) readDelimiterEnd() (last bool, err error) {
 	}
 	last = string(two) == "--"
 	if !last && string(two) != "\r\n" {
-		return false, newError(BadDelimiter)
+		return false, newError(ReasonBadDelimiter)
 	}
 	r.discard(2)
 	return last, nil
@@ -228,7 +228,7 @@ func (r *Reader) readEpilogue() error {
 		case err != nil && !isTruncated(err):
 			return err
 		case len(two) > 0:
-			return newError(TrailingBytes)
+			return newError(ReasonTrailingBytes)
 		default:
 			return nil
 		}
@@ -246,11 +246,11 @@ func (r *Reader) readPartHeader() (Part, error) {
 				return Part{}, err
 			}
 			r.discard(i + len(blankLine))
-			r.contentBytes, r.state = 0, inBody
+			r.contentBytes, r.state = 0, stateInBody
 			return p, r.rejectLeadingDelimiter()
 		}
 		if searched = len(data); searched >= MaxHeader {
-			return Part{}, newError(HeaderTooLarge)
+			return Part{}, newError(ReasonHeaderTooLarge)
 		}
 		var err error
 		if data, err = r.bufferMore(data); err != nil {
@@ -267,7 +267,7 @@ func (r *Reader) rejectLeadingDelimiter() error {
 	own := r.delim[2:]
 	for data := r.buffered(); ; {
 		if bytes.HasPrefix(data, own) {
-			return newError(BadDelimiter)
+			return newError(ReasonBadDelimiter)
 		}
 		if !bytes.HasPrefix(own, data) {
 			return nil
@@ -281,5 +281,5 @@ func (r *Reader) rejectLeadingDelimiter() error {
 
 func isTruncated(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Reason == Truncated
+	return errors.As(err, &e) && e.Reason == ReasonTruncatedForm
 }

@@ -99,39 +99,39 @@ func TestReaderRefuses(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\n"
 	for _, c := range []struct{ name, form, reason string }{
-		{"nothing", "", NoDelimiter},
-		{"another boundary", "--C\n" + head + "\nx\n--C--", NoDelimiter},
-		{"preamble", "hello\n--B\n" + head + "\nx\n--B--", NoDelimiter},
-		{"half a boundary", "--", NoDelimiter},
-		{"no last boundary", "--B\n" + head + "\nx\n", Truncated},
-		{"cut in the last boundary", "--B\n" + head + "\nx\n--B-", Truncated},
-		{"cut in the head", "--B\n" + head, Truncated},
-		{"cut after the head", "--B\n" + head + "\n", Truncated},
-		{"padding", "--B \n" + head + "\nx\n--B--", BadDelimiter},
-		{"longer boundary", "--B\n" + head + "\nx\n--BB\n--B--", BadDelimiter},
-		{"epilogue", "--B\n" + head + "\nx\n--B--\nGET / HTTP/1.1\n", TrailingBytes},
-		{"half a line end last", "--B\n" + head + "\nx\n--B--\r", TrailingBytes},
-		{"body is a boundary", "--B\n" + head + "\n--B\n" + head + "\nx\n--B--", BadDelimiter},
-		{"no head", "--B\n\nx\n--B--", Truncated},
-		{"no name", "--B\nContent-Type: text/plain\n\nx\n--B--", NoName},
-		{"nameless", "--B\nContent-Disposition: form-data\n\nx\n--B--", NoName},
-		{"another disposition", "--B\nContent-Disposition: attachment; name=a\n\nx\n--B--", NoName},
-		{"two names", "--B\nContent-Disposition: form-data; name=a; name=b\n\nx\n--B--", BadHeader},
-		{"two dispositions", "--B\n" + head + head + "\nx\n--B--", BadHeader},
-		{"odd name", "--B\nContent-Disposition: form-data; name=\"a\\\"b\"\n\nx\n--B--", BadName},
-		{"empty name", "--B\nContent-Disposition: form-data; name=\"\"\n\nx\n--B--", BadName},
-		{"name in pieces", "--B\nContent-Disposition: form-data; name*0=a\n\nx\n--B--", BadHeader},
-		{"open quote", "--B\nContent-Disposition: form-data; name=\"a\n\nx\n--B--", BadHeader},
-		{"folded", "--B\n" + head + "X: a\n b\n\nx\n--B--", BadHeader},
-		{"blank before the colon", "--B\nContent-Disposition : form-data; name=a\n\nx\n--B--", BadHeader},
-		{"control character", "--B\n" + head + "X: a\x00b\n\nx\n--B--", BadHeader},
-		{"bare line end", "--B\n" + head + "X: a\rb\n\nx\n--B--", BadHeader},
-		{"empty disposition", "--B\nContent-Disposition: \n\nx\n--B--", NoName},
-		{"name too long", "--B\nContent-Disposition: form-data; name=" + strings.Repeat("n", maxName+1) + "\n\nx\n--B--", BadName},
-		{"encoded", "--B\n" + head + "Content-Transfer-Encoding: base64\n\neA==\n--B--", TransferEncoded},
-		{"large head", "--B\n" + head + "X: " + strings.Repeat("x", MaxHeader) + "\n\nx\n--B--", HeaderTooLarge},
-		{"endless head", "--B\n" + head + strings.Repeat("X: y\n", MaxHeader), HeaderTooLarge},
-		{"many parts", strings.Repeat("--B\n"+head+"\nx\n", MaxParts+1) + "--B--", TooManyParts},
+		{"nothing", "", ReasonNoDelimiter},
+		{"another boundary", "--C\n" + head + "\nx\n--C--", ReasonNoDelimiter},
+		{"preamble", "hello\n--B\n" + head + "\nx\n--B--", ReasonNoDelimiter},
+		{"half a boundary", "--", ReasonNoDelimiter},
+		{"no last boundary", "--B\n" + head + "\nx\n", ReasonTruncatedForm},
+		{"cut in the last boundary", "--B\n" + head + "\nx\n--B-", ReasonTruncatedForm},
+		{"cut in the head", "--B\n" + head, ReasonTruncatedForm},
+		{"cut after the head", "--B\n" + head + "\n", ReasonTruncatedForm},
+		{"padding", "--B \n" + head + "\nx\n--B--", ReasonBadDelimiter},
+		{"longer boundary", "--B\n" + head + "\nx\n--BB\n--B--", ReasonBadDelimiter},
+		{"epilogue", "--B\n" + head + "\nx\n--B--\nGET / HTTP/1.1\n", ReasonTrailingBytes},
+		{"half a line end last", "--B\n" + head + "\nx\n--B--\r", ReasonTrailingBytes},
+		{"body is a boundary", "--B\n" + head + "\n--B\n" + head + "\nx\n--B--", ReasonBadDelimiter},
+		{"no head", "--B\n\nx\n--B--", ReasonTruncatedForm},
+		{"no name", "--B\nContent-Type: text/plain\n\nx\n--B--", ReasonNoName},
+		{"nameless", "--B\nContent-Disposition: form-data\n\nx\n--B--", ReasonNoName},
+		{"another disposition", "--B\nContent-Disposition: attachment; name=a\n\nx\n--B--", ReasonNoName},
+		{"two names", "--B\nContent-Disposition: form-data; name=a; name=b\n\nx\n--B--", ReasonBadHeader},
+		{"two dispositions", "--B\n" + head + head + "\nx\n--B--", ReasonBadHeader},
+		{"odd name", "--B\nContent-Disposition: form-data; name=\"a\\\"b\"\n\nx\n--B--", ReasonBadName},
+		{"empty name", "--B\nContent-Disposition: form-data; name=\"\"\n\nx\n--B--", ReasonBadName},
+		{"name in pieces", "--B\nContent-Disposition: form-data; name*0=a\n\nx\n--B--", ReasonBadHeader},
+		{"open quote", "--B\nContent-Disposition: form-data; name=\"a\n\nx\n--B--", ReasonBadHeader},
+		{"folded", "--B\n" + head + "X: a\n b\n\nx\n--B--", ReasonBadHeader},
+		{"blank before the colon", "--B\nContent-Disposition : form-data; name=a\n\nx\n--B--", ReasonBadHeader},
+		{"control character", "--B\n" + head + "X: a\x00b\n\nx\n--B--", ReasonBadHeader},
+		{"bare line end", "--B\n" + head + "X: a\rb\n\nx\n--B--", ReasonBadHeader},
+		{"empty disposition", "--B\nContent-Disposition: \n\nx\n--B--", ReasonNoName},
+		{"name too long", "--B\nContent-Disposition: form-data; name=" + strings.Repeat("n", maxName+1) + "\n\nx\n--B--", ReasonBadName},
+		{"encoded", "--B\n" + head + "Content-Transfer-Encoding: base64\n\neA==\n--B--", ReasonTransferEncoded},
+		{"large head", "--B\n" + head + "X: " + strings.Repeat("x", MaxHeader) + "\n\nx\n--B--", ReasonHeaderTooLarge},
+		{"endless head", "--B\n" + head + strings.Repeat("X: y\n", MaxHeader), ReasonHeaderTooLarge},
+		{"many parts", strings.Repeat("--B\n"+head+"\nx\n", MaxParts+1) + "--B--", ReasonTooManyParts},
 	} {
 		_, err := readAll(iotest.HalfReader(strings.NewReader(crlf(c.form))), "B", 100)
 		var e *Error
@@ -147,15 +147,15 @@ func TestStandardReaderIsLooser(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\n"
 	for _, c := range []struct{ name, form, reason string }{
-		{"padding", "--B \r\n" + head + "\r\nx\r\n--B--", BadDelimiter},
-		{"a line feed after the first delimiter", "--B\n" + head + "\nx\n--B--", BadDelimiter},
-		{"a delimiter in the content", "--B\r\n" + head + "\r\nx\r\n--BB\r\n--B--", BadDelimiter},
-		{"the body is a delimiter", "--B\r\n" + head + "\r\n--B\r\n" + head + "\r\nx\r\n--B--", BadDelimiter},
-		{"folded", "--B\r\n" + head + "X: a\r\n b\r\n\r\nx\r\n--B--", BadHeader},
-		{"a line feed in a head", "--B\r\n" + head + "X: a\nY: b\r\n\r\nx\r\n--B--", BadHeader},
-		{"preamble", "x\r\n--B\r\n" + head + "\r\nx\r\n--B--", NoDelimiter},
-		{"epilogue", "--B\r\n" + head + "\r\nx\r\n--B--\r\nGET / HTTP/1.1\r\n", TrailingBytes},
-		{"large head", "--B\r\n" + head + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\nx\r\n--B--", HeaderTooLarge},
+		{"padding", "--B \r\n" + head + "\r\nx\r\n--B--", ReasonBadDelimiter},
+		{"a line feed after the first delimiter", "--B\n" + head + "\nx\n--B--", ReasonBadDelimiter},
+		{"a delimiter in the content", "--B\r\n" + head + "\r\nx\r\n--BB\r\n--B--", ReasonBadDelimiter},
+		{"the body is a delimiter", "--B\r\n" + head + "\r\n--B\r\n" + head + "\r\nx\r\n--B--", ReasonBadDelimiter},
+		{"folded", "--B\r\n" + head + "X: a\r\n b\r\n\r\nx\r\n--B--", ReasonBadHeader},
+		{"a line feed in a head", "--B\r\n" + head + "X: a\nY: b\r\n\r\nx\r\n--B--", ReasonBadHeader},
+		{"preamble", "x\r\n--B\r\n" + head + "\r\nx\r\n--B--", ReasonNoDelimiter},
+		{"epilogue", "--B\r\n" + head + "\r\nx\r\n--B--\r\nGET / HTTP/1.1\r\n", ReasonTrailingBytes},
+		{"large head", "--B\r\n" + head + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\nx\r\n--B--", ReasonHeaderTooLarge},
 	} {
 		_, err := readAll(strings.NewReader(c.form), "B", 100)
 		var e *Error
@@ -228,25 +228,25 @@ func TestBoundary(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"multipart/form-data; boundary=abc":                        "abc",
-		"Multipart/Form-Data;BOUNDARY=\"a b\"":                     "!" + BadBoundary,
+		"Multipart/Form-Data;BOUNDARY=\"a b\"":                     "!" + ReasonBadBoundary,
 		"multipart/form-data; boundary=\"a:b/c\"; x=y":             "a:b/c",
 		"multipart/form-data; charset=utf-8; boundary=a=b/c":       "a=b/c",
 		"multipart/form-data; boundary=abc; ":                      "abc",
-		"multipart/form-data":                                      "!" + NoBoundary,
-		"multipart/form-data; boundary=":                           "!" + BadBoundary,
-		"multipart/form-data; boundary=\"\"":                       "!" + BadBoundary,
-		"multipart/form-data; boundary=\"abc":                      "!" + BadBoundary,
-		"multipart/form-data; boundary=a; boundary=b":              "!" + BadBoundary,
-		"multipart/form-data; boundary=a\"b":                       "!" + BadBoundary,
-		"multipart/form-data; boundary=ü":                          "!" + BadBoundary,
-		"multipart/form-data; boundary":                            "!" + BadBoundary,
-		"multipart/mixed; boundary=abc":                            "!" + NotForm,
-		"application/json":                                         "!" + NotForm,
-		"":                                                         "!" + NotForm,
+		"multipart/form-data":                                      "!" + ReasonNoBoundary,
+		"multipart/form-data; boundary=":                           "!" + ReasonBadBoundary,
+		"multipart/form-data; boundary=\"\"":                       "!" + ReasonBadBoundary,
+		"multipart/form-data; boundary=\"abc":                      "!" + ReasonBadBoundary,
+		"multipart/form-data; boundary=a; boundary=b":              "!" + ReasonBadBoundary,
+		"multipart/form-data; boundary=a\"b":                       "!" + ReasonBadBoundary,
+		"multipart/form-data; boundary=ü":                          "!" + ReasonBadBoundary,
+		"multipart/form-data; boundary":                            "!" + ReasonBadBoundary,
+		"multipart/mixed; boundary=abc":                            "!" + ReasonNotForm,
+		"application/json":                                         "!" + ReasonNotForm,
+		"":                                                         "!" + ReasonNotForm,
 		"multipart/form-data; boundary=" + strings.Repeat("x", 70): strings.Repeat("x", 70),
-		"multipart/form-data; boundary=" + strings.Repeat("x", 71): "!" + BadBoundary,
+		"multipart/form-data; boundary=" + strings.Repeat("x", 71): "!" + ReasonBadBoundary,
 	} {
-		got, err := Boundary([]byte(in))
+		got, err := ParseBoundary([]byte(in))
 		var e *Error
 		if errors.As(err, &e) {
 			got = "!" + e.Reason
@@ -333,7 +333,7 @@ func FuzzWriter(f *testing.F) {
 		upload, _ := w.CreateFormFile("file", filename)
 		_, _ = upload.Write(file)
 		_ = w.Close()
-		boundary, err := Boundary([]byte(w.FormDataContentType()))
+		boundary, err := ParseBoundary([]byte(w.FormDataContentType()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,16 +58,16 @@ func TestFleetSharesLosses(t *testing.T) {
 		t.Fatal("the edges hash a body differently, or by no seed of theirs")
 	}
 	down := func(yes bool) {
-		w := upstreams.Work{Down: yes}
-		set.SetOtherEdges(&upstreams.OtherEdgesWork{Edges: 3, Works: map[upstreams.ID]upstreams.Work{one.ID(): w, two.ID(): w}})
+		w := upstreams.EdgeWork{Down: yes}
+		set.SetOtherEdges(&upstreams.OtherEdgesWork{Edges: 3, Works: map[upstreams.ID]upstreams.EdgeWork{one.ID(): w, two.ID(): w}})
 	}
-	a.RecordLoss(body, one, now)
+	a.RecordEngineLoss(body, one, now)
 	f.shareReports()
 	down(true)
 	if c.IsBlocked(body, now) {
 		t.Error("one engine is no proof")
 	}
-	hash := b.RecordLoss(body, two, now)
+	hash := b.RecordEngineLoss(body, two, now)
 	f.shareReports()
 	if !c.IsBlocked(body, now) || c.IsBlocked([]byte("another"), now) {
 		t.Error("a body that has cost two engines goes to a third edge's")

@@ -77,8 +77,8 @@ func (r *BodyTracker) SetLostEngines(lost map[uint64][]*upstreams.Upstream) {
 	r.hasFleetRecords.Store(len(lost) > 0)
 }
 
-// RecordLoss records that body has killed u. It returns the hash of the body for ClearLoss.
-func (r *BodyTracker) RecordLoss(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
+// RecordEngineLoss records that body has killed u. It returns the hash of the body for ClearLoss.
+func (r *BodyTracker) RecordEngineLoss(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	until := now.Add(recordTTL)
 	r.mu.Lock()
@@ -107,9 +107,9 @@ func (r *BodyTracker) RecordLoss(body []byte, u *upstreams.Upstream, now time.Ti
 	return hash
 }
 
-// RecordFailure records that an engine reported an internal failure for body. It returns the hash
+// RecordInternalFailure records that an engine reported an internal failure for body. It returns the hash
 // of the body for ClearFailure.
-func (r *BodyTracker) RecordFailure(body []byte, now time.Time) (hash uint64) {
+func (r *BodyTracker) RecordInternalFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,8 +124,8 @@ func (r *BodyTracker) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	return hash
 }
 
-// HasFailed reports whether an engine reported an internal failure for body in the last minute.
-func (r *BodyTracker) HasFailed(body []byte, now time.Time) bool {
+// HasInternalFailure reports whether an engine reported an internal failure for body in the last minute.
+func (r *BodyTracker) HasInternalFailure(body []byte, now time.Time) bool {
 	hash := r.Hash(body)
 	r.mu.Lock()
 	defer r.mu.Unlock()

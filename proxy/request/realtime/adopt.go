@@ -40,14 +40,14 @@ func (a adoptedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// readText reads the next message into buf. It returns errBinary if the message is not text.
+// readText reads the next message into buf. It returns errBinaryMessage if the message is not text.
 func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	kind, r, err := ws.Reader(context.Background())
 	if err != nil {
 		return err
 	}
 	if kind != websocket.MessageText {
-		return errBinary
+		return errBinaryMessage
 	}
 	if buf.Cap() > maxReusedBuffer {
 		*buf = bytes.Buffer{}

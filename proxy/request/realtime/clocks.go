@@ -34,19 +34,19 @@ func (s *session) startTimer(known bool) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.timer = time.AfterFunc(pingEvery, s.tick)
-	s.timer.Reset(s.nextTick(time.Now()))
+	s.timer = time.AfterFunc(pingEvery, s.checkTimeLimits)
+	s.timer.Reset(s.nextCheckDelay(time.Now()))
 }
 
 func (s *session) closeWithoutModel() {
-	defer s.sessions.services.Guard.Catch(guard.WebSocket, nil)
+	defer s.sessions.services.Guard.Catch(guard.PlaceWebSocket, nil)
 	s.mu.Lock()
 	late := s.call == nil && !s.ended && s.protocol.Settings().Model == ""
 	s.mu.Unlock()
 	if !late {
 		return
 	}
-	s.stop(&ending{})
+	s.endSession(&sessionEnding{})
 	_ = s.clientSocket.Send(s.protocol.ErrorEvent(apierr.Invalid("session.audio.input.transcription.model", apierr.CodeMissingParameter,
 		"No session.update has named a model within %d seconds.", int(modelTimeout/time.Second)), nil))
 	s.clientSocket.Close(closePolicy, "no model was named")
@@ -65,17 +65,17 @@ func (s *session) timeLimits() (stall, idle, total time.Duration) {
 	return stall, idle, total
 }
 
-// nextTick returns the time until the session must check its time limits again. The caller must
+// nextCheckDelay returns the time until the session must check its time limits again. The caller must
 // hold mu.
-func (s *session) nextTick(now time.Time) time.Duration {
+func (s *session) nextCheckDelay(now time.Time) time.Duration {
 	stall, idle, total := s.timeLimits()
 	silent := now.Sub(time.Unix(0, s.lastMessage.Load()))
 	next := min(pingEvery, idle-silent, total-now.Sub(s.startedAt), stall)
 	return max(next, time.Millisecond)
 }
 
-func (s *session) tick() {
-	defer s.sessions.services.Guard.Catch(guard.WebSocket, nil)
+func (s *session) checkTimeLimits() {
+	defer s.sessions.services.Guard.Catch(guard.PlaceWebSocket, nil)
 	s.sessions.services.Guard.Point("realtime.tick")
 	s.mu.Lock()
 	now := time.Now()
@@ -84,25 +84,25 @@ func (s *session) tick() {
 	silent := now.Sub(time.Unix(0, s.lastMessage.Load()))
 	switch {
 	case now.Sub(s.startedAt) >= total:
-		s.stop(&ending{code: closeNormal, reason: "the session has lasted its time", clean: true, apiErr: apierr.Invalid("",
+		s.endSession(&sessionEnding{code: closeNormal, reason: "the session has lasted its time", clean: true, apiErr: apierr.Invalid("",
 			"session_expired", "The session has reached its maximum duration. Open another one.")})
 		return
 	case now.Sub(time.Unix(0, s.lastEngineAt.Load())) >= stall && s.protocol.HasPendingText():
-		s.stop(&ending{engineErr: failure.GenerationTimeout(upstreams.CauseIdleTimeout, nil)})
+		s.endSession(&sessionEnding{engineErr: failure.GenerationTimeout(upstreams.CauseIdleTimeout, nil)})
 		return
 	case silent >= idle:
-		s.stop(&ending{code: closeNormal, reason: "the session was idle", clean: true, apiErr: apierr.Invalid("",
+		s.endSession(&sessionEnding{code: closeNormal, reason: "the session was idle", clean: true, apiErr: apierr.Invalid("",
 			"session_expired", "The session was idle for too long. Open another one.")})
 		return
 	}
 	if !s.clientSocket.AnswersPing() {
-		s.stop(&ending{})
+		s.endSession(&sessionEnding{})
 		s.clientSocket.CloseNow()
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		s.timer.Reset(s.nextTick(time.Now()))
+		s.timer.Reset(s.nextCheckDelay(time.Now()))
 	}
 }

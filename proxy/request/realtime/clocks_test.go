@@ -35,7 +35,7 @@ func open(t *testing.T, serve func(*session)) net.Conn {
 	f.Timeouts.ClientBody, f.Timeouts.Write = config.Duration(30*time.Second), config.Duration(30*time.Second)
 	services := &call.Services{
 		Current: func() *snapshot.Snapshot { return &snapshot.Snapshot{Config: f} },
-		Bodies:  limit.NewMemory(1 << 20), Calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{}),
+		Bodies:  limit.NewMemoryBudget(1 << 20), Calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{}),
 	}
 	all := New(services, func() bool { return false })
 	client, edge := net.Pipe()
@@ -62,7 +62,7 @@ func open(t *testing.T, serve func(*session)) net.Conn {
 
 // withEngine returns a function that runs the timers of a session with an engine, and reads from
 // the client. When the session ends, the function sends the reason to ended.
-func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
+func withEngine(about *call.DialogueEngine, ended chan<- *sessionEnding) func(*session) {
 	return func(s *session) {
 		s.engineInfo = about
 		s.startTimer(true)
@@ -114,13 +114,13 @@ const (
 	opPong  = 0xa
 )
 
-var idleMinuteEngine = &call.Engine{Idle: time.Minute}
+var idleMinuteEngine = &call.DialogueEngine{Idle: time.Minute}
 
 // TestSilentClient checks that a client is pinged after 30 seconds. If the client does not answer,
 // it must be disconnected after 60 seconds, and its session must end.
 func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ended := make(chan *ending, 1)
+		ended := make(chan *sessionEnding, 1)
 		client := open(t, withEngine(idleMinuteEngine, ended))
 		begun := time.Now()
 		if op, _ := readFrame(t, client); op != opPing || time.Since(begun) != pingEvery {
@@ -139,20 +139,20 @@ func TestSilentClient(t *testing.T) {
 // speaks either regularly or never.
 func TestSessionClocks(t *testing.T) {
 	for name, c := range map[string]struct {
-		about  *call.Engine
+		about  *call.DialogueEngine
 		speaks time.Duration
 		after  time.Duration
 		says   string
 	}{
 		"idle":               {idleMinuteEngine, 0, defaultIdleTimeout, "idle for too long"},
-		"idle, configured":   {&call.Engine{Idle: time.Minute, Quiet: 45 * time.Second}, 0, 45 * time.Second, "idle for too long"},
+		"idle, configured":   {&call.DialogueEngine{Idle: time.Minute, Quiet: 45 * time.Second}, 0, 45 * time.Second, "idle for too long"},
 		"long":               {idleMinuteEngine, time.Minute, defaultMaxDuration, "maximum duration"},
-		"total, configured":  {&call.Engine{Idle: time.Minute, Total: 95 * time.Second}, time.Minute, 95 * time.Second, "maximum duration"},
+		"total, configured":  {&call.DialogueEngine{Idle: time.Minute, Total: 95 * time.Second}, time.Minute, 95 * time.Second, "maximum duration"},
 		"spoken to the last": {idleMinuteEngine, 9 * time.Minute, defaultMaxDuration, "maximum duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ended := make(chan *ending, 1)
+				ended := make(chan *sessionEnding, 1)
 				client := open(t, withEngine(c.about, ended))
 				begun := time.Now()
 				go func() {
@@ -186,20 +186,20 @@ func TestSessionClocks(t *testing.T) {
 // only if it has not sent all text.
 func TestSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ended := make(chan *ending, 1)
+		ended := make(chan *sessionEnding, 1)
 		limit := 20 * time.Second
 		client := open(t, func(s *session) {
-			if _, refused := s.protocol.ConnectEngine(realtime.VLLM, "ears"); refused != nil {
+			if _, refused := s.protocol.ConnectEngine(realtime.ProtocolVLLM, "ears"); refused != nil {
 				t.Error(refused)
 			}
 			time.AfterFunc(3*limit/2, func() {
 				s.protocol.PrepareAppend()
 				s.lastEngineAt.Store(time.Now().UnixNano())
-				if _, _, refused := s.protocol.Commit(); refused != nil {
+				if _, _, refused := s.protocol.CommitAudio(); refused != nil {
 					t.Error(refused)
 				}
 			})
-			withEngine(&call.Engine{Idle: limit}, ended)(s)
+			withEngine(&call.DialogueEngine{Idle: limit}, ended)(s)
 		})
 		begun := time.Now()
 		go func() {

@@ -19,18 +19,18 @@ import (
 	"penstock/upstreams/http1"
 )
 
-var errBinary = errors.New("the engine's message is not text")
+var errBinaryMessage = errors.New("the engine's message is not text")
 
 // connectEngine exchanges the first messages with an engine. It waits for session.created and then
 // sends the settings.
-func (s *session) connectEngine(e *call.Engine) error {
+func (s *session) connectEngine(e *call.DialogueEngine) error {
 	ws, err := adoptConn(e.Conn)
 	if err != nil {
 		return failure.BadResponse(err)
 	}
-	form := realtime.OpenAI
+	form := realtime.ProtocolOpenAI
 	if e.Profile.HasQuirk(config.QuirkTranscriptionEvents) {
-		form = realtime.VLLM
+		form = realtime.ProtocolVLLM
 	}
 	messages, refused := s.protocol.ConnectEngine(form, e.Served)
 	if refused != nil {
@@ -65,7 +65,7 @@ func (s *session) connectEngine(e *call.Engine) error {
 // all other errors unchanged.
 func classifyReadError(err error) error {
 	var failed *http1.Failure
-	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
+	if errors.Is(err, errBinaryMessage) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
 		if !errors.As(err, &failed) {
 			return failure.BadResponse(&http1.Failure{Kind: http1.KindBadResponse, Reason: http1.ReasonEOF, Sent: true, Err: err})
 		}
@@ -73,7 +73,7 @@ func classifyReadError(err error) error {
 	return err
 }
 
-func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
+func writeText(ws *websocket.Conn, about *call.DialogueEngine, message []byte) error {
 	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails only if the connection is closed
 	err := ws.Write(context.Background(), websocket.MessageText, message)
 	_ = about.Conn.SetWriteDeadline(time.Time{}) // the write of a pong has a separate deadline
@@ -85,8 +85,8 @@ func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
 func (s *session) relayEngine(done chan<- struct{}) {
 	defer close(done)
 	defer s.call.End()
-	defer s.sessions.services.Guard.Catch(guard.WebSocket, func() {
-		s.stop(&ending{})
+	defer s.sessions.services.Guard.Catch(guard.PlaceWebSocket, func() {
+		s.endSession(&sessionEnding{})
 		s.clientSocket.Close(closeInternalError, "internal error")
 	})
 	s.sessions.services.Guard.Point("realtime.run")
@@ -135,13 +135,13 @@ func (s *session) relayEngineEvent(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	}
 	for _, event := range h.Client {
 		if s.clientSocket.Send(event) != nil {
-			s.stop(&ending{})
+			s.endSession(&sessionEnding{})
 			return errSessionOver
 		}
 		s.call.AddBytesOut(int64(len(event)))
 	}
 	if spent != nil {
-		s.stop(&ending{code: closeTryAgain, reason: "the key has reached a limit", apiErr: spent, clean: true})
+		s.endSession(&sessionEnding{code: closeTryAgain, reason: "the key has reached a limit", apiErr: spent, clean: true})
 		return errSessionOver
 	}
 	if h.Changed {
@@ -188,7 +188,7 @@ const closeGrace = time.Second
 // awaitClientReader waits until the goroutine that reads from the client has ended the session,
 // because that goroutine may not have read the client's close frame yet. It returns how the session
 // ended.
-func (s *session) awaitClientReader() *ending {
+func (s *session) awaitClientReader() *sessionEnding {
 	defer time.AfterFunc(closeGrace, s.cutClient).Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,12 +201,12 @@ func (s *session) awaitClientReader() *ending {
 }
 
 func (s *session) cutClient() {
-	defer s.sessions.services.Guard.Catch(guard.WebSocket, nil)
+	defer s.sessions.services.Guard.Catch(guard.PlaceWebSocket, nil)
 	s.clientSocket.CloseNow()
 }
 
 func (s *session) closeWithError(refused *apierr.Error) {
-	s.stop(&ending{})
+	s.endSession(&sessionEnding{})
 	cause := s.call.CancelCause()
 	s.call.End()
 	code, reason := closeInternalError, truncateReason(refused.Message)

@@ -51,14 +51,14 @@ type session struct {
 	changed    sync.Cond       // signals changes of engine, clientGone, ended and MustHoldAudio
 	call       *call.Dialogue  // nil until the model is known
 	engine     *websocket.Conn // nil while no engine is connected
-	engineInfo *call.Engine
+	engineInfo *call.DialogueEngine
 	clientGone bool // whether the listener has reported that the client disconnected
 	ended      bool
-	outcome    *ending
+	outcome    *sessionEnding
 	timer      *time.Timer
 }
 
-type ending struct {
+type sessionEnding struct {
 	code      int // close code; 0 if the connection is already closed or has failed
 	reason    string
 	apiErr    *apierr.Error // sent as an error event; nil if no error event is sent
@@ -70,7 +70,7 @@ type ending struct {
 // returns nil.
 func (s *session) startCall(model string) *fasthttp.Response {
 	body := append(jsonx.AppendStringS([]byte(`{"model":`), model), '}')
-	ctx := s.clientSocket.NewRequest(endpoint.Realtime.Path, s.query, body)
+	ctx := s.clientSocket.NewRequest(endpoint.RealtimeEndpoint.Path, s.query, body)
 	d := s.sessions.services.OpenDialogue(ctx, s.connectEngine)
 	if d == nil {
 		return &ctx.Response
@@ -93,15 +93,15 @@ func (s *session) serve() {
 			s.closeWithoutCall()
 		}
 		if err != nil || !s.awaitModel(message) {
-			s.stop(&ending{})
+			s.endSession(&sessionEnding{})
 			s.sendClosing()
 			return
 		}
 	}
 	done := make(chan struct{})
-	go s.sessions.services.Guard.Once(guard.WebSocket, func() { s.relayEngine(done) })
+	go s.sessions.services.Guard.Once(guard.PlaceWebSocket, func() { s.relayEngine(done) })
 	defer func() {
-		s.stop(&ending{}) // has an effect only if a write failed or the session panicked
+		s.endSession(&sessionEnding{}) // has an effect only if a write failed or the session panicked
 		<-done
 	}()
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *session) serve() {
 }
 
 func maxMessageSize(c *config.File, key *auth.Key) int64 {
-	return min(maxAudioMessage, endpoint.Realtime.BodyLimit(c, key.BodyLimits()))
+	return min(maxAudioMessage, endpoint.RealtimeEndpoint.BodyLimit(c, key.BodyLimits()))
 }
 
 // awaitModel reads messages until one names the model, and then starts the call. It returns false
@@ -139,7 +139,7 @@ func (s *session) rejectSession(answer *fasthttp.Response) {
 	if status := answer.StatusCode(); status == 429 || status >= 500 {
 		code = closeTryAgain
 	}
-	s.stop(&ending{})
+	s.endSession(&sessionEnding{})
 	if body := answer.Body(); len(body) > 0 {
 		_ = s.clientSocket.Send(s.protocol.RejectionEvent(body)) // if this fails, Close fails too
 	}
@@ -149,7 +149,7 @@ func (s *session) rejectSession(answer *fasthttp.Response) {
 type clientReader struct {
 	*session
 	message      *socket.Message
-	audio        *realtime.Audio
+	audio        *realtime.AudioConverter
 	doc          jsonx.Doc
 	modelUnknown bool // whether the client has not named the model yet
 }
@@ -172,7 +172,7 @@ func (r *clientReader) handleNext(most int64) bool {
 	r.mu.Unlock()
 	m, refused := realtime.ParseClient(&r.doc, r.message.Bytes())
 	if refused == nil {
-		refused, err = r.handle(&m)
+		refused, err = r.handleMessage(&m)
 	}
 	if refused != nil && err == nil {
 		err = r.reportInvalid(refused, &m)
@@ -188,9 +188,9 @@ func (r *clientReader) handleReadError(clean bool, err error) {
 		if refused.Code != apierr.CodeRequestTooLarge {
 			code = closeTryAgain
 		}
-		r.stop(&ending{code: code, reason: "the message was refused", apiErr: refused})
+		r.endSession(&sessionEnding{code: code, reason: "the message was refused", apiErr: refused})
 	default:
-		r.stop(&ending{clean: clean})
+		r.endSession(&sessionEnding{clean: clean})
 	}
 }
 
@@ -201,21 +201,21 @@ var errSessionOver = errors.New("the session is over")
 func (r *clientReader) reportInvalid(refused *apierr.Error, m *realtime.ClientMessage) error {
 	limited := call.ChargeRequest(r.sessions.services.Current(), r.key, time.Now())
 	if limited != nil {
-		r.stop(&ending{code: closePolicy, reason: "too many invalid messages", apiErr: limited})
+		r.endSession(&sessionEnding{code: closePolicy, reason: "too many invalid messages", apiErr: limited})
 		return errSessionOver
 	}
 	return r.clientSocket.Send(r.protocol.ErrorEvent(refused, m))
 }
 
-func (r *clientReader) handle(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
+func (r *clientReader) handleMessage(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
 	var client, engine []byte
 	switch {
-	case m.Kind == realtime.Update:
-		client, engine, refused = r.protocol.Update(m)
+	case m.Kind == realtime.KindUpdate:
+		client, engine, refused = r.protocol.UpdateSettings(m)
 	case r.modelUnknown:
 		return apierr.Invalid("session.audio.input.transcription.model", apierr.CodeMissingParameter,
 			"The session has no model yet: send session.update with the model, or name it in the query."), nil
-	case m.Kind == realtime.Append:
+	case m.Kind == realtime.KindAppend:
 		if refused = realtime.CheckBase64(m.Audio); refused == nil {
 			err = r.appendAudio(m.Audio)
 		}
@@ -225,10 +225,10 @@ func (r *clientReader) handle(m *realtime.ClientMessage) (refused *apierr.Error,
 			return nil, err
 		}
 		r.lastEngineAt.Store(time.Now().UnixNano())
-		if m.Kind == realtime.Commit {
-			engine, client, refused = r.protocol.Commit()
+		if m.Kind == realtime.KindCommit {
+			engine, client, refused = r.protocol.CommitAudio()
 		} else {
-			engine, client = r.protocol.Clear()
+			engine, client = r.protocol.ClearAudio()
 		}
 	}
 	if refused != nil {
@@ -249,7 +249,7 @@ func (r *clientReader) appendAudio(audio []byte) error {
 	}
 	start, begins := r.protocol.PrepareAppend()
 	if begins {
-		r.audio = r.protocol.Audio()
+		r.audio = r.protocol.AudioConverter()
 	}
 	if start != nil {
 		if err := r.sendToEngine(start, true); err != nil {
@@ -308,8 +308,8 @@ func (r *clientReader) awaitEnd() error {
 	return errSessionOver
 }
 
-// stop ends the session if it has not ended yet, and wakes both goroutines.
-func (s *session) stop(why *ending) {
+// endSession ends the session if it has not ended yet, and wakes both goroutines.
+func (s *session) endSession(why *sessionEnding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -336,7 +336,7 @@ func (s *session) closeWithoutCall() {
 	idle := s.call == nil && !s.ended
 	s.mu.Unlock()
 	if idle {
-		s.stop(&ending{})
+		s.endSession(&sessionEnding{})
 		s.clientSocket.Close(closeGoingAway, reasonShutdown)
 	}
 }

@@ -62,7 +62,7 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 		side.SetKey(key)
 	}
 	args := ctx.URI().QueryArgs()
-	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.RequestSender(ctx.Conn()), endpoint.Realtime, time.Now())
+	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn()), endpoint.RealtimeEndpoint, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a
 	}
@@ -101,7 +101,7 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 	// All responses have this header, but Serve sends this response before the header would be
 	// added.
 	if origin := browser.AllowedOrigin(ctx, s.services.Current().Config.CORS.Origins); origin != "" {
-		browser.AllowOrigin(&ctx.Response.Header, origin)
+		browser.SetAllowedOrigin(&ctx.Response.Header, origin)
 	}
 	side.Serve(ctx, one.serve)
 	return nil
@@ -149,8 +149,8 @@ func (s *Sessions) checkKeyLimit(key *auth.Key) *apierr.Error {
 	return e
 }
 
-// Connections returns the number of open sessions and the total number of sessions opened so far.
-func (s *Sessions) Connections() (open int, opened uint64) {
+// SessionCounts returns the number of open sessions and the total number of sessions opened so far.
+func (s *Sessions) SessionCounts() (open int, opened uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open), s.opened
@@ -165,7 +165,7 @@ func (s *Sessions) EndWithoutModel() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.open {
-		go s.services.Guard.Once(guard.WebSocket, one.closeWithoutCall)
+		go s.services.Guard.Once(guard.PlaceWebSocket, one.closeWithoutCall)
 	}
 }
 

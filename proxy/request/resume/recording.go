@@ -15,7 +15,7 @@ type Recording struct {
 	endpoint.Stream
 	reader        answer.Reader
 	partial       chat.PartialAnswer
-	memory        *limit.Memory
+	memory        *limit.MemoryBudget
 	reservedBytes int64
 	sentTextLen   int // length of partial.Text when an engine was last asked to continue it
 	// Number of tokens in partial as reported by the engines, capped at the number that the client
@@ -29,7 +29,7 @@ type Recording struct {
 
 // NewRecording returns a Recording that wraps codec. The bytes of the stored text are reserved from
 // memory.
-func NewRecording(codec endpoint.Stream, memory *limit.Memory) *Recording {
+func NewRecording(codec endpoint.Stream, memory *limit.MemoryBudget) *Recording {
 	s := &Recording{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
 	return s
@@ -51,8 +51,8 @@ func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	case len(r.Reasoning) > 0 && len(s.partial.Text) > 0: // engines do not reason after answering
 		s.Release()
 	default:
-		s.store(&s.partial.Reasoning, r.Reasoning)
-		s.store(&s.partial.Text, r.Content)
+		s.storePiece(&s.partial.Reasoning, r.Reasoning)
+		s.storePiece(&s.partial.Text, r.Content)
 		s.countTokens(len(r.Reasoning) + len(r.Content))
 	}
 	return out, nil
@@ -81,7 +81,7 @@ const (
 	maxPooledBytes = 64 << 10 // a larger buffer counts as garbage when it is released
 )
 
-func (s *Recording) store(to *[]byte, piece []byte) {
+func (s *Recording) storePiece(to *[]byte, piece []byte) {
 	if len(piece) == 0 || s.stopped {
 		return
 	}
@@ -104,7 +104,7 @@ func (s *Recording) CanContinue() bool {
 	if s == nil || s.stopped {
 		return false
 	}
-	if s.memory.Used() > s.memory.Limit()/2 {
+	if s.memory.UsedBytes() > s.memory.Limit()/2 {
 		s.Release()
 	}
 	return !s.stopped
@@ -152,7 +152,7 @@ func (s *Recording) AttachTo(r *chat.Request) {
 // NextEngine implements endpoint.Stream. If the client has not received any part of the answer yet,
 // NextEngine drops the stored text.
 func (s *Recording) NextEngine() {
-	if !s.Started() {
+	if !s.HasStarted() {
 		s.partial = chat.PartialAnswer{Text: s.partial.Text[:0], Reasoning: s.partial.Reasoning[:0]}
 		s.engineTokens = 0
 	}

@@ -22,7 +22,7 @@ func (chatCodec) MarkEnded()                                                    
 func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.ReplyHead) ([]byte, error) { return dst, nil }
 func (chatCodec) MediaType() string                                              { return "" }
 func (chatCodec) HasInBandErrors() bool                                          { return true }
-func record(m *limit.Memory) *Recording {
+func record(m *limit.MemoryBudget) *Recording {
 	s := new(answer.Stream)
 	s.Reset(&answer.Options{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})
 	return NewRecording(chatCodec{s}, m)
@@ -54,7 +54,7 @@ func partial(s *Recording) *chat.PartialAnswer {
 // must equal the engine's text, must end with a complete character, and must not contain the
 // reasoning.
 func TestRecording(t *testing.T) {
-	s := record(limit.NewMemory(1 << 20))
+	s := record(limit.NewMemoryBudget(1 << 20))
 	appendDeltas(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
 	if s.HasNewText() {
 		t.Error("reasoning alone counts as text")
@@ -88,13 +88,13 @@ func TestNotRecorded(t *testing.T) {
 		"reasoning in the middle": {`"content":"I"`, `"reasoning_content":"hm"`},
 		"too long":                {`"content":"` + strings.Repeat("w", 3<<10) + `"`, `"content":"` + strings.Repeat("x", 80<<10) + `"`},
 	} {
-		m := limit.NewMemory(64 << 10)
+		m := limit.NewMemoryBudget(64 << 10)
 		s := record(m)
 		if out := appendDeltas(t, s, deltas...); strings.Count(out, "data: ") != len(deltas) {
 			t.Errorf("%s: the client gets %.300s", name, out)
 		}
-		if s.CanContinue() || s.HasNewText() || s.IsNextEngineSilent() || m.Used() != 0 {
-			t.Errorf("%s: recorded, %d bytes", name, m.Used())
+		if s.CanContinue() || s.HasNewText() || s.IsNextEngineSilent() || m.UsedBytes() != 0 {
+			t.Errorf("%s: recorded, %d bytes", name, m.UsedBytes())
 		}
 		s.Release()
 		if out := appendDeltas(t, s, `"content":"on"`); !strings.Contains(out, `"on"`) {
@@ -103,24 +103,24 @@ func TestNotRecorded(t *testing.T) {
 	}
 }
 
-// TestUsable checks that streams release their stored text if more than half of the budget is in
+// TestCanContinue checks that streams release their stored text if more than half of the budget is in
 // use.
-func TestUsable(t *testing.T) {
-	m := limit.NewMemory(64 << 10)
+func TestCanContinue(t *testing.T) {
+	m := limit.NewMemoryBudget(64 << 10)
 	s := record(m)
 	appendDeltas(t, s, `"content":"The"`)
-	if !s.CanContinue() || m.Used() == 0 {
-		t.Errorf("not recorded, %d bytes", m.Used())
+	if !s.CanContinue() || m.UsedBytes() == 0 {
+		t.Errorf("not recorded, %d bytes", m.UsedBytes())
 	}
 	m.Reserve(40 << 10)
-	if s.CanContinue() || m.Used() != 40<<10 {
-		t.Errorf("recorded: %d bytes", m.Used())
+	if s.CanContinue() || m.UsedBytes() != 40<<10 {
+		t.Errorf("recorded: %d bytes", m.UsedBytes())
 	}
 }
 
 // TestRecordingGrows checks that a long answer reserves more memory only when its buffer doubles.
 func TestRecordingGrows(t *testing.T) {
-	m := limit.NewMemory(8 << 20)
+	m := limit.NewMemoryBudget(8 << 20)
 	s := record(m)
 	want := ""
 	for i := range 20_000 {
@@ -128,12 +128,12 @@ func TestRecordingGrows(t *testing.T) {
 		appendDeltas(t, s, `"content":"`+piece+`"`)
 		want += piece
 	}
-	if b := partial(s); string(b.Text) != want || m.Used() > 4*int64(len(want)) {
-		t.Errorf("%d of %d bytes are recorded in %d", len(b.Text), len(want), m.Used())
+	if b := partial(s); string(b.Text) != want || m.UsedBytes() > 4*int64(len(want)) {
+		t.Errorf("%d of %d bytes are recorded in %d", len(b.Text), len(want), m.UsedBytes())
 	}
 	s.Release()
-	if m.Used() != 0 {
-		t.Errorf("%d bytes are left", m.Used())
+	if m.UsedBytes() != 0 {
+		t.Errorf("%d bytes are left", m.UsedBytes())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestTokens(t *testing.T) {
 		"ever more than received": {"one", []int{1000, 2000, 3000}, 9},
 		"up and down":             {"one", []int{1000, 0, 1000, 0}, 3},
 	} {
-		s := record(limit.NewMemory(1 << 20))
+		s := record(limit.NewMemoryBudget(1 << 20))
 		for _, n := range c.counts {
 			if _, err := s.Append(nil, countedEvent(c.text, n)); err != nil {
 				t.Fatal(err)
@@ -172,7 +172,7 @@ func TestTokens(t *testing.T) {
 // TestTokensOfNextEngine checks that the token counts of each engine are added, even if there are
 // fewer tokens than the bytes suggest.
 func TestTokensOfNextEngine(t *testing.T) {
-	s := record(limit.NewMemory(1 << 20))
+	s := record(limit.NewMemoryBudget(1 << 20))
 	for engine := range 3 {
 		if engine > 0 {
 			s.NextEngine()
@@ -194,7 +194,7 @@ func TestTokensOfNextEngine(t *testing.T) {
 // TestTokensAfterCount checks that an event after the engine's counts counts as one token, and that
 // a later count includes these tokens.
 func TestTokensAfterCount(t *testing.T) {
-	s := record(limit.NewMemory(1 << 20))
+	s := record(limit.NewMemoryBudget(1 << 20))
 	for _, c := range []struct {
 		event sse.Event
 		want  int
@@ -223,7 +223,7 @@ func TestFinishFull(t *testing.T) {
 	if limited.Decode([]byte(request+`,"max_tokens":2}`)) != nil || unlimited.Decode([]byte(request+`}`)) != nil {
 		t.Fatal("the requests are wrong")
 	}
-	s := record(limit.NewMemory(1 << 20))
+	s := record(limit.NewMemoryBudget(1 << 20))
 	appendDeltas(t, s, `"content":"The"`)
 	if s.HasReachedLimit(&limited.Tokens) {
 		t.Error("one token of two: the answer is full")

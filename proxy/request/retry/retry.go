@@ -25,9 +25,10 @@ const (
 	CauseConnectionLost              // the connection failed or was lost, or the engine sent a 502
 	CauseEngineFull                  // the engine currently accepts no calls (429, 503 or 529)
 	CauseNotNow                      // the engine reports that it may be able to answer soon
-	CauseModelGone                   // the engine does not have the model or the endpoint, or answers 404 without a reason
-	CauseEngineFailed                // an internal failure of the engine (500 or 501)
-	CauseBadAnswer                   // the response is invalid
+	// The engine does not have the model or the endpoint, or answers 404 without a reason.
+	CauseModelGone
+	CauseEngineFailed // an internal failure of the engine (500 or 501)
+	CauseBadAnswer    // the response is invalid
 	// All calls must leave the engine because its host vanished, or because it is down, stalled or
 	// drained.
 	CauseEngineGone
@@ -137,7 +138,7 @@ func UsesRetryBudget(step Step, f *Failure) bool {
 	return step == StepSameEngine || step == StepOtherEngine && f.Cause != CauseModelGone && f.Cause != CauseDoubtful
 }
 
-type rule struct {
+type decisionRule struct {
 	step Step
 	// If causes is nil, the rule applies to all causes, but only if the client has received part of
 	// the answer.
@@ -146,9 +147,9 @@ type rule struct {
 	matches   func(*CallState, *Failure) bool
 }
 
-// rules are tried in order. Decide uses them if the request can be sent again or the client has
+// decisionRules are tried in order. Decide uses them if the request can be sent again or the client has
 // received part of the answer.
-var rules = []rule{
+var decisionRules = []decisionRule{
 	{StepFinish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *CallState, _ *Failure) bool {
 		return s.Complete
 	}},
@@ -189,14 +190,14 @@ var rules = []rule{
 
 func (s *CallState) hasRetriesLeft() bool { return s.Sends.Retries < s.Attempts-1 }
 
-// Decide returns the step to take after a failure. If the step uses the retry budget
+// DecideStep returns the step to take after a failure. If the step uses the retry budget
 // (UsesRetryBudget) and the budget is empty, the caller must set NoBudget and call Decide again.
-func Decide(s *CallState, f *Failure) Step {
+func DecideStep(s *CallState, f *Failure) Step {
 	if s.Spent && !s.Part {
 		return StepFail
 	}
-	for i := range rules {
-		if r := &rules[i]; r.appliesTo(s, f) && r.matches(s, f) && (isUnbounded(r.step) || s.Sends.CountedTotal() < MaxSends) {
+	for i := range decisionRules {
+		if r := &decisionRules[i]; r.appliesTo(s, f) && r.matches(s, f) && (isUncountedStep(r.step) || s.Sends.CountedTotal() < MaxSends) {
 			return r.step
 		}
 	}
@@ -204,22 +205,22 @@ func Decide(s *CallState, f *Failure) Step {
 }
 
 // appliesTo reports whether the rule applies to this state and failure.
-func (r *rule) appliesTo(s *CallState, f *Failure) bool {
+func (r *decisionRule) appliesTo(s *CallState, f *Failure) bool {
 	if s.Part {
 		return r.causes == nil
 	}
 	return slices.Contains(r.causes, f.Cause)
 }
 
-// isUnbounded reports whether a step does not count against MaxSends.
-func isUnbounded(s Step) bool { return s == StepMove || s == StepResume || s == StepFinish }
+// isUncountedStep reports whether a step does not count against MaxSends.
+func isUncountedStep(s Step) bool { return s == StepMove || s == StepResume || s == StepFinish }
 
 // RulesTable returns the rules as a Markdown table.
 func RulesTable() string {
 	var b strings.Builder
 	b.WriteString("| after | the call goes to | when |\n| --- | --- | --- |\n")
-	for i := range rules {
-		r := &rules[i]
+	for i := range decisionRules {
+		r := &decisionRules[i]
 		var causes []string
 		for _, c := range r.causes {
 			causes = append(causes, c.String())

@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 		{"the request is spent", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Spent, s.Below = true, true }), StepFail},
 		{"four sends", Failure{Cause: CauseEngineFull}, firstFailureState(func(s *CallState) { s.Below, s.Sends = true, SendCounts{Retries: 1, Changes: 1, Below: 1} }), StepFail},
 	} {
-		if got := Decide(&c.state, &c.after); got != c.want {
+		if got := DecideStep(&c.state, &c.after); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestDecideEnds(t *testing.T) {
 			s.Complete = flag("complete")
 			s.Form, s.Strict, s.BodyFails = flag("form"), flag("strict"), flag("body fails")
 			s.Resumable = s.Sends.Resumes < resumes
-			step := Decide(&s, &f)
+			step := DecideStep(&s, &f)
 			switch {
 			case step == StepFail, step == StepFinish && s.Part && s.Complete:
 				return

@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams"
 )
 
-func (p *shadow) run() {
+func (p *runningCopy) run() {
 	defer p.shadows.remove(p) // must run after the slot has been released
 	defer p.finish()
 	p.shadows.o.Guard.Point("shadow.run")
@@ -38,7 +38,7 @@ func (p *shadow) run() {
 }
 
 // finish releases and counts the copy. A failed copy does not affect the upstream's breaker.
-func (p *shadow) finish() {
+func (p *runningCopy) finish() {
 	now := time.Now()
 	defer p.countOutcome(now)
 	defer p.request.Recycle()
@@ -51,19 +51,19 @@ func (p *shadow) finish() {
 	}
 }
 
-func (p *shadow) countOutcome(now time.Time) {
+func (p *runningCopy) countOutcome(now time.Time) {
 	observe.CountShadow(p.shadows.o.Calls, &p.record, p.model.Config.ID, p.outcome, now.Sub(p.record.Start).Seconds())
 }
 
-func (p *shadow) recordFailure(f *failure.Failure) {
+func (p *runningCopy) recordFailure(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
 	case errors.Is(cause, failure.ErrShuttingDown), f.Outcome == upstreams.OutcomeHandedOver:
 		p.outcome = observe.ShadowDrained
 	case cause != nil:
 		p.outcome = observe.ShadowLeft
-	case f.API.Code == apierr.CodeContextLength, f.Outcome == upstreams.OutcomeRejected && f.Result == observe.ClientError:
+	case f.API.Code == apierr.CodeContextLength, f.Outcome == upstreams.OutcomeRejected && f.Result == observe.OutcomeClientError:
 		p.outcome = observe.ShadowUnfit
-	case f.Result == observe.Limited && f.Outcome == upstreams.OutcomeClientGone: // failure.NoReplyMemory
+	case f.Result == observe.OutcomeLimited && f.Outcome == upstreams.OutcomeClientGone: // failure.NoReplyMemory
 		p.outcome = observe.ShadowNoMemory
 	default:
 		p.outcome = observe.ShadowFailed
@@ -71,15 +71,15 @@ func (p *shadow) recordFailure(f *failure.Failure) {
 	}
 }
 
-func (p *shadow) decode() error {
+func (p *runningCopy) decode() error {
 	if err := p.request.Decode(endpoint.DecodeInput{Body: &p.body, Snapshot: p.snapshot}); err != nil {
 		return err
 	}
-	p.request.Chat().Implied = p.implied
+	p.request.Chat().ImpliedProperties = p.implied
 	if _, err := p.request.CheckRules(p.model, p.record.Start); err != nil || p.model.Rules.Strict {
 		return err
 	}
-	limit := p.request.Limit()
+	limit := p.request.AnswerTokenLimit()
 	prompt := func() int { return limit.PromptTokens(p.model.Route.BytesPerToken(), p.tokens) }
 	attempt.LowerTokenLimit(p.model, limit, prompt, p.slot.target)
 	return nil
@@ -87,24 +87,24 @@ func (p *shadow) decode() error {
 
 // applyChange changes the request so that the engine may accept it, like Call.findChange in package
 // call. It returns false if no change helps.
-func (p *shadow) applyChange(why *failure.Failure) bool {
+func (p *runningCopy) applyChange(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
 	}
 	to := p.endpointTarget()
-	limit, refused, ok := p.shadows.o.Changes.ChangeAfter(why, endpoint.DescribeSent(p.request, &to))
+	limit, refused, ok := p.shadows.o.Changes.ChangeAfter(why, endpoint.DescribeSentParts(p.request, &to))
 	if !ok {
 		return false
 	}
 	if limit > 0 {
-		p.request.Limit().LowerTo(limit)
+		p.request.AnswerTokenLimit().LowerTo(limit)
 	}
 	p.removedParts = refused
 	p.attempt.CloseExchange(why.Outcome, time.Now())
 	return true
 }
 
-func (p *shadow) endpointTarget() endpoint.Target {
+func (p *runningCopy) endpointTarget() endpoint.Target {
 	up, served := p.slot.lease.Upstream(), p.slot.target.Served
 	return endpoint.Target{
 		Upstream: up, Model: p.model, Served: served, Stream: p.request.WantsStream(up.Engine()),
@@ -115,7 +115,7 @@ func (p *shadow) endpointTarget() endpoint.Target {
 }
 
 // makeAttempt makes one attempt. again is true for the second attempt.
-func (p *shadow) makeAttempt(again bool) error {
+func (p *runningCopy) makeAttempt(again bool) error {
 	lease, target := p.slot.lease, p.slot.target
 	exchange := lease.Exchange
 	if again {
@@ -143,7 +143,7 @@ func (p *shadow) makeAttempt(again bool) error {
 	return p.readFullResponse(p.request.Unary(about))
 }
 
-func (p *shadow) readStream(stream endpoint.Stream) error {
+func (p *runningCopy) readStream(stream endpoint.Stream) error {
 	defer func() { p.recordUsage(stream.Usage()) }()
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
 		return err
@@ -156,9 +156,9 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 		text, done, err := p.attempt.PullStream(*out, 0, stream)
 		*out = text
 		attempt.RecycleBuffer(out)
-		p.memory.FreePart(attempt.PartOut)
+		p.memory.FreePart(attempt.PartClientOutput)
 		if r := p.attempt.Reply.Progress(); r.Begun && p.record.TTFT == 0 {
-			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().Std().Sub(p.record.Start), r.ReadAt().Sub(r.SentAt())
+			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().StdTime().Sub(p.record.Start), r.ReadAt().Sub(r.SentAt())
 			p.attempt.RecordFirstToken(p.record.UpstreamTTFT)
 		}
 		if done || err != nil {
@@ -167,7 +167,7 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 	}
 }
 
-func (p *shadow) readFullResponse(codec endpoint.Unary) error {
+func (p *runningCopy) readFullResponse(codec endpoint.Unary) error {
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
 		return err
 	}
@@ -177,15 +177,15 @@ func (p *shadow) readFullResponse(codec endpoint.Unary) error {
 	}
 	out := attempt.NewBuffer()
 	defer attempt.RecycleBuffer(out)
-	if err := p.memory.SetOutSize(len(completion) + attempt.OutHeadroom); err != nil {
+	if err := p.memory.SetOutSize(len(completion) + attempt.AnswerBufferHeadroom); err != nil {
 		return err
 	}
-	*out, err = codec.Append(*out, completion, p.attempt.Reply.Head())
+	*out, err = codec.AppendAnswer(*out, completion, p.attempt.Reply.Head())
 	p.recordUsage(codec.Usage())
 	return err
 }
 
-func (p *shadow) recordUsage(u translate.Usage) {
+func (p *runningCopy) recordUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 

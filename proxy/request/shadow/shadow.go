@@ -24,13 +24,13 @@ import (
 // Options configure Shadows.
 type Options struct {
 	Guard   *guard.Guard
-	Replies *limit.Memory
+	Replies *limit.MemoryBudget
 	Calls   *observe.Calls
 	Formats *endpoint.FormatCache
 	Changes RequestChanges
 	// Salt returns the salt that separates an owner's prompts from those of other owners in an
 	// engine's cache.
-	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
+	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.CacheSalt
 }
 
 // Shadows manages the running copies of calls. It implements participant.Feature.
@@ -38,12 +38,12 @@ type Shadows struct {
 	o Options
 
 	mu      sync.Mutex
-	running map[*shadow]struct{}
+	running map[*runningCopy]struct{}
 	stopped bool
 }
 
 // New returns a Shadows without running copies.
-func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
+func New(o Options) *Shadows { return &Shadows{o: o, running: map[*runningCopy]struct{}{}} }
 
 // RequestChanges stores how rejected requests must be changed so that engines accept them.
 type RequestChanges interface {
@@ -58,30 +58,30 @@ type RequestChanges interface {
 	LearnRejection(up upstreams.ID, served string, refused endpoint.RejectedParts, now time.Time)
 }
 
-type shadow struct {
+type runningCopy struct {
 	shadows      *Shadows
 	model        *snapshot.Model
 	snapshot     *snapshot.Snapshot
 	removedParts endpoint.RejectedParts // parts that were removed because the engine had rejected them
-	slot         slot
+	slot         copySlot
 	id           []byte
 	tiers        uint8
 	tokens       int
-	implied      chat.Implied // members implied by the dialect of the call
+	implied      chat.ImpliedProperties // members implied by the dialect of the call
 	body         body.Body
 	request      endpoint.Request
 	memory       attempt.ReplyMemory
 	abort        attempt.Abort
 	attempt      attempt.Attempt
 	record       observe.Record
-	outcome      observe.ShadowEnd
+	outcome      observe.ShadowOutcome
 }
 
-// slot is the engine slot of a copy together with the salt for the engine.
-type slot struct {
+// copySlot is the engine slot of a copy together with the salt for the engine.
+type copySlot struct {
 	lease  *upstreams.Lease
 	target *routing.Target
-	salt   chat.Salt
+	salt   chat.CacheSalt
 }
 
 // IsEnabled implements participant.Feature.
@@ -91,17 +91,17 @@ func (*Shadows) IsEnabled(s *snapshot.Snapshot) bool {
 
 // Join implements participant.Feature. It does not check the model, because a hook may still change
 // the model. OnSent checks it.
-func (s *Shadows) Join(*participant.Call) participant.Participant { return copier{shadows: s} }
+func (s *Shadows) Join(*participant.Call) participant.Participant { return callCopier{shadows: s} }
 
-// copier copies one call after the call was sent to its first engine, so that the copy does not
+// callCopier copies one call after the call was sent to its first engine, so that the copy does not
 // delay the call.
-type copier struct {
+type callCopier struct {
 	participant.NoopParticipant
 	shadows *Shadows
 }
 
 // OnSent implements participant.Participant.
-func (c copier) OnSent(call *participant.Call) {
+func (c callCopier) OnSent(call *participant.Call) {
 	if call.Model.Shadow != nil && call.Engines == 1 && !call.Fallback && call.Request.Chat() != nil {
 		c.shadows.startCopy(call)
 	}
@@ -115,17 +115,17 @@ func (s *Shadows) startCopy(c *participant.Call) {
 		key = c.Key.ID
 	}
 	number := routing.ConversationHash(key, chat.ConversationPrefix(c.Request.Chat()))
-	if !routing.IsInShare(to.Route, number, c.Model.Config.Shadow.Share) {
+	if !routing.IsCallInSample(to.Route, number, c.Model.Config.Shadow.Share) {
 		return
 	}
 	now := time.Now()
-	p := &shadow{
+	p := &runningCopy{
 		shadows: s, model: to, snapshot: c.Snapshot, tiers: c.Tiers, tokens: c.Tokens,
-		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().Implied,
+		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().ImpliedProperties,
 		request: endpoint.NewChatCopy(c.Endpoint.Dialect), memory: attempt.ReplyMemory{Budget: s.o.Replies},
 		record: observe.Record{Model: c.Model.Config.ID, Start: now}, outcome: observe.ShadowFailed,
 	}
-	if p.rejectCopy(c, number, now) {
+	if p.rejectOrAcquireSlot(c, number, now) {
 		p.countOutcome(now)
 		return
 	}
@@ -140,12 +140,12 @@ func (s *Shadows) startCopy(c *participant.Call) {
 		return
 	}
 	c.Abort.AttachShadow(&p.abort)
-	go s.o.Guard.Once(guard.Shadow, p.run)
+	go s.o.Guard.Once(guard.PlaceShadow, p.run)
 }
 
-// rejectCopy decides whether the call is copied. If the call is not copied, rejectCopy records why
+// rejectOrAcquireSlot decides whether the call is copied. If the call is not copied, rejectOrAcquireSlot records why
 // and returns true. Otherwise, it acquires a slot for the copy and returns false.
-func (p *shadow) rejectCopy(c *participant.Call, number uint64, now time.Time) bool {
+func (p *runningCopy) rejectOrAcquireSlot(c *participant.Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.IsOpenToTiers(p.model.Route, c.Tiers):
 		p.outcome = observe.ShadowForbidden
@@ -159,7 +159,7 @@ func (p *shadow) rejectCopy(c *participant.Call, number uint64, now time.Time) b
 
 // acquire acquires a slot that is not part of the model's reserve. The slot's upstream must be
 // healthy and have less than half of its slots in use.
-func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool {
+func (p *runningCopy) acquire(c *participant.Call, number uint64, now time.Time) bool {
 	if p.model.HasWaitingCalls() {
 		return false
 	}
@@ -174,9 +174,9 @@ func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
-	q.Exclude = route.AppendTooShort(q.Exclude, c.Tokens)
-	if route.UsesPrefix() {
-		tools, messages := c.Request.Prefix()
+	q.Exclude = route.AppendTooShortUpstreams(q.Exclude, c.Tokens)
+	if route.UsesPrefixIndex() {
+		tools, messages := c.Request.PromptPrefix()
 		q.Prefix = routing.HashBlocks(nil, routing.PromptSeed(p.model.Config.ID, owner, tools), messages)
 		q.Text = len(messages)
 	}
@@ -184,7 +184,7 @@ func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool
 	if err != nil {
 		return false
 	}
-	p.slot = slot{lease, target, p.shadows.o.Salt(owner, p.model, lease.Upstream())}
+	p.slot = copySlot{lease, target, p.shadows.o.Salt(owner, p.model, lease.Upstream())}
 	return true
 }
 
@@ -197,7 +197,7 @@ func isUnderused(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 }
 
 // add adds a running copy. It returns false if the edge is draining.
-func (s *Shadows) add(p *shadow) bool {
+func (s *Shadows) add(p *runningCopy) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -207,7 +207,7 @@ func (s *Shadows) add(p *shadow) bool {
 	return true
 }
 
-func (s *Shadows) remove(p *shadow) {
+func (s *Shadows) remove(p *runningCopy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, p)

@@ -11,7 +11,7 @@ import (
 // TestEventAllocations checks that sending a stream event as a message does not allocate, even on a
 // named lane.
 func TestEventAllocations(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -19,13 +19,13 @@ func TestEventAllocations(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, client) }()
 		synctest.Wait()
 		c.mu.Lock()
-		var p *peer
+		var p *messageWriter
 		for s := range c.sessions {
 			p = s.peer
 		}
 		c.mu.Unlock()
 		for _, lane := range []string{"", "main"} {
-			w := &eventWriter{peer: p, turn: &turn{laneName: lane}, messagePrefix: lanePrefix(lane)}
+			w := &eventWriter{peer: p, turn: &responseTurn{laneName: lane}, messagePrefix: lanePrefix(lane)}
 			event := []byte("event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"delta\":\"x\"}\n\n: keep-alive\n\n")
 			if n := testing.AllocsPerRun(100, func() {
 				if _, err := w.Write(event); err != nil {

@@ -30,18 +30,18 @@ const (
 // there are calls to run. mu guards the fields below mu.
 type callQueue struct {
 	shared         *sharedState
-	peer           *peer
+	peer           *messageWriter
 	key            *auth.Key // nil if no key is required
-	upgradeHeaders []header
+	upgradeHeaders []headerField
 	query          []byte
 	serverConn     net.Conn     // connection as passed by the server
 	client         *listen.Conn // listen.Conn wrapped by serverConn; nil in tests
 	certPeer       *cert.Peer   // identity from the client's TLS certificate; nil if there is none
 	expiresAt      time.Time    // when the connection reaches its maximum age
-	lanes          lanes
+	lanes          conversationLanes
 
 	mu             sync.Mutex
-	queue          []*turn
+	queue          []*responseTurn
 	isRunning      bool
 	unacknowledged int // number of calls whose response the client has not acknowledged yet
 	connEnded      bool
@@ -58,20 +58,20 @@ func (c *callQueue) saveHeaders(ctx *fasthttp.RequestCtx) {
 }
 
 // repeatedHeaders returns the upgrade headers that are repeated in each request.
-func repeatedHeaders(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
+func repeatedHeaders(ctx *fasthttp.RequestCtx, services *call.Services) (head []headerField) {
 	names := callHeaders[:]
-	if n := services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
-		names = append(slices.Clip(names), n.Header())
+	if n := services.Current().Secrets.EndUsers; n != nil && n.HeaderName() != "" {
+		names = append(slices.Clip(names), n.HeaderName())
 	}
 	for _, name := range names {
 		for _, value := range ctx.Request.Header.PeekAll(name) {
-			head = append(head, header{name, string(value)})
+			head = append(head, headerField{name, string(value)})
 		}
 	}
 	return head
 }
 
-func (c *callQueue) enqueue(t *turn) *apierr.Error {
+func (c *callQueue) enqueue(t *responseTurn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -87,13 +87,13 @@ func (c *callQueue) enqueue(t *turn) *apierr.Error {
 	c.queue = append(c.queue, t)
 	if !c.isRunning {
 		c.isRunning = true
-		go c.shared.services.Guard.Once(guard.WebSocket, c.runAll)
+		go c.shared.services.Guard.Once(guard.PlaceWebSocket, c.runAll)
 	}
 	return nil
 }
 
 // checkGrowth returns an error if an incomplete message must not occupy more memory.
-func (c *callQueue) checkGrowth(m *message) *apierr.Error {
+func (c *callQueue) checkGrowth(m *clientMessage) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.checkWaiting(m)
@@ -103,7 +103,7 @@ func (c *callQueue) checkGrowth(m *message) *apierr.Error {
 // messages waiting on a connection is limited to the maximum size of one request. A key may have as
 // many waiting messages as it may have concurrent calls. If no call is running, the message does
 // not wait, and checkWaiting returns nil.
-func (c *callQueue) checkWaiting(m *message) *apierr.Error {
+func (c *callQueue) checkWaiting(m *clientMessage) *apierr.Error {
 	if !c.isRunning {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (c *callQueue) runNext() (more bool) {
 	}
 	defer t.message.release()
 	t.message.stopWaiting()
-	defer c.shared.services.Guard.Catch(guard.WebSocket, func() {
+	defer c.shared.services.Guard.Catch(guard.PlaceWebSocket, func() {
 		c.peer.closePanicked()
 		more = true // dequeue decides whether more turns follow
 	})
@@ -157,7 +157,7 @@ func (c *callQueue) runNext() (more bool) {
 
 // dequeue removes the first turn from the queue and returns it. If the queue is empty, it marks the
 // connection as idle. If the connection has also ended, it releases the connection's memory.
-func (c *callQueue) dequeue() *turn {
+func (c *callQueue) dequeue() *responseTurn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.isEnded() && len(c.queue) > 0 {
@@ -196,7 +196,7 @@ func (c *callQueue) isEnded() bool {
 
 // runTurn runs a turn as a call, and writes the answer of the call. It returns the status of the
 // call. If the turn did not become a call, runTurn returns 0.
-func (c *callQueue) runTurn(t *turn) (status int) {
+func (c *callQueue) runTurn(t *responseTurn) (status int) {
 	to := c.lanes.getOrCreate(t.laneName)
 	if to == nil {
 		c.rejectMessage(t.laneName, errTooManyLanes)
@@ -245,12 +245,12 @@ func (c *callQueue) rejectMessage(lane string, e *apierr.Error) {
 	c.peer.sendError(lane, e)
 }
 
-func (c *callQueue) buildRequest(t *turn, before []byte) *fasthttp.RequestCtx {
+func (c *callQueue) buildRequest(t *responseTurn, before []byte) *fasthttp.RequestCtx {
 	pieces, size := t.bodyPieces(before)
-	return newRequestCtx(callConn{Conn: c.serverConn, client: c.client, certPeer: c.certPeer}, endpoint.Responses.Path, c.query, c.upgradeHeaders, pieces, size)
+	return newRequestCtx(callConn{Conn: c.serverConn, client: c.client, certPeer: c.certPeer}, endpoint.ResponsesEndpoint.Path, c.query, c.upgradeHeaders, pieces, size)
 }
 
-func newRequestCtx(conn callConn, path string, query []byte, head []header, pieces [][]byte, size int64) *fasthttp.RequestCtx {
+func newRequestCtx(conn callConn, path string, query []byte, head []headerField, pieces [][]byte, size int64) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init2(conn, nil, true)
 	h := &ctx.Request.Header
@@ -317,8 +317,8 @@ func (c *callQueue) endIfIdle() bool {
 	return !c.isRunning && c.peer.hasEnded.CompareAndSwap(false, true)
 }
 
-// idle returns the time since the last call ended. While a call is running, it returns 0.
-func (c *callQueue) idle() time.Duration {
+// idleTime returns the time since the last call ended. While a call is running, it returns 0.
+func (c *callQueue) idleTime() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isRunning {

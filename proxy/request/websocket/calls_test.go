@@ -38,19 +38,19 @@ func TestNoCallAfterClientLeft(t *testing.T) {
 	}
 	defer conn.Close()
 
-	bodies := limit.NewMemory(1 << 20)
-	c := &callQueue{serverConn: conn, expiresAt: time.Now().Add(time.Hour), client: conn.(*listen.Conn), peer: &peer{}}
+	bodies := limit.NewMemoryBudget(1 << 20)
+	c := &callQueue{serverConn: conn, expiresAt: time.Now().Add(time.Hour), client: conn.(*listen.Conn), peer: &messageWriter{}}
 	c.shared = &sharedState{services: &call.Services{Bodies: bodies}, conversations: conversationMemory{bodyMemory: bodies}}
-	c.lanes = lanes{memory: &c.shared.conversations, limit: func() int64 { return 1 << 20 }}
+	c.lanes = conversationLanes{memory: &c.shared.conversations, limit: func() int64 { return 1 << 20 }}
 	c.shared.createResponse = func(*fasthttp.RequestCtx) { t.Fatal("a call has begun") }
-	var messages []*message
-	wait := func() *turn {
-		m := &message{reservation: body.NewReservation(bodies, nil)}
+	var messages []*clientMessage
+	wait := func() *responseTurn {
+		m := &clientMessage{reservation: body.NewReservation(bodies, nil)}
 		messages = append(messages, m)
 		if !m.grow(100) {
 			t.Fatal("no memory")
 		}
-		return &turn{message: m}
+		return &responseTurn{message: m}
 	}
 	c.isRunning = true // pretends that a call is running
 	if refused := c.enqueue(wait()); refused != nil {

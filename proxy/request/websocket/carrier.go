@@ -24,7 +24,7 @@ type Server struct {
 	shared sharedState
 
 	mu          sync.Mutex
-	sessions    map[*session]struct{}
+	sessions    map[*clientSession]struct{}
 	countByKey  map[string]int // number of sessions, keyed by key id
 	openedTotal uint64
 }
@@ -49,10 +49,10 @@ func New(s *call.Services, draining func() bool) *Server {
 	return &Server{
 		shared: sharedState{
 			services: s, draining: draining,
-			createResponse: s.Handler(messageEndpoint(endpoint.Responses)), warmUp: s.Handler(messageEndpoint(endpoint.ResponsesWarmUp)),
+			createResponse: s.Handler(messageEndpoint(endpoint.ResponsesEndpoint)), warmUp: s.Handler(messageEndpoint(endpoint.ResponsesWarmUpEndpoint)),
 			conversations: conversationMemory{bodyMemory: s.Bodies},
 		},
-		sessions: map[*session]struct{}{}, countByKey: map[string]int{},
+		sessions: map[*clientSession]struct{}{}, countByKey: map[string]int{},
 	}
 }
 
@@ -60,13 +60,13 @@ func New(s *call.Services, draining func() bool) *Server {
 // The size limit of the copy does not include the bytes that the edge adds.
 func messageEndpoint(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
-	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
+	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(commaSeparator))
 	return &made
 }
 
 // IsResponsesUpgrade reports whether a request is a WebSocket upgrade for /v1/responses.
 func IsResponsesUpgrade(ctx *fasthttp.RequestCtx) bool {
-	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path && IsUpgrade(ctx)
+	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.ResponsesEndpoint.Path && IsUpgrade(ctx)
 }
 
 // IsUpgrade reports whether a request is a WebSocket upgrade for any path.
@@ -90,8 +90,8 @@ func (c *Server) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if !snap.Config.Responses.WebSocket {
 		return c.rejectDisabled(ctx)
 	}
-	query, from := ctx.URI().QueryString(), listen.RequestSender(ctx.Conn())
-	key, err := call.Authenticate(snap, h, query, from, endpoint.Responses, time.Now())
+	query, from := ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn())
+	key, err := call.Authenticate(snap, h, query, from, endpoint.ResponsesEndpoint, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a
 	}
@@ -129,9 +129,9 @@ func (c *Server) rejectDisabled(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// Connections returns the number of open connections and the total number of connections opened so
+// ConnectionCounts returns the number of open connections and the total number of connections opened so
 // far.
-func (c *Server) Connections() (open int, opened uint64) {
+func (c *Server) ConnectionCounts() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.sessions), c.openedTotal
@@ -145,12 +145,12 @@ func (c *Server) CloseInvalid() {
 	defer c.mu.Unlock()
 	for s := range c.sessions {
 		if code, reason := c.shared.checkConn(s.key); code != 0 && s.calls.endIfIdle() {
-			go c.shared.services.Guard.Once(guard.WebSocket, func() { s.peer.close(code, reason) })
+			go c.shared.services.Guard.Once(guard.PlaceWebSocket, func() { s.peer.close(code, reason) })
 		}
 	}
 }
 
-func (c *Server) add(s *session) {
+func (c *Server) add(s *clientSession) {
 	c.mu.Lock()
 	c.sessions[s] = struct{}{}
 	if s.key != nil {
@@ -160,7 +160,7 @@ func (c *Server) add(s *session) {
 	c.mu.Unlock()
 }
 
-func (c *Server) remove(s *session) {
+func (c *Server) remove(s *clientSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, open := c.sessions[s]; !open {

@@ -29,7 +29,7 @@ func open(t *testing.T) (client net.Conn, c *Server) {
 	f.Timeouts.ClientBody, f.Timeouts.Write = config.Duration(30*time.Second), config.Duration(30*time.Second)
 	s := &call.Services{
 		Current: func() *snapshot.Snapshot { return &snapshot.Snapshot{Config: f} },
-		Bodies:  limit.NewMemory(1 << 20), Calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{}),
+		Bodies:  limit.NewMemoryBudget(1 << 20), Calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{}),
 	}
 	c = New(s, func() bool { return false })
 	client, edge := net.Pipe()
@@ -92,7 +92,7 @@ func TestSilentPeer(t *testing.T) {
 			t.Errorf("got %s after %v, want the end after %v", why, time.Since(begun), 2*pingEvery)
 		}
 		synctest.Wait()
-		if open, _ := c.Connections(); open != 0 {
+		if open, _ := c.ConnectionCounts(); open != 0 {
 			t.Error("it is still open")
 		}
 	})
@@ -120,7 +120,7 @@ func TestIdle(t *testing.T) {
 			t.Error(why)
 		}
 		synctest.Wait()
-		if open, _ := c.Connections(); open != 0 {
+		if open, _ := c.ConnectionCounts(); open != 0 {
 			t.Error("it is still open")
 		}
 	})
@@ -157,7 +157,7 @@ func TestSilentAfterClose(t *testing.T) {
 				t.Errorf("sends: %v: %s after %v", sends, why, time.Since(begun))
 			}
 			time.Sleep(time.Second)
-			if open, _ := c.Connections(); open != 0 {
+			if open, _ := c.ConnectionCounts(); open != 0 {
 				t.Error("it is still open")
 			}
 			client.Close()

@@ -54,9 +54,9 @@ func lanePrefix(lane string) []byte {
 	return appendLane([]byte{'{'}, lane)
 }
 
-type header struct{ name, value string }
+type headerField struct{ name, value string }
 
-func appendHeaders(dst []byte, headers []header) []byte {
+func appendHeaders(dst []byte, headers []headerField) []byte {
 	dst = append(dst, `"headers":{`...)
 	for i, h := range headers {
 		if i > 0 {
@@ -68,10 +68,10 @@ func appendHeaders(dst []byte, headers []header) []byte {
 	return append(dst, `},`...)
 }
 
-func selectHeaders(from *fasthttp.Response, names ...string) (headers []header) {
+func selectHeaders(from *fasthttp.Response, names ...string) (headers []headerField) {
 	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
-			headers = append(headers, header{name, string(value)})
+			headers = append(headers, headerField{name, string(value)})
 		}
 	}
 	return headers
@@ -82,7 +82,7 @@ func errorMessage(lane string, from *fasthttp.Response) []byte {
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 
-func appendError(dst []byte, lane string, status int, body []byte, headers []header) []byte {
+func appendError(dst []byte, lane string, status int, body []byte, headers []headerField) []byte {
 	dst = strconv.AppendInt(append(dst, `{"type":"error","status":`...), int64(status), 10)
 	dst = appendLane(append(dst, ','), lane)
 	if len(headers) > 0 {

@@ -10,14 +10,14 @@ import (
 // eventWriter converts stream events to messages. It stores the response contained in the last
 // event, so that later turns can continue it.
 type eventWriter struct {
-	peer             *peer
-	lanes            *lanes
-	turn             *turn
-	toLane, fromLane *lane
+	peer             *messageWriter
+	lanes            *conversationLanes
+	turn             *responseTurn
+	toLane, fromLane *conversationLane
 	isStored         bool // whether the response was stored
 	omittedEvents    int
-	responseHeaders  []header // response headers, which are sent in the first event
-	messagePrefix    []byte   // bytes at the start of every message on a named lane
+	responseHeaders  []headerField // response headers, which are sent in the first event
+	messagePrefix    []byte        // bytes at the start of every message on a named lane
 	pieces           [][]byte
 }
 
@@ -82,7 +82,7 @@ func (w *eventWriter) appendResponseEvent(data []byte, ended bool) {
 		w.pieces = append(w.pieces, data)
 		return
 	}
-	p := parserPool.Get().(*parser)
+	p := parserPool.Get().(*eventParser)
 	defer p.recycle()
 	if p.doc.Parse(data, eventOptions) != nil {
 		panic("BUG: an event is not JSON")

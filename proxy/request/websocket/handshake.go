@@ -19,24 +19,24 @@ const (
 	writeBufferSize = 2 << 10
 )
 
-// handshake is the http.ResponseWriter for websocket.Accept. It records the response, which
+// handshakeWriter is the http.ResponseWriter for websocket.Accept. It records the response, which
 // fasthttp then sends.
-type handshake struct {
+type handshakeWriter struct {
 	header http.Header
 	status int
 	conn   *deferredConn
 }
 
-func (h *handshake) Header() http.Header         { return h.header }
-func (h *handshake) Write(p []byte) (int, error) { return len(p), nil }
-func (h *handshake) WriteHeader(status int)      { h.status = status }
+func (h *handshakeWriter) Header() http.Header         { return h.header }
+func (h *handshakeWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (h *handshakeWriter) WriteHeader(status int)      { h.status = status }
 
-func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (h *handshakeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.conn, bufio.NewReadWriter(
 		bufio.NewReaderSize(h.conn, readBufferSize), bufio.NewWriterSize(h.conn, writeBufferSize)), nil
 }
 
-func acceptHandshake(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error) {
+func acceptHandshake(ctx *fasthttp.RequestCtx, protocols ...string) (*messageWriter, *apierr.Error) {
 	from := &ctx.Request.Header
 	if n := body.AnnouncedLength(from); n > 0 || n == -1 { // for a GET without a body, the length is -2
 		ctx.SetConnectionClose()
@@ -54,8 +54,8 @@ func acceptHandshake(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *api
 	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first value
 		request.Header.Del("Sec-Websocket-Version")
 	}
-	h := &handshake{header: http.Header{}, conn: &deferredConn{serverConn: ctx.Conn()}}
-	p := &peer{deferredConn: h.conn, writeSlot: make(chan struct{}, 1)}
+	h := &handshakeWriter{header: http.Header{}, conn: &deferredConn{serverConn: ctx.Conn()}}
+	p := &messageWriter{deferredConn: h.conn, writeSlot: make(chan struct{}, 1)}
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the edge checks the origin of every request
 		CompressionMode:    websocket.CompressionDisabled,

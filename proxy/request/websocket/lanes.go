@@ -13,7 +13,7 @@ import (
 // of one key may use a quarter of the memory for bodies. A single conversation may exceed this
 // quarter.
 type conversationMemory struct {
-	bodyMemory *limit.Memory
+	bodyMemory *limit.MemoryBudget
 	reserved   atomic.Int64
 }
 
@@ -47,19 +47,19 @@ func (m *conversationMemory) discard(n int64, ofKey *atomic.Int64) {
 // maxLanes is the protocol's maximum number of named lanes.
 const maxLanes = 32
 
-// lanes stores the conversations on a connection. Each lane stores the conversation up to its last
+// conversationLanes stores the conversations on a connection. Each lane stores the conversation up to its last
 // response, in the form of the input for a request that continues the conversation. If memory is
 // short, or if all conversations together exceed the maximum size of a request, lanes drops the
 // least recently used lane first.
-type lanes struct {
+type conversationLanes struct {
 	memory     *conversationMemory
 	keyBytes   *atomic.Int64 // bytes in all conversations of the key; nil if they are not counted
 	limit      func() int64
-	list       []*lane // ordered by use; the most recently used lane is last
+	list       []*conversationLane // ordered by use; the most recently used lane is last
 	namedCount int
 }
 
-type lane struct {
+type conversationLane struct {
 	name           string // empty for the default lane
 	lastResponseID string // id of the last response; empty if there is none
 	inputItems     []byte // elements of input, separated by commas
@@ -67,8 +67,8 @@ type lane struct {
 
 // getOrCreate returns the lane with the given name, and creates the lane if it does not exist. If
 // there are too many lanes, it returns nil.
-func (l *lanes) getOrCreate(name string) *lane {
-	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
+func (l *conversationLanes) getOrCreate(name string) *conversationLane {
+	i := slices.IndexFunc(l.list, func(x *conversationLane) bool { return x.name == name })
 	switch {
 	case i >= 0:
 		x := l.list[i]
@@ -79,13 +79,13 @@ func (l *lanes) getOrCreate(name string) *lane {
 	case name != "":
 		l.namedCount++
 	}
-	x := &lane{name: name}
+	x := &conversationLane{name: name}
 	l.list = append(l.list, x)
 	return x
 }
 
 // findByResponse returns the lane whose last response has the given id, or nil.
-func (l *lanes) findByResponse(id string) *lane {
+func (l *conversationLanes) findByResponse(id string) *conversationLane {
 	for _, x := range l.list {
 		if x.lastResponseID == id && id != "" {
 			return x
@@ -96,17 +96,17 @@ func (l *lanes) findByResponse(id string) *lane {
 
 // storeResponse stores a response as the last response of lane x. The lane then contains the
 // conversation of from (unless from is nil), followed by the input of the request and the output.
-func (l *lanes) storeResponse(x, from *lane, id string, input [][]byte, output []byte) {
+func (l *conversationLanes) storeResponse(x, from *conversationLane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.inputItems) > 0 {
 		parts = append(parts, from.inputItems)
 	}
 	if len(input) > 0 && len(parts) > 0 {
-		parts = append(parts, comma)
+		parts = append(parts, commaSeparator)
 	}
 	parts = append(parts, input...)
 	if len(output) > 0 && len(parts) > 0 {
-		parts = append(parts, comma)
+		parts = append(parts, commaSeparator)
 	}
 	parts = append(parts, output)
 	size := int64(0)
@@ -124,7 +124,7 @@ func (l *lanes) storeResponse(x, from *lane, id string, input [][]byte, output [
 
 // makeRoom reserves n bytes for lane x. If necessary, it drops conversations in other lanes, but
 // not the conversation in from.
-func (l *lanes) makeRoom(x, from *lane, n int64) bool {
+func (l *conversationLanes) makeRoom(x, from *conversationLane, n int64) bool {
 	for {
 		held := n
 		for _, other := range l.list {
@@ -135,7 +135,7 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 		if held <= l.limit() && l.memory.reserve(n, l.keyBytes) {
 			return true
 		}
-		i := slices.IndexFunc(l.list, func(y *lane) bool { return y != x && y != from && len(y.inputItems) > 0 })
+		i := slices.IndexFunc(l.list, func(y *conversationLane) bool { return y != x && y != from && len(y.inputItems) > 0 })
 		if i < 0 {
 			return false
 		}
@@ -143,12 +143,12 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	}
 }
 
-func (l *lanes) dropLane(x *lane) {
+func (l *conversationLanes) dropLane(x *conversationLane) {
 	l.memory.discard(int64(len(x.inputItems)), l.keyBytes)
 	x.lastResponseID, x.inputItems = "", nil
 }
 
-func (l *lanes) release() {
+func (l *conversationLanes) release() {
 	for _, x := range l.list {
 		l.dropLane(x)
 	}

@@ -18,8 +18,8 @@ import (
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
-		budget := limit.NewMemory(int64(rapid.IntRange(10, 400).Draw(t, "budget")))
-		l := lanes{memory: &conversationMemory{bodyMemory: budget}, limit: func() int64 { return most }}
+		budget := limit.NewMemoryBudget(int64(rapid.IntRange(10, 400).Draw(t, "budget")))
+		l := conversationLanes{memory: &conversationMemory{bodyMemory: budget}, limit: func() int64 { return most }}
 		chains := map[string]string{} // conversations, keyed by the id of their last response
 		for n := range rapid.IntRange(1, 60).Draw(t, "turns") {
 			to := l.getOrCreate(rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "lane"))
@@ -56,18 +56,18 @@ func TestLanes(t *testing.T) {
 			for _, x := range l.list {
 				sum += int64(len(x.inputItems))
 			}
-			if sum > most || sum > budget.Limit()/2 || budget.Used() != sum || l.memory.reserved.Load() != sum {
-				t.Fatalf("%d bytes of %d are kept, and %d counted", sum, most, budget.Used())
+			if sum > most || sum > budget.Limit()/2 || budget.UsedBytes() != sum || l.memory.reserved.Load() != sum {
+				t.Fatalf("%d bytes of %d are kept, and %d counted", sum, most, budget.UsedBytes())
 			}
 		}
 		l.release()
-		if budget.Used() != 0 {
-			t.Fatalf("%d bytes are left", budget.Used())
+		if budget.UsedBytes() != 0 {
+			t.Fatalf("%d bytes are left", budget.UsedBytes())
 		}
 	})
 }
 
-func lastResponseIDs(l *lanes) (ids []string) {
+func lastResponseIDs(l *conversationLanes) (ids []string) {
 	for _, x := range l.list {
 		if x.lastResponseID != "" {
 			ids = append(ids, x.lastResponseID)
@@ -79,7 +79,7 @@ func lastResponseIDs(l *lanes) (ids []string) {
 // TestLeastRecentlyUsedLaneLeavesFirst checks that the least recently used lane loses its
 // conversation first. The lane that a turn continues must never lose its conversation.
 func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
-	l := lanes{memory: &conversationMemory{bodyMemory: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
+	l := conversationLanes{memory: &conversationMemory{bodyMemory: limit.NewMemoryBudget(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
 	for _, name := range []string{"a", "b", "c"} {
 		l.storeResponse(l.getOrCreate(name), nil, name, [][]byte{ten}, nil)
@@ -103,12 +103,12 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 // TestLanes_Share checks that the conversations of one key on all its connections may use half of
 // the memory for conversations. A single conversation may use all of that memory.
 func TestLanes_Share(t *testing.T) {
-	m := &conversationMemory{bodyMemory: limit.NewMemory(400)}
+	m := &conversationMemory{bodyMemory: limit.NewMemoryBudget(400)}
 	var one, other atomic.Int64
-	connection := func(of *atomic.Int64) *lanes {
-		return &lanes{memory: m, keyBytes: of, limit: func() int64 { return 1000 }}
+	connection := func(of *atomic.Int64) *conversationLanes {
+		return &conversationLanes{memory: m, keyBytes: of, limit: func() int64 { return 1000 }}
 	}
-	keep := func(l *lanes, n int) bool {
+	keep := func(l *conversationLanes, n int) bool {
 		x := l.getOrCreate("")
 		l.storeResponse(x, nil, "resp", nil, make([]byte, n))
 		return x.lastResponseID != ""
@@ -120,7 +120,7 @@ func TestLanes_Share(t *testing.T) {
 	if !keep(d, 100) || m.reserved.Load() != 200 {
 		t.Errorf("%d bytes are kept, want another key's 100, too", m.reserved.Load())
 	}
-	for _, l := range []*lanes{a, b, c, d} {
+	for _, l := range []*conversationLanes{a, b, c, d} {
 		l.release()
 	}
 	if one.Load() != 0 || other.Load() != 0 || !keep(a, 200) {

@@ -15,16 +15,16 @@ const initialBufferSize = 4 << 10
 
 var errSlow = errors.New("the message came too slowly")
 
-// message is a client's message. Its bytes count against the memory for bodies. Until the call for
+// clientMessage is a client's message. Its bytes count against the memory for bodies. Until the call for
 // the message starts, the message counts as an incomplete body of the key.
-type message struct {
+type clientMessage struct {
 	bytes       []byte
 	reservation body.Reservation
-	waitingKey  *limit.Key // key that counts this message as waiting, or nil
+	waitingKey  *limit.KeyLimiter // key that counts this message as waiting, or nil
 }
 
 // grow doubles the capacity, but to at most most+1 bytes. It returns false if no memory is left.
-func (m *message) grow(most int64) bool {
+func (m *clientMessage) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), initialBufferSize), most+1)
 	before := m.reservation.ReservedBytes()
 	if !m.reservation.Reserve(size) {
@@ -36,7 +36,7 @@ func (m *message) grow(most int64) bool {
 }
 
 // stopWaiting must be called when the call for the message starts.
-func (m *message) stopWaiting() {
+func (m *clientMessage) stopWaiting() {
 	m.reservation.MarkBodyComplete()
 	if m.waitingKey != nil {
 		m.waitingKey.StopWaiting()
@@ -44,7 +44,7 @@ func (m *message) stopWaiting() {
 	}
 }
 
-func (m *message) release() {
+func (m *clientMessage) release() {
 	m.reservation.ReleaseGarbage(m.reservation.ReservedBytes())
 	m.stopWaiting()
 	m.bytes = nil
@@ -52,7 +52,7 @@ func (m *message) release() {
 
 // growMessage enlarges the buffer of a message, or returns an error. If the message must not wait,
 // its buffer may not grow beyond its initial size.
-func (s *session) growMessage(m *message, most int64) *apierr.Error {
+func (s *clientSession) growMessage(m *clientMessage, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
 		if refused := s.calls.checkGrowth(m); refused != nil {
 			return refused
@@ -66,9 +66,9 @@ func (s *session) growMessage(m *message, most int64) *apierr.Error {
 
 // receive reads a message. It returns an *apierr.Error if the message is too large, if it may not
 // wait, or if no memory is left. In the last two cases, receive skips the message.
-func (s *session) receive(r io.Reader) (*message, error) {
+func (s *clientSession) receive(r io.Reader) (*clientMessage, error) {
 	snap := s.shared.services.Current()
-	m := &message{reservation: body.NewReservation(s.shared.services.Bodies, call.IncompleteBodyCounter(snap, s.key))}
+	m := &clientMessage{reservation: body.NewReservation(s.shared.services.Bodies, call.IncompleteBodyCounter(snap, s.key))}
 	most, rate := s.shared.bodyLimit(s.key), int64(snap.Config.Limits.UploadRate)
 	begun, armed := time.Now(), time.Time{}
 	defer s.clearReadDeadline()
@@ -120,9 +120,9 @@ func mapTimeout(err error) error {
 }
 
 // setReadDeadline sets the read deadline that limits silence within a message.
-func (s *session) setReadDeadline(now time.Time) {
+func (s *clientSession) setReadDeadline(now time.Time) {
 	_ = s.serverConn.SetReadDeadline(now.Add(s.shared.services.Current().Config.Timeouts.ClientBody.D()))
 }
 
 // clearReadDeadline removes the read deadline, because a client may be silent between messages.
-func (s *session) clearReadDeadline() { _ = s.serverConn.SetReadDeadline(time.Time{}) }
+func (s *clientSession) clearReadDeadline() { _ = s.serverConn.SetReadDeadline(time.Time{}) }

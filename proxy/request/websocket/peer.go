@@ -27,8 +27,8 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// peer writes to a connection. Its methods may be called by multiple goroutines.
-type peer struct {
+// messageWriter writes to a connection. Its methods may be called by multiple goroutines.
+type messageWriter struct {
 	ws           *websocket.Conn
 	deferredConn *deferredConn
 	writeSlot    chan struct{} // contains one element while a message is being written
@@ -65,32 +65,32 @@ func (c *deferredConn) Close() error {
 	return c.serverConn.Close()
 }
 
-func (p *peer) close(code websocket.StatusCode, reason string) {
+func (p *messageWriter) close(code websocket.StatusCode, reason string) {
 	p.hasEnded.Store(true)
 	defer time.AfterFunc(closeTimeout, p.cutConn).Stop()
 	_ = p.ws.Close(code, reason) // the library closes the connection even if this fails
 }
 
-func (p *peer) cutConn() {
-	defer p.guard.Catch(guard.WebSocket, nil)
+func (p *messageWriter) cutConn() {
+	defer p.guard.Catch(guard.PlaceWebSocket, nil)
 	_ = p.deferredConn.Close()
 }
 
-func (p *peer) closePanicked() { p.close(websocket.StatusInternalError, "internal error") }
+func (p *messageWriter) closePanicked() { p.close(websocket.StatusInternalError, "internal error") }
 
-func (p *peer) sendError(lane string, e *apierr.Error) {
+func (p *messageWriter) sendError(lane string, e *apierr.Error) {
 	p.rejections.CountRefused(e.Code)
-	var headers []header
+	var headers []headerField
 	if n := e.RetryAfterSeconds(); n > 0 {
-		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
+		headers = []headerField{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
 	// If send fails, reading also fails.
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers))
+	_ = p.send(appendError(nil, lane, e.Status, e.AppendBody(nil), headers))
 }
 
 // answersPing reports whether the peer answers a ping. It also returns true if a message is being
 // written.
-func (p *peer) answersPing() bool {
+func (p *messageWriter) answersPing() bool {
 	select {
 	case p.writeSlot <- struct{}{}:
 		<-p.writeSlot
@@ -105,7 +105,7 @@ func (p *peer) answersPing() bool {
 // mayPong reports whether the library may answer a ping. It returns false if the peer does not read
 // the message that is being written. In that case, waiting to send the pong would end the
 // connection.
-func (p *peer) mayPong(ctx context.Context) bool {
+func (p *messageWriter) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongTimeout)
 	defer cancel()
 	select {
@@ -122,7 +122,7 @@ func (p *peer) mayPong(ctx context.Context) bool {
 const maxJoinedMessage = 64 << 10
 
 // send writes a message that consists of pieces. The write timeout of listen.Conn applies.
-func (p *peer) send(pieces ...[]byte) error {
+func (p *messageWriter) send(pieces ...[]byte) error {
 	p.writeSlot <- struct{}{}
 	defer func() { <-p.writeSlot }()
 	size := 0
@@ -147,7 +147,7 @@ func (p *peer) send(pieces ...[]byte) error {
 }
 
 // joinPieces joins the pieces of a message. It reuses a small buffer for later messages.
-func (p *peer) joinPieces(pieces [][]byte) []byte {
+func (p *messageWriter) joinPieces(pieces [][]byte) []byte {
 	message := p.joinBuf[:0]
 	for _, piece := range pieces {
 		message = append(message, piece...)

@@ -23,24 +23,24 @@ import (
 // connection may store conversations.
 const idleTimeout = 10 * time.Minute
 
-// session is a client's connection. Its goroutine reads from the connection until the connection
+// clientSession is a client's connection. Its goroutine reads from the connection until the connection
 // ends.
-type session struct {
+type clientSession struct {
 	shared     *sharedState
 	key        *auth.Key
 	serverConn net.Conn     // connection as passed by the server
 	client     *listen.Conn // listen.Conn wrapped by serverConn; nil in tests
-	peer       *peer
+	peer       *messageWriter
 	calls      callQueue
 	timer      *time.Timer
-	onOpen     func(*session)
-	onClose    func(*session)
+	onOpen     func(*clientSession)
+	onClose    func(*clientSession)
 }
 
 func newSession(
-	t *sharedState, ctx *fasthttp.RequestCtx, key *auth.Key, p *peer, opened, closed func(*session),
-) *session {
-	s := &session{
+	t *sharedState, ctx *fasthttp.RequestCtx, key *auth.Key, p *messageWriter, opened, closed func(*clientSession),
+) *clientSession {
+	s := &clientSession{
 		shared: t, key: key, serverConn: ctx.Conn(), client: listen.UnwrapConn(ctx.Conn()), peer: p, onOpen: opened, onClose: closed,
 	}
 	p.rejections, p.guard = t.services.Calls, t.services.Guard
@@ -50,7 +50,7 @@ func newSession(
 	s.calls = callQueue{
 		shared: t, key: key, peer: p, serverConn: s.serverConn, client: s.client,
 		certPeer: listen.TLSPeer(s.serverConn), expiresAt: now.Add(maxConnAge), idleSince: now,
-		lanes: lanes{
+		lanes: conversationLanes{
 			memory: &t.conversations, limit: bodyLimit, keyBytes: call.ConversationCounter(t.services.Current(), key),
 		},
 	}
@@ -60,12 +60,12 @@ func newSession(
 
 // takeConn receives the connection after fasthttp has sent the response. A plain connection leaves
 // fasthttp, which then releases its buffers (listen.Conn.DetachOnClose).
-func (s *session) takeConn(from net.Conn) {
+func (s *clientSession) takeConn(from net.Conn) {
 	g := s.shared.services.Guard
-	defer g.Catch(guard.WebSocket, nil)
+	defer g.Catch(guard.PlaceWebSocket, nil)
 	g.Point("websocket.hijack")
 	if plain := setConn(from, s.serverConn, s.peer); plain != nil {
-		plain.DetachOnClose(func() { go g.Once(guard.WebSocket, s.serve) })
+		plain.DetachOnClose(func() { go g.Once(guard.PlaceWebSocket, s.serve) })
 		return
 	}
 	s.serve()
@@ -73,7 +73,7 @@ func (s *session) takeConn(from net.Conn) {
 
 // setConn sets the peer's connection. If the connection is plain and leaves fasthttp, setConn
 // returns the connection.
-func setConn(from, raw net.Conn, p *peer) *listen.Conn {
+func setConn(from, raw net.Conn, p *messageWriter) *listen.Conn {
 	listen.StopFramingCheck(raw)
 	plain, ok := raw.(*listen.Conn)
 	if !ok {
@@ -84,10 +84,10 @@ func setConn(from, raw net.Conn, p *peer) *listen.Conn {
 	return plain
 }
 
-func (s *session) serve() {
+func (s *clientSession) serve() {
 	defer s.endSession()
 	g := s.shared.services.Guard
-	defer g.Catch(guard.WebSocket, s.peer.closePanicked)
+	defer g.Catch(guard.PlaceWebSocket, s.peer.closePanicked)
 	g.Point("websocket.serve")
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.shared.services.Current().Config.Timeouts.Write.D())
@@ -104,7 +104,7 @@ func (s *session) serve() {
 	}
 }
 
-func (s *session) handleNext() bool {
+func (s *clientSession) handleNext() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	switch {
 	case errors.Is(err, errAnnouncedTooLarge):
@@ -133,7 +133,7 @@ func (s *session) handleNext() bool {
 	return s.handleMessage(m)
 }
 
-func (s *session) rejectTooLarge(refused *apierr.Error) {
+func (s *clientSession) rejectTooLarge(refused *apierr.Error) {
 	s.calls.rejectMessage("", refused)
 	s.lingerOnClose()
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
@@ -141,7 +141,7 @@ func (s *session) rejectTooLarge(refused *apierr.Error) {
 
 // lingerOnClose keeps the connection open for a short time after the close, so that a client that
 // is still sending can read why the connection was closed.
-func (s *session) lingerOnClose() { lingerOnClose(s.client) }
+func (s *clientSession) lingerOnClose() { lingerOnClose(s.client) }
 
 func lingerOnClose(client *listen.Conn) {
 	if client != nil {
@@ -150,15 +150,15 @@ func lingerOnClose(client *listen.Conn) {
 }
 
 const (
-	typeCreate    = "response.create"
-	typeSteer     = "response.steer"
-	typeProcessed = "response.processed"
-	typeCancel    = "response.cancel" // exists only in other APIs
+	messageTypeCreate    = "response.create"
+	messageTypeSteer     = "response.steer"
+	messageTypeProcessed = "response.processed"
+	messageTypeCancel    = "response.cancel" // exists only in other APIs
 )
 
 // handleMessage handles a message. It returns false if the connection has ended.
-func (s *session) handleMessage(m *message) bool {
-	p := parserPool.Get().(*parser)
+func (s *clientSession) handleMessage(m *clientMessage) bool {
+	p := parserPool.Get().(*eventParser)
 	defer p.recycle()
 	var v [memberCount]jsonx.Value
 	kind, refused := p.parseMessage(m.bytes, &v)
@@ -169,8 +169,8 @@ func (s *session) handleMessage(m *message) bool {
 	}
 	switch {
 	case refused != nil:
-	case kind == typeCreate:
-		var t *turn
+	case kind == messageTypeCreate:
+		var t *responseTurn
 		if t, refused = p.parseTurn(m, &v); refused == nil {
 			if refused = s.calls.enqueue(t); refused == nil {
 				return true
@@ -179,15 +179,15 @@ func (s *session) handleMessage(m *message) bool {
 			s.calls.rejectMessage(t.laneName, refused)
 			return true
 		}
-	case kind == typeSteer:
+	case kind == messageTypeSteer:
 		if refused = s.chargeRequest(); refused == nil {
 			_ = s.peer.send(steerFailedMessage(&p.doc)) // if send fails, reading also fails
 		}
-	case kind == typeProcessed: // needs no response
+	case kind == messageTypeProcessed: // needs no response
 		if !s.calls.acknowledge() {
 			refused = s.chargeRequest()
 		}
-	case kind == typeCancel:
+	case kind == messageTypeCancel:
 		refused = errCancelUnsupported
 	default:
 		refused = apierr.Invalid("type", apierr.CodeInvalidValue, "type must be response.create.")
@@ -201,13 +201,13 @@ func (s *session) handleMessage(m *message) bool {
 
 // chargeRequest charges the key for a message that does not become a call. It returns an error if
 // the key has no requests per minute left.
-func (s *session) chargeRequest() *apierr.Error {
+func (s *clientSession) chargeRequest() *apierr.Error {
 	return call.ChargeRequest(s.shared.services.Current(), s.key, time.Now())
 }
 
 // closeAfterReadError closes the connection after a failed read. If the connection has failed or
 // was closed, closeAfterReadError sends no close frame.
-func (s *session) closeAfterReadError(err error) {
+func (s *clientSession) closeAfterReadError(err error) {
 	if code, reason := errorCloseCode(err); code != 0 {
 		if errors.Is(err, errEmptyFrames) {
 			s.lingerOnClose()
@@ -232,7 +232,7 @@ func errorCloseCode(err error) (code websocket.StatusCode, reason string) {
 	return websocket.StatusProtocolError, ""
 }
 
-func (s *session) endSession() {
+func (s *clientSession) endSession() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -241,10 +241,10 @@ func (s *session) endSession() {
 	s.onClose(s)
 }
 
-func (s *session) checkTimeouts() {
-	defer s.shared.services.Guard.Catch(guard.WebSocket, nil)
+func (s *clientSession) checkTimeouts() {
+	defer s.shared.services.Guard.Catch(guard.PlaceWebSocket, nil)
 	s.shared.services.Guard.Point("websocket.tick")
-	idle := s.calls.idle()
+	idle := s.calls.idleTime()
 	switch {
 	case s.calls.isExpired() && s.calls.endIfIdle():
 		s.peer.sendError("", errConnExpired)

@@ -41,5 +41,5 @@ const reasonInvalidKey = "the key is not valid any more"
 // body. The same limit applies to the total size of the messages waiting on a connection, and to
 // the total size of the connection's conversations.
 func (t *sharedState) bodyLimit(key *auth.Key) int64 {
-	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.BodyLimits())
+	return endpoint.ResponsesEndpoint.BodyLimit(t.services.Current().Config, key.BodyLimits())
 }

@@ -24,11 +24,11 @@ import (
 // one goroutine may read from it. Any goroutine may write to it and close it.
 type Socket struct {
 	services          *call.Services
-	peer              *peer
-	serverConn        net.Conn     // connection as passed by the server
-	client            *listen.Conn // listen.Conn wrapped by serverConn; nil in tests
-	certPeer          *cert.Peer   // identity from the client's TLS certificate; nil if there is none
-	upgradeHeaders    []header     // upgrade headers that are repeated in each request
+	peer              *messageWriter
+	serverConn        net.Conn      // connection as passed by the server
+	client            *listen.Conn  // listen.Conn wrapped by serverConn; nil in tests
+	certPeer          *cert.Peer    // identity from the client's TLS certificate; nil if there is none
+	upgradeHeaders    []headerField // upgrade headers that are repeated in each request
 	maxAnnounced      atomic.Int64
 	isReceiving       atomic.Bool
 	handshakeResponse []byte // status line and headers of the handshake response
@@ -47,7 +47,7 @@ func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 // SetKey sets the credential for later requests of clients that cannot set the Authorization
 // header.
 func (s *Socket) SetKey(key string) {
-	s.upgradeHeaders = append(s.upgradeHeaders, header{fasthttp.HeaderAuthorization, "Bearer " + key})
+	s.upgradeHeaders = append(s.upgradeHeaders, headerField{fasthttp.HeaderAuthorization, "Bearer " + key})
 }
 
 // Accept checks a handshake and prepares the response, or returns an error. If the client offers
@@ -73,10 +73,10 @@ func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
 
 func (s *Socket) takeConn(from net.Conn) {
 	g := s.services.Guard
-	defer g.Catch(guard.WebSocket, nil)
+	defer g.Catch(guard.PlaceWebSocket, nil)
 	g.Point("websocket.hijack")
 	if plain := setConn(from, s.serverConn, s.peer); plain != nil {
-		plain.DetachOnClose(func() { go g.Once(guard.WebSocket, s.run) })
+		plain.DetachOnClose(func() { go g.Once(guard.PlaceWebSocket, s.run) })
 		return
 	}
 	s.run()
@@ -84,7 +84,7 @@ func (s *Socket) takeConn(from net.Conn) {
 
 func (s *Socket) run() {
 	defer s.closeNow()
-	defer s.services.Guard.Catch(guard.WebSocket, s.peer.closePanicked)
+	defer s.services.Guard.Catch(guard.PlaceWebSocket, s.peer.closePanicked)
 	s.SetWriteTimeout(s.services.Current().Config.Timeouts.Write.D())
 	// If Write fails, all later reads and writes also fail.
 	_, _ = s.peer.deferredConn.Conn.Write(s.handshakeResponse)
@@ -116,7 +116,7 @@ func (s *Socket) SetWriteTimeout(d time.Duration) {
 
 // Message is a client's message. The next call of Receive with the Message reuses its buffer.
 type Message struct {
-	message
+	clientMessage
 	byteCounter *atomic.Int64
 }
 

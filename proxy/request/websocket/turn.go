@@ -9,8 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-type turn struct {
-	message    *message
+type responseTurn struct {
+	message    *clientMessage
 	laneName   string // empty for the default lane
 	previousID string // id of the response to continue; empty if there is none
 	isWarmUp   bool   // whether the turn generates no output
@@ -35,20 +35,20 @@ var memberNames = []string{"type", "stream_id", "previous_response_id", "generat
 
 var messageMembers = jsonx.NewNameIndex(memberNames...)
 
-type parser struct {
+type eventParser struct {
 	doc   jsonx.Doc
 	edits jsonx.Edits
 }
 
-var parserPool = sync.Pool{New: func() any { return new(parser) }}
+var parserPool = sync.Pool{New: func() any { return new(eventParser) }}
 
-func (p *parser) recycle() {
+func (p *eventParser) recycle() {
 	p.doc.Reset()
 	p.edits.Reset()
 	parserPool.Put(p)
 }
 
-func (p *parser) parseMessage(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
+func (p *eventParser) parseMessage(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
 	if err := p.doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
 		return "", apierr.FromJSONError(err, "")
 	}
@@ -70,8 +70,8 @@ func stringValue(v jsonx.Value) string {
 }
 
 // parseTurn parses a message as a turn. The turn refers to the memory of the message.
-func (p *parser) parseTurn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
-	t := &turn{message: m, laneName: stringValue(v[memberLane]), previousID: stringValue(v[memberPrevious])}
+func (p *eventParser) parseTurn(m *clientMessage, v *[memberCount]jsonx.Value) (*responseTurn, *apierr.Error) {
+	t := &responseTurn{message: m, laneName: stringValue(v[memberLane]), previousID: stringValue(v[memberPrevious])}
 	if l := v[memberLane]; chat.IsGiven(l) && (!l.IsString() || !validLane(t.laneName)) {
 		return nil, errInvalidLane
 	}
@@ -97,7 +97,7 @@ var (
 	userEnd      = []byte{'}'}
 )
 
-func (t *turn) splitBody(p *parser, src []byte, v *[memberCount]jsonx.Value) {
+func (t *responseTurn) splitBody(p *eventParser, src []byte, v *[memberCount]jsonx.Value) {
 	for i, value := range v {
 		if i != memberInput && value.Exists() {
 			p.edits.Delete(value)
@@ -134,12 +134,12 @@ func (t *turn) splitBody(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 
 // bodyPieces returns the pieces of the request body and their total size. before is inserted before
 // the input.
-func (t *turn) bodyPieces(before []byte) (pieces [][]byte, size int64) {
+func (t *responseTurn) bodyPieces(before []byte) (pieces [][]byte, size int64) {
 	pieces = append(pieces, t.bodyHead...)
 	if t.canPrepend {
 		pieces = append(pieces, before)
 		if len(before) > 0 && len(t.input) > 0 {
-			pieces = append(pieces, comma)
+			pieces = append(pieces, commaSeparator)
 		}
 		pieces = append(append(pieces, t.input...), inputEnd)
 		pieces = append(pieces, t.bodyTail...)
@@ -150,4 +150,4 @@ func (t *turn) bodyPieces(before []byte) (pieces [][]byte, size int64) {
 	return pieces, size
 }
 
-var comma = []byte{','}
+var commaSeparator = []byte{','}

@@ -22,7 +22,7 @@ const PublicScope = ""
 // with after). If a model does not have this feature, no data from its calls are stored.
 const featureRetained = "retained"
 
-const maxScopes = 256
+const maxCachedPages = 256
 
 // Catalog renders the model lists of one configuration. A Catalog may be used by multiple
 // goroutines.
@@ -30,7 +30,7 @@ type Catalog struct {
 	file   *config.File
 	models []config.Model
 	routes []*routing.Route
-	static []entry
+	static []modelEntry
 	names  []listedName // names in lists with View.Messages
 	strict bool
 
@@ -53,7 +53,7 @@ type Page struct {
 
 // New returns the catalog for a configuration and its routes.
 func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) {
-	pages, err := lru.New[pageKey, *Page](maxScopes)
+	pages, err := lru.New[pageKey, *Page](maxCachedPages)
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +64,9 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list for a view. It renders each complete list at most once a second. If the
+// ListPage returns the list for a view. It renders each complete list at most once a second. If the
 // requested page does not exist, the error is an *apierr.Error.
-func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
+func (c *Catalog) ListPage(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
 		return c.render(v, now)
 	}
@@ -93,7 +93,7 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}
-	shown := make(map[int]entry, len(c.static)) // keyed by model index
+	shown := make(map[int]modelEntry, len(c.static)) // keyed by model index
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
 			shown[i] = c.entryAt(i, v, now)
@@ -124,9 +124,9 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of a model for a view. index is the index of the model's route, and name
+// ModelPage returns the entry of a model for a view. index is the index of the model's route, and name
 // is the name in the request.
-func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, error) {
+func (c *Catalog) ModelPage(name string, index int, v *View, now time.Time) (*Page, error) {
 	e := c.entryAt(index, v, now)
 	if v.Messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
@@ -138,7 +138,7 @@ func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, 
 	return newPage(e, now.Unix())
 }
 
-func (c *Catalog) entryAt(i int, v *View, now time.Time) entry {
+func (c *Catalog) entryAt(i int, v *View, now time.Time) modelEntry {
 	e := c.static[i]
 	if c.file.IsCopied(e.ID, v.Scope, v.Template) {
 		e.SupportedFeatures = append(slices.Clone(e.SupportedFeatures), featureRetained)
@@ -160,14 +160,14 @@ func (c *Catalog) servedEndpoints(listed []string, r *routing.Route) []string {
 }
 
 func newPage(v any, second int64) (*Page, error) {
-	body, err := encode(v)
+	body, err := encodeJSON(v)
 	if err != nil {
 		return nil, err
 	}
 	return &Page{Body: body, ETag: pageETag(body, second), renderedSecond: second}, nil
 }
 
-func encode(v any) ([]byte, error) {
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -61,7 +61,7 @@ var effortTexts = map[string]string{
 
 // newCodexModel returns a model's entry for Codex. rank is the model's position in the list. Codex
 // prefers the first model.
-func newCodexModel(e *entry, rank int, strict bool) codexModel {
+func newCodexModel(e *modelEntry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
 		ShellType: "default", Visibility: "list", SupportedInAPI: true, Priority: rank,
@@ -101,7 +101,7 @@ func defaultEffort(efforts []string) string {
 }
 
 // supportsCodex reports whether Codex can use the model. Codex sends tools with every request.
-func (e *entry) supportsCodex() bool {
+func (e *modelEntry) supportsCodex() bool {
 	unknown := e.SupportedFeatures == nil || slices.Equal(e.SupportedFeatures, []string{featureRetained})
 	tools := unknown || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
 	return e.Kind == config.KindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")

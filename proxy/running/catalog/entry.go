@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// entry is the Model object in the API description. Members without omitempty are always present.
-type entry struct {
+// modelEntry is the Model object in the API description. Members without omitempty are always present.
+type modelEntry struct {
 	ID                     string         `json:"id"`
 	Object                 string         `json:"object"`
 	Created                int64          `json:"created"`
@@ -27,7 +27,7 @@ type entry struct {
 	MaxOutputLength        int            `json:"max_output_length,omitempty"`
 	CapacityTPM            int            `json:"capacity_tpm,omitempty"`
 	Capacity               capacity       `json:"capacity"`
-	Vision                 *vision        `json:"vision,omitempty"`
+	Vision                 *visionEntry   `json:"vision,omitempty"`
 	Pricing                map[string]any `json:"pricing,omitempty"`
 	SupportedFeatures      []string       `json:"supported_features,omitempty"`
 	IsReady                bool           `json:"is_ready"`
@@ -35,20 +35,20 @@ type entry struct {
 }
 
 type capacity struct {
-	pool
-	Unit       string          `json:"unit"`
-	UpdatedAt  int64           `json:"updated_at"`
-	Modalities map[string]pool `json:"modalities,omitempty"`
+	poolCapacity
+	Unit       string                  `json:"unit"`
+	UpdatedAt  int64                   `json:"updated_at"`
+	Modalities map[string]poolCapacity `json:"modalities,omitempty"`
 }
 
-type pool struct {
+type poolCapacity struct {
 	AvailableConcurrency int     `json:"available_concurrency"`
 	TotalConcurrency     int     `json:"total_concurrency"`
 	ActiveRequests       int     `json:"active_requests"`
 	UtilizationPercent   float64 `json:"utilization_percent"`
 }
 
-type vision struct {
+type visionEntry struct {
 	MaxImageEdge      int `json:"max_image_edge,omitempty"`
 	MaxPixels         int `json:"max_pixels,omitempty"`
 	MaxTokens         int `json:"max_tokens,omitempty"`
@@ -65,9 +65,9 @@ type modelInfo struct {
 }
 
 // newEntry fills in the members that do not change with time.
-func newEntry(m *config.Model, started int64) entry {
+func newEntry(m *config.Model, started int64) modelEntry {
 	d := defaultsByKind[m.Kind]
-	e := entry{
+	e := modelEntry{
 		ID: m.ID, Object: "model", Created: firstNonZero(m.Created, started), OwnedBy: firstNonEmpty(m.OwnedBy, "penstock"),
 		Name: firstNonEmpty(m.Name, m.ID), Kind: m.Kind, Task: firstNonEmpty(m.Task, d.task),
 		SupportedEndpoints: m.Endpoints(), InputModalities: firstNonEmptyList(m.InputModalities,
@@ -77,7 +77,7 @@ func newEntry(m *config.Model, started int64) entry {
 		Pricing: m.Pricing, SupportedFeatures: m.SupportedFeatures,
 	}
 	if v := m.Vision; v != nil {
-		e.Vision = &vision{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}
+		e.Vision = &visionEntry{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}
 	}
 	if efforts := allowedEfforts(m); efforts != nil || !m.Deprecated.IsZero() || !m.Sunset.IsZero() {
 		e.ModelInfo = &modelInfo{efforts, unixOrZero(m.Deprecated), unixOrZero(m.Sunset)}
@@ -90,14 +90,14 @@ func newEntry(m *config.Model, started int64) entry {
 // may request any effort, and the engine gets the nearest effort that it accepts.
 func allowedEfforts(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
-		return chat.Efforts
+		return chat.ReasoningEfforts
 	}
 	return m.SupportedReasoningEfforts
 }
 
 // setLiveMembers sets the members that change over time: readiness, capacity, and the values that
 // only the engines report.
-func (e *entry) setLiveMembers(m *config.Model, r *routing.Route, now time.Time) {
+func (e *modelEntry) setLiveMembers(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.IsReady(now)
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
@@ -118,19 +118,19 @@ func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 	if m.Kind == config.KindTranscription || m.Kind == config.KindSpeech {
 		pools = []upstreams.Pool{upstreams.PoolAudio}
 	}
-	c.pool = newPool(r.PoolsCapacity(pools, now))
+	c.poolCapacity = newPool(r.TotalCapacity(pools, now))
 	if !r.HasSeparatePools() {
 		return c
 	}
-	c.Modalities = make(map[string]pool, len(pools))
+	c.Modalities = make(map[string]poolCapacity, len(pools))
 	for _, p := range pools {
-		c.Modalities[p.String()] = newPool(r.Capacity(p, now))
+		c.Modalities[p.String()] = newPool(r.PoolCapacity(p, now))
 	}
 	return c
 }
 
-func newPool(c routing.Capacity) pool {
-	return pool{c.Available, c.Total, c.Active, c.Utilization}
+func newPool(c routing.Capacity) poolCapacity {
+	return poolCapacity{c.Available, c.Total, c.Active, c.Utilization}
 }
 
 func unixOrZero(at time.Time) int64 {

@@ -82,11 +82,11 @@ func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 // namedEntry is a model's entry under one of its names, with the additional members for clients of
 // Anthropic's API.
 type namedEntry struct {
-	entry entry
+	entry modelEntry
 	added messagesEntry
 }
 
-func (e entry) underName(name *listedName) namedEntry {
+func (e modelEntry) underName(name *listedName) namedEntry {
 	e.ID = name.id
 	created := time.Unix(e.Created, 0).UTC().Format(time.RFC3339)
 	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
@@ -94,11 +94,11 @@ func (e entry) underName(name *listedName) namedEntry {
 
 // MarshalJSON merges the members of both structs into one object.
 func (e namedEntry) MarshalJSON() ([]byte, error) {
-	body, err := encode(e.entry)
+	body, err := encodeJSON(e.entry)
 	if err != nil {
 		return nil, err
 	}
-	added, err := encode(e.added)
+	added, err := encodeJSON(e.added)
 	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
 }
 

@@ -31,20 +31,20 @@ func (c CapacityChange) String() string {
 	}
 	var s string
 	switch c.Kind {
-	case string(config.Added):
+	case string(config.SettingAdded):
 		s = fmt.Sprintf("%s: new, %s%s", c.Model, about, pluralize(c.SlotsAfter, "slot"))
-	case string(config.Removed):
+	case string(config.SettingRemoved):
 		s = fmt.Sprintf("%s: removed, had %s", c.Model, pluralize(c.SlotsBefore, "slot"))
 	default:
 		s = fmt.Sprintf("%s: %d -> %s%s", c.Model, c.SlotsBefore, about, pluralize(c.SlotsAfter, "slot"))
 	}
-	if c.Added > 0 && c.Kind != string(config.Added) {
+	if c.Added > 0 && c.Kind != string(config.SettingAdded) {
 		s += ", " + pluralize(c.Added, "upstream") + " added"
 	}
 	if c.Draining > 0 {
 		s += ", " + pluralize(c.Draining, "upstream") + " draining"
 	}
-	if c.Dropped > 0 && c.Kind != string(config.Removed) {
+	if c.Dropped > 0 && c.Kind != string(config.SettingRemoved) {
 		s += ", " + pluralize(c.Dropped, "upstream") + " no longer used"
 	}
 	return s

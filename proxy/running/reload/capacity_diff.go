@@ -61,7 +61,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 	}
 	var out []CapacityChange
 	for _, r := range next.routes.Routes() {
-		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
+		c := CapacityChange{Model: r.ID, Kind: string(config.SettingChanged)}
 		var now, was []upstreams.ID
 		c.SlotsAfter, now, c.Assumed = next.routeSlots(r)
 		if slices.Contains(lost, r) {
@@ -70,12 +70,12 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 		if b := before[r.ID]; b != nil {
 			c.SlotsBefore, was, _ = old.routeSlots(b)
 		} else {
-			c.Kind = string(config.Added)
+			c.Kind = string(config.SettingAdded)
 		}
 		delete(before, r.ID)
 		c.Added = len(idsNotIn(now, was))
 		countRemoved(&c, idsNotIn(was, now), next)
-		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
+		if c.Kind == string(config.SettingAdded) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
 			out = append(out, c)
 		}
 	}
@@ -84,7 +84,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 			continue
 		}
 		slots, ids, _ := old.routeSlots(r)
-		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
+		c := CapacityChange{Model: r.ID, Kind: string(config.SettingRemoved), SlotsBefore: slots}
 		countRemoved(&c, ids, next)
 		out = append(out, c)
 	}
@@ -184,7 +184,7 @@ func WriteDiff(w io.Writer, old, next *config.File) error {
 		if err != nil {
 			return err
 		}
-		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits, isConfigured: plan.Has}
+		sides[i] = capacitySide{file: f, routes: routes, limits: plan.PlannedLimits, isConfigured: plan.HasUpstream}
 	}
 	for _, c := range compareCapacity(&sides[0], &sides[1], nil) {
 		fmt.Fprintln(w, " ", plaintext.CleanLine(c.String()))

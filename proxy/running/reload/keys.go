@@ -11,8 +11,8 @@ import (
 type loadedFile struct {
 	*config.File
 	keys            snapshot.Credentials
-	runningSnapshot *snapshot.Snapshot // the running snapshot when the file was read
-	changes         []config.Change    // differences between runningSnapshot and the file
+	runningSnapshot *snapshot.Snapshot     // the running snapshot when the file was read
+	changes         []config.SettingChange // differences between runningSnapshot and the file
 }
 
 // errSuperseded means that the files changed again before this reload could apply them.
@@ -32,7 +32,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
 	}
 	read := func() (*config.File, config.Problems) { return r.opts.loadConfig(&q) }
 	if q.Back {
-		read = func() (*config.File, config.Problems) { return r.versions.previousConfig(r.Running().Config) }
+		read = func() (*config.File, config.Problems) { return r.versions.previousConfig(r.RunningSnapshot().Config) }
 	}
 	next, problems := read()
 	if next == nil {
@@ -72,7 +72,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
 	}
 	f.keys.FileNumber = r.filesRead.Load()
 	if res.KeysInForce {
-		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+		r.swapSnapshot(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.ForRunningModels(running, next, r.shared.Load(), r.opts.Keys)
 			if bad != nil { // cannot happen, because NewCredentials has already built the same ring
 				err = bad
@@ -101,17 +101,17 @@ func (o *Options) loadConfig(q *Request) (*config.File, config.Problems) {
 // or models. Only one goroutine may call it.
 func (r *Reloader) UseSharedKeys(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
-	if r.Running() == nil { // Start will apply the keys
+	if r.RunningSnapshot() == nil { // Start will apply the keys
 		return
 	}
-	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
+	r.swapSnapshot(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
 	r.AbortRevokedCalls()
 }
 
 // AbortRevokedCalls cancels calls whose key or token is no longer valid, provided that on_revoke is
 // abort.
 func (r *Reloader) AbortRevokedCalls() {
-	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
+	if s := r.RunningSnapshot(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)
 	}
 	r.opts.OnKeys()

@@ -21,12 +21,12 @@ const probeWaitTime = 2 * time.Second
 func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 	r.reloadMu.Lock()
 	defer r.reloadMu.Unlock()
-	old := r.Running()
+	old := r.RunningSnapshot()
 	if !q.DryRun && f.keys.FileNumber < r.filesRead.Load() {
 		return errSuperseded
 	}
 	if old.Version != f.runningSnapshot.Version { // another reload has ended since the file was read
-		f.changes = slices.DeleteFunc(f.changes, func(c config.Change) bool { return !c.IsKeyChange() })
+		f.changes = slices.DeleteFunc(f.changes, func(c config.SettingChange) bool { return !c.IsKeyChange() })
 		for _, c := range config.Diff(old.Config, f.File) {
 			if !c.RestartOnly && !c.IsKeyChange() {
 				f.changes = append(f.changes, c)
@@ -40,18 +40,18 @@ func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 		res.Since = old.Since
 		return nil
 	}
-	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun}
+	c := configCandidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun}
 	c.previous = r.versions.previous.Load()
 	switch {
 	case q.Back:
 		c.previous = nil
-	case slices.ContainsFunc(f.changes, func(c config.Change) bool { return !c.IsKeyChange() }):
+	case slices.ContainsFunc(f.changes, func(c config.SettingChange) bool { return !c.IsKeyChange() }):
 		c.previous = old.Config
 	}
 	if c.useCertificates, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {
 		return nil
 	}
-	return r.apply(c, res)
+	return r.applyCandidate(c, res)
 }
 
 // prepareCertificates reads the certificates for a file. It returns either a function that applies
@@ -78,7 +78,7 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 	return func() { usePublic(); useAdmin() }, problems
 }
 
-type candidate struct {
+type configCandidate struct {
 	file            *config.File
 	keys            snapshot.Credentials
 	useCertificates func() // applies the file's certificates; nil if they do not change
@@ -88,10 +88,10 @@ type candidate struct {
 	previous *config.File // file that Request.Back will restore
 }
 
-// apply builds a snapshot from c and makes it the running snapshot. If it returns an error or adds
+// applyCandidate builds a snapshot from c and makes it the running snapshot. If it returns an error or adds
 // a problem to res, nothing has changed. Running calls continue to use their snapshot.
-func (r *Reloader) apply(c candidate, res *Result) error {
-	old := r.Running()
+func (r *Reloader) applyCandidate(c configCandidate, res *Result) error {
+	old := r.RunningSnapshot()
 	f := withDiscoveredModels(r, c.file, old)
 	c.file = f
 	plan, err := r.opts.Set.Plan(f.Upstreams, f.Models, f.Engines...)
@@ -107,7 +107,7 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	}
 	if old != nil {
 		now := &capacitySide{file: old.Config, routes: old.Routes, limits: (*upstreams.Upstream).Limits}
-		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits, isConfigured: plan.Has}
+		then := &capacitySide{file: f, routes: next.Routes, limits: plan.PlannedLimits, isConfigured: plan.HasUpstream}
 		var lost []*routing.Route
 		if !c.force {
 			warm, cancel := context.WithTimeout(context.Background(), probeWaitTime)
@@ -122,7 +122,7 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	if len(res.Problems) > 0 || c.dryRun {
 		return nil
 	}
-	r.commit(c, plan, old, next)
+	r.commitCandidate(c, plan, old, next)
 	return nil
 }
 
@@ -145,8 +145,8 @@ func withDiscoveredModels(r *Reloader, f *config.File, old *snapshot.Snapshot) *
 	return config.WithDiscovered(f, listed)
 }
 
-// commit applies a candidate. It cannot fail.
-func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
+// commitCandidate applies a candidate. It cannot fail.
+func (r *Reloader) commitCandidate(c configCandidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
 	if c.useCertificates != nil {
 		c.useCertificates()
 	}
@@ -154,11 +154,11 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	r.opts.OnCommit(c.file, c.useCertificates != nil)
 	if old != nil || len(c.file.Discover) > 0 { // new routes wait for the first probes of their upstreams
 		warm, cancel := context.WithTimeout(context.Background(), probeWaitTime)
-		r.opts.Set.WaitProbed(warm, plan)
+		r.opts.Set.WaitFirstProbes(warm, plan)
 		cancel()
 	}
-	r.opts.Queues.Apply(next.QueueConfigs())
-	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
+	r.opts.Queues.ApplyConfigs(next.QueueConfigs())
+	r.swapSnapshot(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 		// A newer file has been read in the meantime.
 		if running != nil && running.FileNumber > next.FileNumber {
 			return next.WithCredentials(running.Credentials, running.Config)
@@ -170,6 +170,6 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	newProfiles := r.profiles != plan.Profiles()
 	r.profiles = plan.Profiles()
 	r.opts.OnSwap(c.file, newProfiles)
-	r.opts.Set.Retire(plan)
+	r.opts.Set.RetireOmitted(plan)
 	r.opts.Queues.OfferAllSlots()
 }

@@ -27,7 +27,7 @@ type Options struct {
 	Guard   *guard.Guard
 	Metrics *metrics.Set
 	Set     *upstreams.Set
-	Keys    *snapshot.Sources
+	Keys    *snapshot.CredentialSources
 	Queues  *queue.Queues
 	Started time.Time
 
@@ -55,7 +55,7 @@ type Options struct {
 	OnSwap func(f *config.File, newProfiles bool)
 	// OnRevoke is called if keys or hashes have been removed and on_revoke is abort. It must cancel
 	// all calls whose key is not in the given ring.
-	OnRevoke func(*auth.Ring)
+	OnRevoke func(*auth.KeyRing)
 	// OnKeys is called after the keys from the fleet's store have changed.
 	OnKeys func()
 }
@@ -64,12 +64,12 @@ type Options struct {
 type Reloader struct {
 	opts     Options
 	current  atomic.Pointer[snapshot.Snapshot]
-	versions versions
+	versions configVersions
 	triggers chan string // triggers for reloads that read the files; the buffer has a size of 1
 	// addresses and models hold the triggers for SourceAddresses and SourceModels.
 	addresses, models reapplyTriggers
 	lastResult        atomic.Pointer[Result]
-	counters          counters
+	counters          reloadCounters
 	// profiles are the engine profiles of the running configuration. They are guarded by reloadMu.
 	profiles *engine.Profiles
 
@@ -107,7 +107,7 @@ func reapplyTriggersFor(r *Reloader, source string) *reapplyTriggers {
 	return nil
 }
 
-type counters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
+type reloadCounters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
 
 // New returns a Reloader that has no configuration yet. Start applies the first configuration.
 func New(o Options) *Reloader {
@@ -116,7 +116,7 @@ func New(o Options) *Reloader {
 	}
 	r := &Reloader{
 		opts: o, triggers: make(chan string, 1), addresses: newReapplyTriggers(), models: newReapplyTriggers(),
-		counters: counters{
+		counters: reloadCounters{
 			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
 			unchanged: count("unchanged"),
 		},
@@ -131,26 +131,26 @@ func (r *Reloader) Start(f *config.File) error {
 	if err != nil {
 		return err
 	}
-	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
+	if err = r.applyCandidate(configCandidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
 		return err
 	}
 	// This adds the models found by the first probes.
 	return r.reapply(Request{Source: SourceModels}, new(Result))
 }
 
-// Running returns the running configuration.
-func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
+// RunningSnapshot returns the running configuration.
+func (r *Reloader) RunningSnapshot() *snapshot.Snapshot { return r.current.Load() }
 
 // LastResult returns the result of the last reload, or nil.
 func (r *Reloader) LastResult() *Result { return r.lastResult.Load() }
 
-// Versions returns the older versions that still have running calls, followed by the running
+// VersionsInUse returns the older versions that still have running calls, followed by the running
 // version.
-func (r *Reloader) Versions() []*snapshot.ConfigVersion { return r.versions.inUse() }
+func (r *Reloader) VersionsInUse() []*snapshot.ConfigVersion { return r.versions.inUse() }
 
 // Summary describes the running configuration to the service manager in one line.
 func (r *Reloader) Summary() string {
-	s := r.Running()
+	s := r.RunningSnapshot()
 	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models),
 		len(s.Config.Upstreams), s.Version)
 }
@@ -158,14 +158,15 @@ func (r *Reloader) Summary() string {
 // Reload reads and applies the configuration. It applies the keys first, and then either all other
 // settings or none.
 func (r *Reloader) Reload(q Request) *Result {
-	defer process.Boost()()
+	defer process.BoostProcessors()()
 	notify := !q.DryRun && !r.opts.Draining()
 	if notify {
 		listen.NotifyReloading()
 	}
 	begun := time.Now()
 	res, err := r.runReload(q, begun)
-	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator expects the result for the newest files
+	// The operator expects the result for the newest files.
+	for errors.Is(err, errSuperseded) && q.Source == SourceRequest {
 		res, err = r.runReload(q, begun)
 	}
 	if err != nil {
@@ -173,11 +174,11 @@ func (r *Reloader) Reload(q Request) *Result {
 	}
 	res.OK = len(res.Problems) == 0
 	res.KeysInForce = res.KeysInForce && !res.OK
-	res.Version = r.Running().Version
+	res.Version = r.RunningSnapshot().Version
 	res.Seconds = time.Since(begun).Seconds()
 	// If a newer reload has superseded this one, the newer reload writes the log entry.
 	if !q.DryRun && !errors.Is(err, errSuperseded) {
-		r.record(q, res)
+		r.recordResult(q, res)
 	}
 	if notify {
 		listen.NotifyReady(r.Summary())
@@ -187,10 +188,10 @@ func (r *Reloader) Reload(q Request) *Result {
 
 func (r *Reloader) runReload(q Request, begun time.Time) (res *Result, err error) {
 	res = &Result{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
-	defer r.opts.Guard.Catch(guard.Reload, func() {
+	defer r.opts.Guard.Catch(guard.PlaceReload, func() {
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
 	})
-	r.opts.Guard.Point(guard.Reload)
+	r.opts.Guard.Point(guard.PlaceReload)
 	if reapplyTriggersFor(r, q.Source) != nil {
 		return res, r.reapply(q, res)
 	}
@@ -208,20 +209,20 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	if q.onRead != nil {
 		q.onRead()
 	}
-	old := r.Running()
+	old := r.RunningSnapshot()
 	if q.Source == SourceModels {
 		if res.Unchanged = config.SameDiscovered(old.Config, withDiscoveredModels(r, old.Config, old)); res.Unchanged {
 			return nil
 		}
 	}
-	return r.apply(candidate{
+	return r.applyCandidate(configCandidate{
 		file: old.Config, keys: old.Credentials, force: true, previous: r.versions.previous.Load(),
 	}, res)
 }
 
-// swap replaces the running snapshot with the result of next. Only one goroutine runs it at a time,
+// swapSnapshot replaces the running snapshot with the result of next. Only one goroutine runs it at a time,
 // so that keys just applied by another reload are not lost.
-func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
+func (r *Reloader) swapSnapshot(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapMu.Lock()
 	defer r.swapMu.Unlock()
 	s := next(r.current.Load())
@@ -241,16 +242,17 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 // contains the warning.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs a result. If the last result is a rejected file, a successful
+// recordResult stores, counts and logs a result. If the last result is a rejected file, a successful
 // reload for new addresses or models does not replace it as the last result. A failed Request.Back
 // does not replace any result.
-func (r *Reloader) record(q Request, res *Result) {
+func (r *Reloader) recordResult(q Request, res *Result) {
 	before := r.lastResult.Load()
 	if !(q.Back && !res.OK) && (reapplyTriggersFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {
 		r.lastResult.Store(res)
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)
-	if !res.Unchanged { // otherwise they have been logged, for example by a reload just before the file's watcher read it
+	// Otherwise they have been logged, for example by a reload just before the file's watcher read it.
+	if !res.Unchanged {
 		for _, p := range res.Warnings {
 			log.Warn(FileWarning, source, zap.String("problem", p))
 		}

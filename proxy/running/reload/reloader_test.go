@@ -74,7 +74,7 @@ func newReloads(t *testing.T) *reloads {
 	started := false
 	r.Reloader = New(Options{
 		Log: zap.NewNop(), Guard: guard.New(), Metrics: metrics.NewSet(), Set: set, Started: begun,
-		Keys: &snapshot.Sources{Limits: limit.NewKeys(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
+		Keys: &snapshot.CredentialSources{Limits: limit.NewKeyUsages(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
 		Draining: func() bool { return false },
 		Load: func() (*config.File, config.Problems) {
 			r.readStarted <- struct{}{}
@@ -86,7 +86,7 @@ func newReloads(t *testing.T) *reloads {
 				<-r.continueCommit
 			}
 		},
-		OnSwap: func(*config.File, bool) {}, OnRevoke: func(*auth.Ring) {},
+		OnSwap: func(*config.File, bool) {}, OnRevoke: func(*auth.KeyRing) {},
 	})
 	if err := r.Start(parse(t, variant(0))); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestSameFileReadAgain(t *testing.T) {
 			t.Fatal("the files were read again, although they had not changed")
 		}
 	}
-	if got := r.Running().Version; got != 3 {
+	if got := r.RunningSnapshot().Version; got != 3 {
 		t.Errorf("version %d runs, want 3", got)
 	}
 }
@@ -157,7 +157,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	r.texts <- variant(3)
 	for (<-r.results).Source != SourceRequest {
 	}
-	if got := r.Running().Config.CORS.Origins[0]; got != "https://3.example" {
+	if got := r.RunningSnapshot().Config.CORS.Origins[0]; got != "https://3.example" {
 		t.Errorf("%s runs when the operator's reload has ended", got)
 	}
 }
@@ -186,22 +186,22 @@ func TestBack(t *testing.T) {
 	}
 	dry := back
 	dry.DryRun = true
-	if res := r.Reload(dry); !res.OK || len(res.Changes) != 1 || r.Running().Config.CORS.Origins[0] != "https://b.example" {
+	if res := r.Reload(dry); !res.OK || len(res.Changes) != 1 || r.RunningSnapshot().Config.CORS.Origins[0] != "https://b.example" {
 		t.Errorf("only told: %+v", res)
 	}
 	res := r.Reload(back)
-	f := r.Running().Config
+	f := r.RunningSnapshot().Config
 	if !res.OK || f.CORS.Origins[0] != "https://a.example" || len(f.Keys) != 1 || f.Keys[0].ID != "longer" {
 		t.Errorf("Reload of the file before = %+v with origins %v and keys %v; want https://a.example and the key longer", res, f.CORS.Origins, f.Keys)
 	}
-	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
+	if res := r.Reload(back); res.OK || res.Version != r.RunningSnapshot().Version || len(res.Problems) != 1 {
 		t.Errorf("a second time: %+v", res)
 	}
 	r.texts <- text("b.example", "longer") // the file still contains the rejected text
 	if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK || len(res.Changes) != 1 {
 		t.Errorf("the file again: %+v", res)
 	}
-	if res := r.Reload(back); !res.OK || r.Running().Config.CORS.Origins[0] != "https://a.example" {
+	if res := r.Reload(back); !res.OK || r.RunningSnapshot().Config.CORS.Origins[0] != "https://a.example" {
 		t.Errorf("back from it: %+v", res)
 	}
 }
@@ -223,7 +223,8 @@ func TestTriggersMerge(t *testing.T) {
 	for range cap(r.texts) - 1 {
 		r.texts <- variant(2)
 	}
-	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads happen in order, so all triggers have been handled
+	// Reads happen in order, so all triggers have been handled.
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK {
 		t.Error(res.Problems)
 	}
 	if further := len(r.readStarted); further != 1 {

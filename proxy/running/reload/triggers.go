@@ -17,7 +17,8 @@ import (
 // so the newest files are always read. Trigger may be called by multiple goroutines.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := reapplyTriggersFor(r, source); o != nil { // these reloads do not read the file, so they have separate triggers
+	// These reloads do not read the file, so they have separate triggers.
+	if o := reapplyTriggersFor(r, source); o != nil {
 		waiting = o.triggers
 	}
 	select {
@@ -69,7 +70,7 @@ func startReapply(r *Reloader, source string) {
 // startReload runs a reload on a new goroutine. It calls ended when the reload ends, even after a
 // panic.
 func (r *Reloader) startReload(q Request, ended func()) {
-	go r.opts.Guard.Once(guard.Reload, func() {
+	go r.opts.Guard.Once(guard.PlaceReload, func() {
 		defer ended()
 		r.Reload(q)
 	})
@@ -88,19 +89,19 @@ func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	w := &filewatch.Watcher{
 		Paths: func() []string {
-			g.Point(guard.Files)
-			return r.Running().Config.Paths()
+			g.Point(guard.PlaceFiles)
+			return r.RunningSnapshot().Config.ReferencedFiles()
 		},
 		OnChange: func() {
-			if r.Running().Config.Watch {
+			if r.RunningSnapshot().Config.Watch {
 				r.Trigger(sourceFile)
 			}
 		},
 		Interval: watchInterval,
 	}
-	w.Prime()
-	go g.Loop(ctx.Done(), guard.Files, func() { w.Run(ctx) })
-	go g.Loop(ctx.Done(), guard.Reload, func() {
+	w.RecordHashes()
+	go g.Loop(ctx.Done(), guard.PlaceFiles, func() { w.Run(ctx) })
+	go g.Loop(ctx.Done(), guard.PlaceReload, func() {
 		for {
 			select {
 			case <-hangup:

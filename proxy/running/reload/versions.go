@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// versions contains the running version and the older versions that still have running calls.
-type versions struct {
+// configVersions contains the running version and the older versions that still have running calls.
+type configVersions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
@@ -21,7 +21,7 @@ type versions struct {
 
 // previousConfig returns the previous configuration with the running keys, so that revoked keys
 // stay revoked.
-func (g *versions) previousConfig(running *config.File) (*config.File, config.Problems) {
+func (g *configVersions) previousConfig(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {
 		return nil, config.Problems{{Message: "there is no configuration to go back to: " +
@@ -30,14 +30,14 @@ func (g *versions) previousConfig(running *config.File) (*config.File, config.Pr
 	return before.WithKeys(running), nil
 }
 
-func (g *versions) add(n *snapshot.ConfigVersion) {
+func (g *configVersions) add(n *snapshot.ConfigVersion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, n)
 }
 
 // inUse returns the older versions that still have running calls, followed by the running version.
-func (g *versions) inUse() []*snapshot.ConfigVersion {
+func (g *configVersions) inUse() []*snapshot.ConfigVersion {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	newest := g.all[len(g.all)-1]

@@ -14,10 +14,10 @@ import (
 // Credentials determine which requests are authenticated. The credentials of a new file are applied
 // before its other settings.
 type Credentials struct {
-	Keys      *auth.Ring
+	Keys      *auth.KeyRing
 	KeyLimits limit.BoundKeys
-	*Sources
-	Hosts      []string // see browser.OwnHosts
+	*CredentialSources
+	Hosts      []string // see browser.OwnHostNames
 	FileNumber uint64   // number of the file, in the order in which files were read
 	Ahead      bool     // whether the models of the file have not been applied yet
 
@@ -34,17 +34,17 @@ type SharedKeys struct {
 	Number uint64
 }
 
-// Sources are the inputs of Credentials other than the file. They survive reloads.
-type Sources struct {
-	Limits *limit.Keys
-	Issued *jwks.Keeper
+// CredentialSources are the inputs of Credentials other than the file. They survive reloads.
+type CredentialSources struct {
+	Limits *limit.KeyUsages
+	Issued *jwks.KeySetKeeper
 	// Whether the fleet's store also contains keys. As long as SharedNumber is 0, these keys are
 	// unknown.
 	Shared bool
 }
 
-func (o *Sources) newRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
-	return auth.NewRing(all, &auth.IssuerOptions{
+func (o *CredentialSources) newRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.KeyRing, error) {
+	return auth.NewKeyRing(all, &auth.IssuerOptions{
 		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
 		Unread: o.Shared && shared.Number == 0,
 	})
@@ -52,7 +52,7 @@ func (o *Sources) newRing(f *config.File, all []config.Key, shared *SharedKeys) 
 
 // NewCredentials returns credentials with the keys in a file and the shared keys. It preserves the
 // state of the key limits.
-func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+func NewCredentials(f *config.File, shared *SharedKeys, o *CredentialSources) (Credentials, error) {
 	all := mergeSharedKeys(f, shared.Keys)
 	ring, err := o.newRing(f, all, shared)
 	if err != nil {
@@ -66,7 +66,7 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}
 	return Credentials{
 		Ends: ends,
-		Keys: ring, KeyLimits: o.Limits.Bind(all, f.Groups), Sources: o, Hosts: browser.OwnHosts(f), SharedNumber: shared.Number,
+		Keys: ring, KeyLimits: o.Limits.Bind(all, f.Groups), CredentialSources: o, Hosts: browser.OwnHostNames(f), SharedNumber: shared.Number,
 	}, nil
 }
 
@@ -102,7 +102,7 @@ func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 
 // ForRunningModels returns the credentials from the file next for use with the models in s. Rights
 // removed by next are removed immediately. Rights to models that next changes are withheld.
-func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *CredentialSources) (Credentials, error) {
 	c.Ahead = true
 	if !s.AllowsAnonymous() {
 		c.changedModels = s.Config.ChangedModels(next)
@@ -120,7 +120,7 @@ func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *Sh
 }
 
 // WithSharedKeys returns the snapshot with different shared keys.
-func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *Sources) (*Snapshot, error) {
+func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *CredentialSources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
 		return nil, err
@@ -130,13 +130,13 @@ func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *Sources) (*Snapshot, er
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits for a key or token, or nil if a reload has removed the key. If the
+// KeyLimiter returns the limits for a key or token, or nil if a reload has removed the key. If the
 // issuer is configured with per: key, a token has the limits of its template.
-func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
+func (c *Credentials) KeyLimiter(key *auth.Key) *limit.KeyLimiter {
 	switch {
 	case key.Template == nil:
 		return c.KeyLimits[key.ID]
-	case key.Template.Limits.Per == config.PerKey:
+	case key.Template.Limits.Per == config.LimitPerKey:
 		return c.KeyLimits[key.Template.ID]
 	}
 	return c.Limits.TokenKey(key.ID, key.Template, c.KeyLimits)

@@ -48,7 +48,7 @@ func (m *Model) WaitingCalls() int {
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
 	f := s.Config
 	refuse := s.Refused.BySome.WithAllowed(m.AllowMembers...)
-	if routing.HasExternal(route) {
+	if routing.HasExternalUpstream(route) {
 		refuse = refuse.WithHosted()
 	}
 	limits := chat.ModelRules{
@@ -71,7 +71,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	}
 	lowered := limits
 	lowered.LowerEffort = true
-	lowered.ReasoningHistory = cmp.Or(m.ReasoningHistory, config.ReasoningLoop)
+	lowered.ReasoningHistory = cmp.Or(m.ReasoningHistory, config.ReasoningHistoryLoop)
 	out := Model{
 		Config: m, Route: route, Rules: limits, loweredRules: lowered,
 		Clocks:    m.Timeouts.ApplyTo(f.Timeouts),
@@ -80,7 +80,8 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 		endpoints: m.Endpoints(),
 	}
 	if at := m.Deprecated; !at.IsZero() {
-		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a Date structured field, as defined in RFC 9651
+		// A Date structured field, as defined in RFC 9651.
+		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10)
 	}
 	if at := m.Sunset; !at.IsZero() {
 		out.Sunset = fasthttp.AppendHTTPDate(nil, at)
@@ -95,7 +96,7 @@ func (m *Model) ServesEndpoint(path string) bool { return slices.Contains(m.endp
 // empty owner means that the engine may use the prompts of all owners. A nil key means a client
 // without a key.
 func (m *Model) CacheOwner(key *auth.Key) string {
-	if key == nil || m.Config.PromptCache != config.CachePerKey {
+	if key == nil || m.Config.PromptCache != config.PromptCachePerKey {
 		return ""
 	}
 	return key.CacheOwner

@@ -99,14 +99,14 @@ func New(from *BuildInput) (*Snapshot, error) {
 			s.Models[i].Shadow, _ = s.ModelByID(of.Model)
 		}
 	}
-	s.Secrets = Secrets{sealKeys(f, from.Running), enduser.New(&f.EndUsers)}
+	s.Secrets = Secrets{configuredSealKeys(f, from.Running), enduser.New(&f.EndUsers)}
 	s.Catalog, err = catalog.New(f, s.Routes, from.Started)
 	return s, err
 }
 
-// sealKeys returns the configured seal keys. If no keys are configured, it returns keys generated
+// configuredSealKeys returns the configured seal keys. If no keys are configured, it returns keys generated
 // by this process.
-func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
+func configuredSealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	secrets := make([]string, len(f.Seal.Keys))
 	for i, key := range f.Seal.Keys {
 		secrets[i] = key.Value()
@@ -151,8 +151,8 @@ func (s *Snapshot) DiscoveredModels() []config.DiscoveredCount {
 // AllowsAnonymous reports whether requests need no credential.
 func (s *Snapshot) AllowsAnonymous() bool { return s.Config.Auth == config.AuthNone }
 
-// Lookup finds a model by id or alias.
-func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
+// LookupModel finds a model by id or alias.
+func (s *Snapshot) LookupModel(name []byte) (*Model, bool) {
 	r, ok := s.Routes.Lookup(name)
 	if !ok {
 		return nil, false
@@ -175,22 +175,22 @@ func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 
 // ModelByID finds a model by id.
 func (s *Snapshot) ModelByID(id string) (*Model, bool) {
-	m, ok := s.Lookup([]byte(id))
+	m, ok := s.LookupModel([]byte(id))
 	return m, ok && m.Config.ID == id
 }
 
 // AllowsSystemInPlace reports whether the model accepts system messages within a conversation. It
 // returns false for an unknown model, because the request will be rejected later.
 func (s *Snapshot) AllowsSystemInPlace(name []byte) bool {
-	m, ok := s.Lookup(name)
-	return ok && m.Config.SystemMessages == config.SystemInPlace
+	m, ok := s.LookupModel(name)
+	return ok && m.Config.SystemMessages == config.SystemMessagesInPlace
 }
 
 // HostedRefusedMembers returns the members that a model rejects because of a hosted engine. It
 // returns nil for all other models. It also returns nil for an unknown model, because the request
 // will be rejected later.
 func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.RefusedMembers {
-	if m, ok := s.Lookup(name); ok && routing.HasExternal(m.Route) {
+	if m, ok := s.LookupModel(name); ok && routing.HasExternalUpstream(m.Route) {
 		return m.Rules.Refuse
 	}
 	return nil
@@ -231,9 +231,9 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 // belong to different keys. It also rejects a certificate without a credential if the request comes
 // from a page of a different origin.
 func (s *Snapshot) Authenticate(
-	h *fasthttp.RequestHeader, query []byte, from auth.Sender, now time.Time,
+	h *fasthttp.RequestHeader, query []byte, from auth.ClientConnection, now time.Time,
 ) (*auth.Key, error) {
-	asked := auth.Request{Query: query, Last: from.Last}
+	asked := auth.CredentialInput{Query: query, Last: from.Last}
 	for name, value := range h.All() {
 		switch string(name) {
 		case fasthttp.HeaderAuthorization:
@@ -242,7 +242,7 @@ func (s *Snapshot) Authenticate(
 			asked.APIKey.Add(value)
 		}
 	}
-	cred, present, err := auth.Extract(&asked)
+	cred, present, err := auth.ExtractCredential(&asked)
 	if err != nil || s.AllowsAnonymous() {
 		return nil, err
 	}
@@ -255,9 +255,9 @@ func (s *Snapshot) Authenticate(
 	case !present:
 		return shown, nil
 	}
-	key, err := s.Keys.Find(cred, now)
+	key, err := s.Keys.FindKey(cred, now)
 	if err == nil && shown != nil && key.ID != shown.ID {
-		return nil, auth.ErrConflict
+		return nil, auth.ErrCredentialConflict
 	}
 	return key, err
 }

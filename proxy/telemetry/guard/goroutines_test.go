@@ -17,12 +17,12 @@ import (
 // unserved lists the functions that run in other commands, or before serve accepts connections. A
 // panic in one of them ends the command and prints the stack.
 var unserved = map[string]bool{
-	"upstreams/engine/detect.go Discover":        true,
-	"proxy/tools/batch/batch.go run.all":         true,
-	"proxy/tools/batch/batch.go run.report":      true,
-	"proxy/operate/top/screen_unix.go watchSize": true,
-	"proxy/operate/top/top.go Run":               true,
-	"proxy/operate/top/top.go loop.ask":          true, // top.Run raises the panic again
+	"upstreams/engine/detect.go Discover":          true,
+	"proxy/tools/batch/batch.go run.processLines":  true,
+	"proxy/tools/batch/batch.go run.printProgress": true,
+	"proxy/operate/top/screen_unix.go watchSize":   true,
+	"proxy/operate/top/top.go Run":                 true,
+	"proxy/operate/top/top.go loop.queryEdge":      true, // top.Run raises the panic again
 }
 
 // TestGoroutinesAreGuarded checks that every goroutine catches panics under the name of a place,

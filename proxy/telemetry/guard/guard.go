@@ -11,12 +11,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place is in a storm after stormPanics panics within stormTime. The storm is over after calmTime
+// A place is in a storm after stormPanicCount panics within stormTime. The storm is over after calmTime
 // without a panic.
 const (
-	stormPanics = 10
-	stormTime   = 10 * time.Second
-	calmTime    = 30 * time.Second
+	stormPanicCount = 10
+	stormTime       = 10 * time.Second
+	calmTime        = 30 * time.Second
 )
 
 // The pause before a goroutine restarts grows from firstRestartPause to maxRestartPause. If the
@@ -37,7 +37,7 @@ type panicRecord struct {
 	panics atomic.Uint64
 
 	mu          sync.Mutex
-	panicTimes  [stormPanics]time.Time // a ring; oldestIndex is the index of the oldest time
+	panicTimes  [stormPanicCount]time.Time // a ring; oldestIndex is the index of the oldest time
 	oldestIndex int
 	inStorm     bool // whether the place is in a storm
 }
@@ -130,7 +130,7 @@ func (r *panicRecord) addPanic(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.panicTimes[r.oldestIndex] = now
-	r.oldestIndex = (r.oldestIndex + 1) % stormPanics
+	r.oldestIndex = (r.oldestIndex + 1) % stormPanicCount
 	if oldest := r.panicTimes[r.oldestIndex]; !oldest.IsZero() && now.Sub(oldest) <= stormTime {
 		r.inStorm = true
 	}
@@ -139,7 +139,7 @@ func (r *panicRecord) addPanic(now time.Time) {
 func (r *panicRecord) isInStorm(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.panicTimes[(r.oldestIndex+stormPanics-1)%stormPanics]; now.Sub(last) >= calmTime {
+	if last := r.panicTimes[(r.oldestIndex+stormPanicCount-1)%stormPanicCount]; now.Sub(last) >= calmTime {
 		r.inStorm = false
 	}
 	return r.inStorm

@@ -24,21 +24,21 @@ func TestCatch(t *testing.T) {
 	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.ErrorLevel)))
 	followed := false
 	func() {
-		defer g.Catch(guard.Stream, func() {
+		defer g.Catch(guard.PlaceStream, func() {
 			followed = true
 			panic(secret)
 		})
 		panic(secret)
 	}()
-	if n := g.PanicCount(guard.Stream); n != 2 || !followed || g.PanicCount(guard.End) != 0 {
+	if n := g.PanicCount(guard.PlaceStream); n != 2 || !followed || g.PanicCount(guard.PlaceEnd) != 0 {
 		t.Errorf("%d panics, followed: %v", n, followed)
 	}
 	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, `"where":"stream"`) != 2 || !strings.Contains(text, "guard_test.TestCatch") {
 		t.Errorf("logged %s, want two places in stream and no secret", text)
 	}
 	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), panickingWriter{}, zap.ErrorLevel)))
-	g.Once(guard.End, func() { panic(secret) })
-	if n := g.PanicCount(guard.End); n != 1 {
+	g.Once(guard.PlaceEnd, func() { panic(secret) })
+	if n := g.PanicCount(guard.PlaceEnd); n != 1 {
 		t.Errorf("%d panics with a log that panics", n)
 	}
 	defer func() {
@@ -46,7 +46,7 @@ func TestCatch(t *testing.T) {
 			t.Error("a guard that is not there has caught a panic")
 		}
 	}()
-	(*guard.Guard)(nil).Once(guard.End, func() { panic(secret) })
+	(*guard.Guard)(nil).Once(guard.PlaceEnd, func() { panic(secret) })
 }
 
 // panickingWriter is a log destination that panics.
@@ -61,7 +61,7 @@ func TestLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, stop := guard.New(), make(chan struct{})
 		var begun []time.Time
-		g.Loop(stop, guard.Probe, func() {
+		g.Loop(stop, guard.PlaceProbe, func() {
 			begun = append(begun, time.Now())
 			switch len(begun) {
 			case 10:
@@ -77,13 +77,13 @@ func TestLoop(t *testing.T) {
 				t.Errorf("pause %d is %v, want %v", i, d, w*time.Millisecond)
 			}
 		}
-		if n := g.PanicCount(guard.Probe); len(begun) != 12 || n != 11 {
+		if n := g.PanicCount(guard.PlaceProbe); len(begun) != 12 || n != 11 {
 			t.Errorf("%d runs, %d panics", len(begun), n)
 		}
 		runs := 0
 		var ended sync.WaitGroup
 		ended.Go(func() {
-			g.Loop(stop, guard.Probe, func() {
+			g.Loop(stop, guard.PlaceProbe, func() {
 				runs++
 				panic(secret)
 			})
@@ -115,19 +115,19 @@ func TestStorm(t *testing.T) {
 			}
 		}
 		want("at first", "")
-		bad(guard.Probe, 9, time.Second)
-		bad(guard.Stream, 9, 0)
+		bad(guard.PlaceProbe, 9, time.Second)
+		bad(guard.PlaceStream, 9, 0)
 		want("nine of two places each", "")
-		bad(guard.Probe, 1, time.Second)
-		want("ten within ten seconds", guard.Probe)
+		bad(guard.PlaceProbe, 1, time.Second)
+		want("ten within ten seconds", guard.PlaceProbe)
 		time.Sleep(29 * time.Second)
-		want("29 s later", guard.Probe)
-		bad(guard.Probe, 1, 0)
+		want("29 s later", guard.PlaceProbe)
+		bad(guard.PlaceProbe, 1, 0)
 		time.Sleep(29 * time.Second)
-		want("29 s after one more", guard.Probe)
+		want("29 s after one more", guard.PlaceProbe)
 		time.Sleep(time.Second)
 		want("30 s", "")
-		bad(guard.Probe, 30, 1200*time.Millisecond)
+		bad(guard.PlaceProbe, 30, 1200*time.Millisecond)
 		want("slowly", "")
 	})
 }

@@ -4,43 +4,43 @@ package guard
 
 import "sync"
 
-// injected contains, for each guard, the points that must panic, and how many more times each must
+// pendingPanics contains, for each guard, the points that must panic, and how many more times each must
 // panic.
-var injected = struct {
+var pendingPanics = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
 // Inject makes the next calls of Point for the given point panic.
 func (g *Guard) Inject(point string, times int) {
-	injected.mu.Lock()
-	defer injected.mu.Unlock()
-	if injected.times[g] == nil {
-		injected.times[g] = map[string]int{}
+	pendingPanics.mu.Lock()
+	defer pendingPanics.mu.Unlock()
+	if pendingPanics.times[g] == nil {
+		pendingPanics.times[g] = map[string]int{}
 	}
-	injected.times[g][point] = times
+	pendingPanics.times[g][point] = times
 }
 
-// Left returns how many injected panics at a point have not occurred yet.
-func (g *Guard) Left(point string) int {
-	injected.mu.Lock()
-	defer injected.mu.Unlock()
-	return injected.times[g][point]
+// RemainingInjections returns how many injected panics at a point have not occurred yet.
+func (g *Guard) RemainingInjections(point string) int {
+	pendingPanics.mu.Lock()
+	defer pendingPanics.mu.Unlock()
+	return pendingPanics.times[g][point]
 }
 
 // Point panics if Inject has armed the given point.
 func (g *Guard) Point(point string) {
-	if g.take(point) {
+	if g.consumeInjection(point) {
 		panic("injected at " + point)
 	}
 }
 
-func (g *Guard) take(point string) bool {
-	injected.mu.Lock()
-	defer injected.mu.Unlock()
-	if injected.times[g][point] == 0 {
+func (g *Guard) consumeInjection(point string) bool {
+	pendingPanics.mu.Lock()
+	defer pendingPanics.mu.Unlock()
+	if pendingPanics.times[g][point] == 0 {
 		return false
 	}
-	injected.times[g][point]--
+	pendingPanics.times[g][point]--
 	return true
 }

@@ -35,7 +35,7 @@ func classifyRound(err error) roundOutcome {
 // held the lock.
 type predecessorRows struct {
 	mu       sync.Mutex
-	rows     map[rowID]observe.Amount
+	rows     map[rowID]observe.UsageAmount
 	fileInfo os.FileInfo
 }
 
@@ -48,14 +48,14 @@ func (b *predecessorRows) addNewUsage(rows []observe.UsageRow, all bool) (news [
 	defer b.mu.Unlock()
 	again := b.rows != nil
 	if !again {
-		b.rows = make(map[rowID]observe.Amount, len(rows))
+		b.rows = make(map[rowID]observe.UsageAmount, len(rows))
 	}
 	for _, r := range rows {
 		if r.User != "" && !all || r.Day == observe.OlderDays && again {
 			continue
 		}
-		id, amount := newRowID(&r), r.Amount
-		if r.Amount = amount.Excess(b.rows[id]); r.Amount != (observe.Amount{}) {
+		id, amount := newRowID(&r), r.UsageAmount
+		if r.UsageAmount = amount.ExcessOver(b.rows[id]); r.UsageAmount != (observe.UsageAmount{}) {
 			b.rows[id] = amount
 			news = append(news, r)
 		}
@@ -70,7 +70,7 @@ func (b *predecessorRows) fileChanged(file os.FileInfo) bool {
 
 // usageBetween returns a key's usage between two days (inclusive), according to the rows that have
 // a model.
-func (b *predecessorRows) usageBetween(key string, from, to int64) (sum observe.Amount) {
+func (b *predecessorRows) usageBetween(key string, from, to int64) (sum observe.UsageAmount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, a := range b.rows {

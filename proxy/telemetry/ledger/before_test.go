@@ -9,28 +9,28 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow checks that usage counted by a draining previous process is added exactly once, even
+// TestFollowPredecessor checks that usage counted by a draining previous process is added exactly once, even
 // if the last line is truncated.
-func TestFollow(t *testing.T) {
+func TestFollowPredecessor(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
 	first.call("a", "m", 1)
 	if err := first.runRound(); err != nil {
 		t.Fatal(err)
 	}
-	var heard observe.Amount
+	var heard observe.UsageAmount
 	next, err := openEdge(path, noon, func(o *Options) {
 		o.Wait = true
 		o.Restored = func(rows []observe.UsageRow) {
 			for _, r := range rows {
-				heard.Add(r.Amount)
+				heard.Add(r.UsageAmount)
 			}
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if heard != (observe.Amount{}) {
+	if heard != (observe.UsageAmount{}) {
 		t.Errorf("Open has restored %+v aloud", heard)
 	}
 	next.call("a", "m", 10)
@@ -87,7 +87,7 @@ func TestUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := appendLine(nil, header{Format: formatID, Version: 99})
+	later := appendLine(nil, ledgerHeader{Format: formatID, Version: 99})
 	if err := os.WriteFile(path, later, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +112,12 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 				next.kill()
 			}
 		}()
-		want := observe.Amount{}
+		want := observe.UsageAmount{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
-				if err := first.runRound(); err != nil { // both edges run a round every second, so neither of them misses a day
+				// Both edges run a round every second, so neither of them misses a day.
+				if err := first.runRound(); err != nil {
 					t.Fatal(err)
 				}
 				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))

@@ -31,11 +31,11 @@ func newDeliverer(s *Sink) deliverer {
 	secure := to.Scheme == "https"
 	return &urlDeliverer{sink: s, client: fasthttp.HostClient{
 		Addr: fasthttp.AddMissingPort(to.Host, secure), IsTLS: secure,
-		Name: "penstock", MaxResponseBodySize: 64 << 10, MaxIdemponentCallAttempts: 1, DialTimeout: dial,
+		Name: "penstock", MaxResponseBodySize: 64 << 10, MaxIdemponentCallAttempts: 1, DialTimeout: dialSink,
 	}}
 }
 
-func dial(address string, within time.Duration) (net.Conn, error) {
+func dialSink(address string, within time.Duration) (net.Conn, error) {
 	return net.DialTimeout("tcp", address, min(within, deliveryTimeout))
 }
 

@@ -23,18 +23,18 @@ import (
 type Exporter struct {
 	sink      Sink
 	deliverer deliverer
-	ackFile   file
+	ackFile   ledgerFile
 	log       *zap.Logger
 	now       func() time.Time
 
 	usage   *observe.Usage
-	acked   map[rowID]observe.Amount // nil until the file has been read
+	acked   map[rowID]observe.UsageAmount // nil until the file has been read
 	failing bool
 
 	succeeded, failed *metrics.Counter
 
 	mu           sync.Mutex
-	header       header // the ledger's header; empty until the ledger is open
+	header       ledgerHeader // the ledger's header; empty until the ledger is open
 	pending      map[rowID]observe.UsageRow
 	pendingSince time.Time // when the first pending row was added
 }
@@ -77,17 +77,17 @@ func newExporter(o *Options, n int) *Exporter {
 	sum := sha256.Sum256([]byte(s.address()))
 	x := &Exporter{
 		sink: s, deliverer: newDeliverer(&s), log: o.Log, now: o.Now, usage: o.Usage, pending: map[rowID]observe.UsageRow{},
-		ackFile: file{path: o.Path + ".sent-" + hex.EncodeToString(sum[:4])},
+		ackFile: ledgerFile{path: o.Path + ".sent-" + hex.EncodeToString(sum[:4])},
 	}
 	label := `{sink="` + strconv.Itoa(n) + `"`
 	x.succeeded = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="ok"}`)
 	x.failed = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="error"}`)
-	o.Metrics.NewGauge("penstock_ledger_export_behind_seconds"+label+"}", func() float64 { return x.Lag().Seconds() })
+	o.Metrics.NewGauge("penstock_ledger_export_behind_seconds"+label+"}", func() float64 { return x.OldestPendingAge().Seconds() })
 	return x
 }
 
-// Lag returns how long the oldest pending row has been waiting for the sink.
-func (x *Exporter) Lag() time.Duration {
+// OldestPendingAge returns how long the oldest pending row has been waiting for the sink.
+func (x *Exporter) OldestPendingAge() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.pending) == 0 {
@@ -96,8 +96,8 @@ func (x *Exporter) Lag() time.Duration {
 	return max(0, x.now().Sub(x.pendingSince))
 }
 
-// add adds changed rows, and sets the header of the ledger to which they belong.
-func (x *Exporter) add(h header, rows []observe.UsageRow) {
+// addRows adds changed rows, and sets the header of the ledger to which they belong.
+func (x *Exporter) addRows(h ledgerHeader, rows []observe.UsageRow) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.header = h
@@ -176,25 +176,25 @@ func (x *Exporter) openAckFile() error {
 		if err != nil {
 			return err
 		}
-		acked := map[rowID]observe.Amount{}
+		acked := map[rowID]observe.UsageAmount{}
 		if c.header.Edge == h.Edge { // acknowledgements for another ledger are ignored
 			for i := range c.rows {
-				acked[newRowID(&c.rows[i])] = c.rows[i].Amount
+				acked[newRowID(&c.rows[i])] = c.rows[i].UsageAmount
 			}
 		}
 		x.ackFile.header, x.acked = h, acked
 		var rows []observe.UsageRow
 		x.usage.EachRow(func(r observe.UsageRow) { rows = append(rows, r) })
-		x.add(h, rows)
+		x.addRows(h, rows)
 	}
 	return x.rewriteAcks()
 }
 
-func (x *Exporter) nextBatch() (rows []observe.UsageRow, h header) {
+func (x *Exporter) nextBatch() (rows []observe.UsageRow, h ledgerHeader) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for id, r := range x.pending {
-		if x.acked[id] == r.Amount {
+		if x.acked[id] == r.UsageAmount {
 			delete(x.pending, id)
 			continue
 		}
@@ -210,9 +210,9 @@ func (x *Exporter) acknowledge(rows []observe.UsageRow) error {
 	x.mu.Lock()
 	for i := range rows {
 		r, id := &rows[i], newRowID(&rows[i])
-		x.acked[id] = r.Amount
+		x.acked[id] = r.UsageAmount
 		lines = appendLine(lines, newRow(r))
-		if x.pending[id].Amount == r.Amount {
+		if x.pending[id].UsageAmount == r.UsageAmount {
 			delete(x.pending, id)
 		}
 	}
@@ -233,7 +233,7 @@ func (x *Exporter) rewriteAcks() error {
 	}
 	return x.ackFile.rewrite(func(write func(observe.UsageRow)) {
 		for id, a := range x.acked {
-			write(observe.UsageRow{Key: id.key, Model: id.model, User: id.user, Day: id.day, Amount: a})
+			write(observe.UsageRow{Key: id.key, Model: id.model, User: id.user, Day: id.day, UsageAmount: a})
 		}
 	})
 }

@@ -50,28 +50,28 @@ func (s *flakySink) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
-func (s *flakySink) total() (sum observe.Amount) {
+func (s *flakySink) total() (sum observe.UsageAmount) {
 	for _, r := range s.rows {
 		if r.User == "" {
-			sum.Add(r.Amount)
+			sum.Add(r.UsageAmount)
 		}
 	}
 	return sum
 }
 
-func (s *flakySink) userTotal() (sum observe.Amount) {
+func (s *flakySink) userTotal() (sum observe.UsageAmount) {
 	for _, r := range s.rows {
 		if r.User != "" && r.Model == "" {
-			sum.Add(r.Amount)
+			sum.Add(r.UsageAmount)
 		}
 	}
 	return sum
 }
 
-func (e *edge) userTotal() (sum observe.Amount) {
+func (e *edge) userTotal() (sum observe.UsageAmount) {
 	e.calls.Usage.EachRow(func(r observe.UsageRow) {
 		if r.User != "" {
-			sum.Add(r.Amount)
+			sum.Add(r.UsageAmount)
 		}
 	})
 	return sum
@@ -124,8 +124,8 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 				_ = e.exports[0].exportPending(t.Context(), time.Second)
 			case 4:
 				user := observe.EndUser{byte(rapid.IntRange(1, 3).Draw(t, "user"))}
-				e.calls.Begin()
-				e.calls.Finish(&observe.Record{Key: "a", Model: "m", User: user, Attempts: 1, PromptTokens: 7}, e.now)
+				e.calls.BeginCall()
+				e.calls.FinishCall(&observe.Record{Key: "a", Model: "m", User: user, Attempts: 1, PromptTokens: 7}, e.now)
 			default:
 				e.call(rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "key"), rapid.SampledFrom([]string{"m", "n"}).Draw(t, "model"), 3)
 			}
@@ -244,14 +244,14 @@ func TestExportToURL(t *testing.T) {
 	}
 	close(wait)
 	hang.Store(nil)
-	if e.now = e.now.Add(time.Minute); x.Lag() != time.Minute {
-		t.Errorf("Behind = %s, want 1 m", x.Lag())
+	if e.now = e.now.Add(time.Minute); x.OldestPendingAge() != time.Minute {
+		t.Errorf("Behind = %s, want 1 m", x.OldestPendingAge())
 	}
 	if err := round(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if sink.total() != e.total() || len(sink.rows) != 1 || x.Lag() != 0 || x.failed.Get() != 5 {
-		t.Errorf("%+v, want %+v; %s behind, %d failures", sink.total(), e.total(), x.Lag(), x.failed.Get())
+	if sink.total() != e.total() || len(sink.rows) != 1 || x.OldestPendingAge() != 0 || x.failed.Get() != 5 {
+		t.Errorf("%+v, want %+v; %s behind, %d failures", sink.total(), e.total(), x.OldestPendingAge(), x.failed.Get())
 	}
 	if err := errors.Join(e.Close(), x.Close()); err != nil {
 		t.Error(err)

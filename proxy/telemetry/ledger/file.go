@@ -19,12 +19,12 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("ledger: another edge writes %s: give each edge a ledger of its own", e.Path)
 }
 
-// file is the ledger on disk. It is not safe for concurrent use.
-type file struct {
+// ledgerFile is the ledger on disk. It is not safe for concurrent use.
+type ledgerFile struct {
 	path          string
 	lock          *os.File
 	f             *os.File // nil until the file is open
-	header        header
+	header        ledgerHeader
 	size          int64 // length of the complete lines
 	rewrittenSize int64 // size after the last rewrite
 }
@@ -33,9 +33,9 @@ type file struct {
 // rewrite.
 const rewriteGrowthBytes = 16 << 20
 
-// CheckFile returns an error if the file at a path is not an edge's ledger. If the file does not
-// exist or cannot be read, CheckFile returns nil, because Ledger.Run will try again.
-func CheckFile(path string) error {
+// CheckLedgerFile returns an error if the file at a path is not an edge's ledger. If the file does not
+// exist or cannot be read, CheckLedgerFile returns nil, because Ledger.Run will try again.
+func CheckLedgerFile(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
 		return nil
@@ -78,21 +78,21 @@ func (r *firstLineReader) Read(into []byte) (int, error) {
 
 // open acquires the lock and reads the ledger. It creates no file except the lock file. If the file
 // at the path is not a ledger, open does not even create the lock file.
-func (f *file) open() (content, error) {
-	if err := CheckFile(f.path); err != nil {
-		return content{}, fmt.Errorf("ledger: %w", err)
+func (f *ledgerFile) open() (ledgerContent, error) {
+	if err := CheckLedgerFile(f.path); err != nil {
+		return ledgerContent{}, fmt.Errorf("ledger: %w", err)
 	}
 	_, err := os.Stat(f.lockName())
 	used := err == nil && f.lock == nil // a new ledger has no lock file yet
 	if err := f.acquireLock(); err != nil {
-		return content{}, err
+		return ledgerContent{}, err
 	}
 	in, err := os.Open(f.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return content{wasEmptied: used}, nil
+		return ledgerContent{wasEmptied: used}, nil
 	}
 	if err != nil {
-		return content{}, err
+		return ledgerContent{}, err
 	}
 	defer in.Close()
 	c, err := readLedger(in)
@@ -100,9 +100,9 @@ func (f *file) open() (content, error) {
 	return c, err
 }
 
-func (f *file) lockName() string { return f.path + ".lock" }
+func (f *ledgerFile) lockName() string { return f.path + ".lock" }
 
-func (f *file) acquireLock() error {
+func (f *ledgerFile) acquireLock() error {
 	if f.lock != nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (f *file) acquireLock() error {
 			return err // readErr may just mean that there is no lock file yet
 		}
 	}
-	if err := process.Lock(lock); err != nil {
+	if err := process.LockFile(lock); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, process.ErrLocked) {
 			return &LockedError{f.path}
@@ -129,7 +129,7 @@ func (f *file) acquireLock() error {
 	return nil
 }
 
-func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
+func (f *ledgerFile) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	name := f.path + ".new"
 	next, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -178,11 +178,11 @@ func syncFolder(path string) {
 	}
 }
 
-func (f *file) needsRewrite() bool { return f.size > rewriteGrowthBytes+4*f.rewrittenSize }
+func (f *ledgerFile) needsRewrite() bool { return f.size > rewriteGrowthBytes+4*f.rewrittenSize }
 
 // write appends lines and syncs the file. If this fails, write truncates the file to the complete
 // lines. If truncating also fails, the next write overwrites the incomplete line.
-func (f *file) write(lines []byte) error {
+func (f *ledgerFile) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {
 		err = f.f.Sync()
@@ -195,7 +195,7 @@ func (f *file) write(lines []byte) error {
 	return nil
 }
 
-func (f *file) close() error {
+func (f *ledgerFile) close() error {
 	var closers []io.Closer
 	if f.f != nil {
 		closers = append(closers, f.f)

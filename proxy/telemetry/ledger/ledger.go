@@ -40,9 +40,10 @@ type Options struct {
 
 // Ledger stores usage on disk. Run and Close must not be called concurrently.
 type Ledger struct {
-	o              Options
-	file           file
-	opened         bool                       // whether the file is locked and its rows have been added to Usage
+	o    Options
+	file ledgerFile
+	// Whether the file is locked and its rows have been added to Usage.
+	opened         bool
 	sinksUpdated   bool                       // whether the sinks have already received the pending rows
 	pending        map[rowID]observe.UsageRow // rows that are not on disk yet
 	lastRewriteDay int64
@@ -68,13 +69,13 @@ func Open(o Options) (*Ledger, error) {
 	if o.Path == "" {
 		o.Restored = nil
 		l := &Ledger{o: o, pending: map[rowID]observe.UsageRow{}}
-		l.restoreContent(&content{})
+		l.restoreUsage(&ledgerContent{})
 		return l, nil
 	}
 	restored := o.Restored
 	o.Restored = nil
 	l := &Ledger{
-		o: o, file: file{path: o.Path}, pending: map[rowID]observe.UsageRow{},
+		o: o, file: ledgerFile{path: o.Path}, pending: map[rowID]observe.UsageRow{},
 		rounds:   o.Metrics.NewCounter(`penstock_ledger_writes_total{result="ok"}`),
 		failed:   o.Metrics.NewCounter(`penstock_ledger_writes_total{result="error"}`),
 		badLines: o.Metrics.NewCounter("penstock_ledger_bad_lines_total"),
@@ -126,12 +127,12 @@ func (l *Ledger) open() error {
 		if err != nil {
 			return err
 		}
-		l.restoreContent(&c)
+		l.restoreUsage(&c)
 	}
 	return l.rewrite()
 }
 
-func (l *Ledger) restoreContent(c *content) {
+func (l *Ledger) restoreUsage(c *ledgerContent) {
 	l.opened = true
 	if c.torn || c.badLines > 0 {
 		l.badLines.Add(c.badLines)
@@ -146,14 +147,14 @@ func (l *Ledger) restoreContent(c *content) {
 	if l.file.header = c.header; c.header.Format == "" {
 		var id [8]byte
 		_, _ = rand.Read(id[:]) // Read never fails
-		l.file.header = header{formatID, formatVersion, hex.EncodeToString(id[:]), l.o.Now().UTC().Truncate(time.Second)}
+		l.file.header = ledgerHeader{formatID, formatVersion, hex.EncodeToString(id[:]), l.o.Now().UTC().Truncate(time.Second)}
 	}
 	if l.o.Path == "" {
 		return
 	}
-	l.addInherited(c, true)
+	l.addInheritedUsage(c, true)
 	for _, x := range l.exports {
-		x.add(l.file.header, nil)
+		x.addRows(l.file.header, nil)
 	}
 }
 
@@ -179,14 +180,14 @@ func (l *Ledger) followPredecessor() error {
 		return err
 	}
 	l.predecessor.fileInfo = info
-	l.addInherited(&c, false)
+	l.addInheritedUsage(&c, false)
 	return nil
 }
 
-// addInherited adds usage that the previous process has written. It skips rows of end users unless
+// addInheritedUsage adds usage that the previous process has written. It skips rows of end users unless
 // all is true, because a user's rows restart with fewer calls after the user was dropped and listed
 // again.
-func (l *Ledger) addInherited(c *content, all bool) {
+func (l *Ledger) addInheritedUsage(c *ledgerContent, all bool) {
 	news := l.predecessor.addNewUsage(c.rows, all)
 	if len(news) == 0 && !all {
 		return
@@ -203,7 +204,7 @@ func (l *Ledger) addInherited(c *content, all bool) {
 
 // InheritedUsage returns the part of a key's usage between two days that comes from previous
 // processes and that this process has not counted under its ledger's name.
-func (l *Ledger) InheritedUsage(key string, from, to int64) observe.Amount {
+func (l *Ledger) InheritedUsage(key string, from, to int64) observe.UsageAmount {
 	return l.predecessor.usageBetween(key, from, to)
 }
 
@@ -235,7 +236,7 @@ func (l *Ledger) collectChanges() {
 		sink(l.EdgeID(), rows)
 	}
 	for _, x := range l.exports {
-		x.add(l.file.header, rows)
+		x.addRows(l.file.header, rows)
 	}
 }
 

@@ -55,9 +55,9 @@ func mustOpen(t testing.TB, path string, now time.Time) *edge {
 }
 
 func (e *edge) call(key, model string, n int) {
-	e.calls.Begin()
-	e.calls.Finish(&observe.Record{
-		Key: key, Model: model, Attempts: 1, Outcome: observe.OK, PromptTokens: n, CompletionTokens: 2 * n,
+	e.calls.BeginCall()
+	e.calls.FinishCall(&observe.Record{
+		Key: key, Model: model, Attempts: 1, Outcome: observe.OutcomeOK, PromptTokens: n, CompletionTokens: 2 * n,
 		Spend: money.Amount{Micros: int64(n), Picos: 999_999},
 	}, e.now)
 }
@@ -65,7 +65,7 @@ func (e *edge) call(key, model string, n int) {
 // kill ends the edge without a final round.
 func (e *edge) kill() { _ = e.file.close() }
 
-func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now).Total }
+func (e *edge) total() observe.UsageAmount { return e.calls.Usage.Report(e.now, e.now).Total }
 
 func tempLedger(t testing.TB) string { return filepath.Join(t.TempDir(), "usage.ledger") }
 
@@ -132,14 +132,15 @@ func TestDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // the header, the days, and the sum of the days before
+	// The header, the days, and the sum of the days before.
+	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 {
 		t.Errorf("%d lines", lines)
 	}
 }
 
-// TestCut truncates the file at every byte, as a kill might. It checks that the file is read as a
+// TestTruncatedLedger truncates the file at every byte, as a kill might. It checks that the file is read as a
 // state that was once written, and that the ledger continues from this state.
-func TestCut(t *testing.T) {
+func TestTruncatedLedger(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
 	for i := range 4 {
@@ -252,8 +253,8 @@ func TestLocked(t *testing.T) {
 func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
-		"a later version": string(appendLine(nil, header{Format: formatID, Version: 99})),
-		"cut":             string(appendLine(nil, header{Format: formatID, Version: formatVersion, Edge: "e"}))[:60],
+		"a later version": string(appendLine(nil, ledgerHeader{Format: formatID, Version: 99})),
+		"cut":             string(appendLine(nil, ledgerHeader{Format: formatID, Version: formatVersion, Edge: "e"}))[:60],
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tempLedger(t)
@@ -265,8 +266,8 @@ func TestForeignFile(t *testing.T) {
 				e.call("a", "m", 1)
 				_ = e.Close()
 				t.Error("it is taken")
-			} else if !strings.Contains(err.Error(), path) || CheckFile(path) == nil {
-				t.Errorf("%v, and a look says %v", err, CheckFile(path))
+			} else if !strings.Contains(err.Error(), path) || CheckLedgerFile(path) == nil {
+				t.Errorf("%v, and a look says %v", err, CheckLedgerFile(path))
 			}
 			if _, err := os.Stat(path + ".lock"); err == nil {
 				t.Error("a lock was left beside it")
@@ -278,22 +279,22 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheck checks that CheckFile accepts a ledger, an empty file and a missing file, rejects any
+// TestCheckLedgerFile checks that CheckLedgerFile accepts a ledger, an empty file and a missing file, rejects any
 // other file, and creates no file.
-func TestCheck(t *testing.T) {
+func TestCheckLedgerFile(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
-		if err := CheckFile(other); err == nil || !strings.Contains(err.Error(), other) {
+		if err := CheckLedgerFile(other); err == nil || !strings.Contains(err.Error(), other) {
 			t.Errorf("Check(%s): %v, want an error that names the file", other, err)
 		}
 	}
-	if err := CheckFile(path); err != nil {
+	if err := CheckLedgerFile(path); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckFile(path); err != nil {
+	if err := CheckLedgerFile(path); err != nil {
 		t.Error(err)
 	}
 	e := mustOpen(t, path, noon)
@@ -301,7 +302,7 @@ func TestCheck(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckFile(path); err != nil {
+	if err := CheckLedgerFile(path); err != nil {
 		t.Error(err)
 	}
 }
@@ -374,7 +375,7 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { e.kill() }()
-		saved, counted := observe.Amount{}, observe.Amount{}
+		saved, counted := observe.UsageAmount{}, observe.UsageAmount{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
@@ -430,7 +431,7 @@ func TestLinesHoldNames(t *testing.T) {
 		t.Fatalf("read = %+v, %v; want one row and no bad line", c, err)
 	}
 	want := observe.UsageRow{Key: "team \"a\"\n", Model: "llama ü", Day: observe.DayOf(noon)}
-	want.Amount = e.total()
+	want.UsageAmount = e.total()
 	if !slices.Equal(c.rows, []observe.UsageRow{want}) {
 		t.Errorf("rows = %+v, want %+v", c.rows, want)
 	}
@@ -439,8 +440,8 @@ func TestLinesHoldNames(t *testing.T) {
 // FuzzRead checks that reading any file causes no panic, and that the result can be written and
 // read again.
 func FuzzRead(f *testing.F) {
-	text := appendLine(nil, header{Format: formatID, Version: formatVersion, Edge: "e", Since: noon})
-	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", Amount: observe.Amount{Calls: 1}})
+	text := appendLine(nil, ledgerHeader{Format: formatID, Version: formatVersion, Edge: "e", Since: noon})
+	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", UsageAmount: observe.UsageAmount{Calls: 1}})
 	f.Add(text)
 	f.Add(append(text, "deadbeef {}\nzz"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -463,8 +464,8 @@ func FuzzRead(f *testing.F) {
 // valid.
 func TestForgedLines(t *testing.T) {
 	var text []byte
-	text = appendLine(text, header{Format: formatID, Version: formatVersion})
-	text = appendLine(text, Row{Key: "a", Model: "m", Amount: observe.Amount{Calls: 3, Prompt: 5}})
+	text = appendLine(text, ledgerHeader{Format: formatID, Version: formatVersion})
+	text = appendLine(text, Row{Key: "a", Model: "m", UsageAmount: observe.UsageAmount{Calls: 3, Prompt: 5}})
 	for _, row := range []string{
 		`{"day":"","key":"a","model":"m","calls":-1}`,
 		`{"day":"","key":"a","model":"m","calls":18446744073709551615}`,
@@ -491,8 +492,8 @@ func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
 	book := func(user observe.EndUser, n int) {
-		e.calls.Begin()
-		e.calls.Finish(&observe.Record{Key: "k", Model: "m", User: user, Attempts: 1, PromptTokens: n}, e.now)
+		e.calls.BeginCall()
+		e.calls.FinishCall(&observe.Record{Key: "k", Model: "m", User: user, Attempts: 1, PromptTokens: n}, e.now)
 	}
 	book(observe.EndUser{1}, 5)
 	if err := e.runRound(); err != nil {

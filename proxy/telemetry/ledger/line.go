@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-type header struct {
+type ledgerHeader struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
 	Edge    string    `json:"edge"` // identifies this ledger's rows to other edges
@@ -33,24 +33,24 @@ type Row struct {
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
 	User  string `json:"user,omitempty"` // a keyed hash; rows with a user have no model
-	observe.Amount
+	observe.UsageAmount
 }
 
 func newRow(r *observe.UsageRow) Row {
-	out := Row{Key: r.Key, Model: r.Model, User: r.User, Amount: r.Amount}
+	out := Row{Key: r.Key, Model: r.Model, User: r.User, UsageAmount: r.UsageAmount}
 	if r.Day != observe.OlderDays {
 		out.Day = observe.FormatDay(r.Day)
 	}
 	return out
 }
 
-// maxCounted is more than an edge can count in its lifetime. Larger sums could overflow, and a key
+// maxCount is more than an edge can count in its lifetime. Larger sums could overflow, and a key
 // with negative usage could use its entire budget again.
-const maxCounted = 1 << 53
+const maxCount = 1 << 53
 
 func (r *Row) usageRow() (observe.UsageRow, error) {
-	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.OlderDays, Amount: r.Amount}
-	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > maxCounted {
+	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.OlderDays, UsageAmount: r.UsageAmount}
+	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > maxCount {
 		return out, errChecksum
 	}
 	var err error
@@ -60,7 +60,7 @@ func (r *Row) usageRow() (observe.UsageRow, error) {
 	return out, err
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 // userLinePrefix is the prefix of lines about end users. It makes an edge with an older version
 // skip these lines. Otherwise, that edge would read them as additional rows of their keys.
@@ -74,7 +74,7 @@ func appendLine(dst []byte, v any) []byte {
 	if r, ok := v.(Row); ok && r.User != "" {
 		dst = append(dst, userLinePrefix...)
 	}
-	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(text, castagnoli))
+	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(text, crcTable))
 	return append(append(dst, text...), '\n')
 }
 
@@ -88,7 +88,7 @@ func parseLine(line []byte, into any) error {
 	if n, err := hex.Decode(want[:], sum[:min(len(sum), 8)]); !found || len(sum) != 8 || err != nil || n != 4 {
 		return errChecksum
 	}
-	got := crc32.Checksum(text, castagnoli)
+	got := crc32.Checksum(text, crcTable)
 	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
 		_ = json.Unmarshal(text, into) // most members are still intact
 		return errChecksum
@@ -115,8 +115,8 @@ func (id rowID) String() string {
 
 const maxLineBytes = 64 << 10
 
-type content struct {
-	header        header
+type ledgerContent struct {
+	header        ledgerHeader
 	rows          []observe.UsageRow // one row for each day
 	completeBytes int64              // length of the file up to the end of the last complete line
 	torn          bool               // whether a truncated line follows the last complete line
@@ -131,7 +131,7 @@ var errNotLedger = errors.New("not the ledger of a penstock")
 
 // readLedger reads a ledger. It rejects a file that does not start like a ledger, so that the edge
 // never overwrites another file.
-func readLedger(from io.Reader) (c content, err error) {
+func readLedger(from io.Reader) (c ledgerContent, err error) {
 	in, at := bufio.NewReaderSize(from, maxLineBytes), map[rowID]int{}
 	for {
 		line, err := in.ReadSlice('\n')
@@ -157,12 +157,12 @@ func readLedger(from io.Reader) (c content, err error) {
 				return c, fmt.Errorf("%w of this version, but of version %d", errNotLedger, c.header.Version)
 			}
 		default:
-			c.add(line, at)
+			c.addLine(line, at)
 		}
 	}
 }
 
-func (c *content) add(line []byte, at map[rowID]int) {
+func (c *ledgerContent) addLine(line []byte, at map[rowID]int) {
 	var r Row
 	err := parseLine(bytes.TrimSuffix(line, []byte("\n")), &r)
 	row, wrongDay := r.usageRow()

@@ -88,7 +88,7 @@ func TestFolderWithoutRights(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(path), 0o500); err != nil {
 		t.Fatal(err)
 	}
-	f := file{path: path}
+	f := ledgerFile{path: path}
 	if _, err := f.open(); err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "right to write in") {
 		t.Errorf("open: %v, want permission denied and its remedy", err)
 	}

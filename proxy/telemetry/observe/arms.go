@@ -130,7 +130,7 @@ func (a *armStats) countCall(r *Record, took float64) {
 	for i := range r.Failed {
 		switch f := &r.Failed[i]; {
 		case f.Arm != name:
-		case f.Rejected && (here || r.Outcome == ClientError):
+		case f.Rejected && (here || r.Outcome == OutcomeClientError):
 			rejected = true
 		default:
 			tried = true
@@ -139,13 +139,13 @@ func (a *armStats) countCall(r *Record, took float64) {
 	switch {
 	case r.foundNoSlot():
 		a.refused.Add(1)
-	case tried || here && (r.Outcome == StreamBroken || r.Outcome.Failed()):
+	case tried || here && (r.Outcome == OutcomeStreamBroken || r.Outcome.Failed()):
 		a.failed.Add(1)
 	case !here && !rejected:
 		a.refused.Add(1)
-	case r.Outcome == ClientGone:
+	case r.Outcome == OutcomeClientGone:
 		a.left.Add(1)
-	case r.Outcome == OK:
+	case r.Outcome == OutcomeOK:
 		a.countAnswer(r, took)
 	}
 }
@@ -172,7 +172,7 @@ func (a *armStats) countAnswer(r *Record, took float64) {
 
 // foundNoSlot reports whether a call ended without an attempt because no upstream had a free slot.
 func (r *Record) foundNoSlot() bool {
-	return r.Attempts == 0 && (r.Outcome == Limited || r.Outcome == NoRoute)
+	return r.Attempts == 0 && (r.Outcome == OutcomeLimited || r.Outcome == OutcomeNoRoute)
 }
 
 func (r *Record) assignedArm() string {
@@ -184,7 +184,7 @@ func (r *Record) assignedArm() string {
 
 // statsForArm returns the statistics of a model's arm. If the model is not configured, the
 // statistics are discarded.
-func (s *series) statsForArm(model, name string) *armStats {
+func (s *callSeries) statsForArm(model, name string) *armStats {
 	return getOrCreate(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
 }
 

@@ -16,7 +16,8 @@ func TestArmsCount(t *testing.T) {
 	rejected := []FailedAttempt{{Upstream: "a", Arm: "new", Rejected: true}}
 	for name, c := range map[string]struct {
 		change func(r *Record)
-		want   string // counts of the arm: calls, failed, refused, left; number of TTFT, speed and length values
+		// Counts of the arm: calls, failed, refused, left; number of TTFT, speed and length values.
+		want string
 	}{
 		"an answer":                {func(*Record) {}, "1 0 0 0, 1 1 1"},
 		"whole":                    {func(r *Record) { r.Stream, r.UpstreamTTFT = false, 0 }, "1 0 0 0, 0 1 1"},
@@ -24,21 +25,21 @@ func TestArmsCount(t *testing.T) {
 		"of the rest":              {func(r *Record) { r.Arm = NoArm }, "0 0 0 0, 0 0 0"},
 		"of the rest, here":        {func(r *Record) { r.MissedArm = NoArm }, "0 0 0 0, 0 0 0"},
 		"no room here":             {func(r *Record) { r.Arm, r.MissedArm = NoArm, "new" }, "1 0 1 0, 0 0 0"},
-		"no room anywhere":         {func(r *Record) { r.Outcome, r.Attempts = Limited, 0 }, "1 0 1 0, 0 0 0"},
-		"no upstream anywhere":     {func(r *Record) { r.Outcome, r.Attempts = NoRoute, 0 }, "1 0 1 0, 0 0 0"},
-		"no room, of the rest":     {func(r *Record) { r.Outcome, r.Attempts, r.Arm = Limited, 0, NoArm }, "0 0 0 0, 0 0 0"},
+		"no room anywhere":         {func(r *Record) { r.Outcome, r.Attempts = OutcomeLimited, 0 }, "1 0 1 0, 0 0 0"},
+		"no upstream anywhere":     {func(r *Record) { r.Outcome, r.Attempts = OutcomeNoRoute, 0 }, "1 0 1 0, 0 0 0"},
+		"no room, of the rest":     {func(r *Record) { r.Outcome, r.Attempts, r.Arm = OutcomeLimited, 0, NoArm }, "0 0 0 0, 0 0 0"},
 		"failed, answered by rest": {func(r *Record) { r.Arm, r.MissedArm, r.Failed = NoArm, "new", failed }, "1 1 0 0, 0 0 0"},
 		"failed, answered here":    {func(r *Record) { r.Failed = failed }, "1 1 0 0, 0 0 0"},
-		"failed":                   {func(r *Record) { r.Outcome, r.Failed = UpstreamFail, failed }, "1 1 0 0, 0 0 0"},
-		"broken off":               {func(r *Record) { r.Outcome, r.Committed = StreamBroken, true }, "1 1 0 0, 0 0 0"},
-		"failed at the rest":       {func(r *Record) { r.Outcome, r.Arm, r.MissedArm = Timeout, NoArm, "new" }, "1 0 1 0, 0 0 0"},
-		"the client left":          {func(r *Record) { r.Outcome = ClientGone }, "1 0 0 1, 0 0 0"},
-		"the client's fault":       {func(r *Record) { r.Outcome = ClientError }, "1 0 0 0, 0 0 0"},
-		"refused by the engine":    {func(r *Record) { r.Outcome, r.Failed = ClientError, rejected }, "1 0 0 0, 0 0 0"},
-		"refused by both arms":     {func(r *Record) { r.Outcome, r.Arm, r.MissedArm, r.Failed = ClientError, NoArm, "new", rejected }, "1 0 0 0, 0 0 0"},
+		"failed":                   {func(r *Record) { r.Outcome, r.Failed = OutcomeUpstreamFail, failed }, "1 1 0 0, 0 0 0"},
+		"broken off":               {func(r *Record) { r.Outcome, r.Committed = OutcomeStreamBroken, true }, "1 1 0 0, 0 0 0"},
+		"failed at the rest":       {func(r *Record) { r.Outcome, r.Arm, r.MissedArm = OutcomeTimeout, NoArm, "new" }, "1 0 1 0, 0 0 0"},
+		"the client left":          {func(r *Record) { r.Outcome = OutcomeClientGone }, "1 0 0 1, 0 0 0"},
+		"the client's fault":       {func(r *Record) { r.Outcome = OutcomeClientError }, "1 0 0 0, 0 0 0"},
+		"refused by the engine":    {func(r *Record) { r.Outcome, r.Failed = OutcomeClientError, rejected }, "1 0 0 0, 0 0 0"},
+		"refused by both arms":     {func(r *Record) { r.Outcome, r.Arm, r.MissedArm, r.Failed = OutcomeClientError, NoArm, "new", rejected }, "1 0 0 0, 0 0 0"},
 		"refused here alone":       {func(r *Record) { r.Arm, r.MissedArm, r.Failed = NoArm, "new", rejected }, "1 1 0 0, 0 0 0"},
 		"answered in another form": {func(r *Record) { r.Failed = rejected }, "1 0 0 0, 1 1 1"},
-		"refused, then failed":     {func(r *Record) { r.Outcome, r.Failed = UpstreamFail, append(rejected, failed...) }, "1 1 0 0, 0 0 0"},
+		"refused, then failed":     {func(r *Record) { r.Outcome, r.Failed = OutcomeUpstreamFail, append(rejected, failed...) }, "1 1 0 0, 0 0 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, _ := newTestCalls(t)

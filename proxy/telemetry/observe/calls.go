@@ -17,13 +17,13 @@ type Calls struct {
 	log        accessLog
 	logsAccess atomic.Bool
 
-	series    *series
+	series    *callSeries
 	finished  *metrics.Counter
 	inflight  atomic.Int64
 	startedAt time.Time
 
 	// Recent stores the newest calls and refusals, for the status page.
-	Recent *Recent
+	Recent *RecentCalls
 	// Usage counts usage by key and model.
 	Usage *Usage
 }
@@ -32,7 +32,7 @@ type Calls struct {
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
 		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
-		Recent: new(Recent), Usage: new(Usage), startedAt: time.Now(),
+		Recent: new(RecentCalls), Usage: new(Usage), startedAt: time.Now(),
 	}
 	c.logsAccess.Store(l.Access)
 	c.finished = set.NewCounter("penstock_calls_finished_total")
@@ -46,8 +46,8 @@ func (c *Calls) SetLog(l config.Log) {
 	c.log.setLevel(l.Level)
 }
 
-// Begin counts a call as in flight until Finish.
-func (c *Calls) Begin() { c.inflight.Add(1) }
+// BeginCall counts a call as in flight until Finish.
+func (c *Calls) BeginCall() { c.inflight.Add(1) }
 
 // InFlight returns the number of calls between Begin and Finish.
 func (c *Calls) InFlight() int64 { return c.inflight.Load() }
@@ -61,10 +61,10 @@ func (c *Calls) SetConfigured(models, upstreams, keys []string) {
 	c.series.setConfigured(models, upstreams, keys)
 }
 
-// Finish counts r, stores it and writes its access line. It must be called exactly once for each
+// FinishCall counts r, stores it and writes its access line. It must be called exactly once for each
 // Begin. The call stays in flight until it has been counted, so that code that waits for the last
 // call to end sees complete counts.
-func (c *Calls) Finish(r *Record, now time.Time) {
+func (c *Calls) FinishCall(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
 	c.countCall(r, now)
@@ -75,9 +75,9 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
-// LastEnd returns when a model's last call ended. If no call has ended, it returns when the edge
+// LastEndTime returns when a model's last call ended. If no call has ended, it returns when the edge
 // started.
-func (c *Calls) LastEnd(model string) time.Time {
+func (c *Calls) LastEndTime(model string) time.Time {
 	last := c.startedAt
 	for k, m := range c.series.models.all() {
 		if at := m.lastEndNanos.Load(); k.model == model && at > 0 && time.Unix(0, at).After(last) {
@@ -124,7 +124,7 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 		served *servedSeries // nil if the call reached no upstream
 	)
 	if r.Upstream != "" && r.Attempts > 0 {
-		served = c.series.servedBy(servedKey{r.Dialect, r.Model, r.Upstream})
+		served = c.series.getOrCreateServedSeries(servedSeriesKey{r.Dialect, r.Model, r.Upstream})
 		m = served.modelSeries
 		served.countEnd(c.series, r.Upstream, r.Outcome)
 	} else {
@@ -133,11 +133,11 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 	}
 	m.lastEndNanos.Store(now.UnixNano())
 	switch r.Outcome {
-	case OK:
+	case OutcomeOK:
 		m.recordLatencies(r, now)
-	case ClientGone:
+	case OutcomeClientGone:
 		c.series.labelCounter(familyAborts, string(r.Phase)).Inc()
-	case Limited:
+	case OutcomeLimited:
 		c.series.labelCounter(familyLimited, r.refusedLimit()).Inc()
 		if r.Limit == "" && m.full != nil {
 			m.full.Inc()
@@ -146,7 +146,7 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 	default:
 		c.series.labelCounter(familyErrors, orDash(r.Code)).Inc()
 	}
-	if r.Committed && r.Outcome != OK {
+	if r.Committed && r.Outcome != OutcomeOK {
 		c.series.labelCounter(familyBroken, orDash(r.Code)).Inc()
 	}
 	for _, name := range r.Dropped {
@@ -223,7 +223,7 @@ func (c *Calls) NewMeter(dialect, model, upstream string) StreamMeter {
 // counted from 0.
 func (c *Calls) MoveMeter(m *StreamMeter, model, upstream string) {
 	if m.model != nil {
-		m.flush()
+		m.flushCounters()
 		m.model, m.history = c.series.model(m.model.key.dialect, model), c.series.pairHistory(model, upstream)
 		m.movedEvents, m.seenEvents, m.flushedEvents = m.movedEvents+m.seenEvents, 0, 0
 	}
@@ -241,12 +241,12 @@ func (m *StreamMeter) RecordEvents(events int, at instant.Time) {
 	}
 	m.lastEvent, m.seenEvents = at, events
 	if m.gapCount == len(m.gaps) || at.Sub(m.flushedAt) >= flushInterval {
-		m.flush()
+		m.flushCounters()
 		m.flushedAt = at
 	}
 }
 
-func (m *StreamMeter) flush() {
+func (m *StreamMeter) flushCounters() {
 	if m.model.itl != nil {
 		for _, gap := range m.gaps[:m.gapCount] {
 			m.model.itl.Update(gap)
@@ -261,7 +261,7 @@ func (m *StreamMeter) flush() {
 // End adds the remaining measurements to the counters and copies the totals to the stream's record.
 func (m *StreamMeter) End(r *Record) {
 	if m.model != nil {
-		m.flush()
+		m.flushCounters()
 	}
 	r.streamed = m.movedEvents + m.seenEvents
 }
@@ -269,6 +269,6 @@ func (m *StreamMeter) End(r *Record) {
 // UpdateHistory adds the events of running streams to the history. Call it about every second.
 func (c *Calls) UpdateHistory(now time.Time) {
 	for _, h := range c.series.histories.all() {
-		h.foldLive(now)
+		h.addLiveEvents(now)
 	}
 }

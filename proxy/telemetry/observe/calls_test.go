@@ -26,7 +26,7 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 	c.SetConfigured([]string{"m", "n"}, []string{"a", "b"}, nil)
 	return c, func() string {
 		var b bytes.Buffer
-		if err := WriteText(&b, set.WritePrometheus); err != nil {
+		if err := WritePrometheusText(&b, set.WritePrometheus); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -36,13 +36,13 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 func successfulRecord(model, upstream string) *Record {
 	return &Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Pool: "text", Key: "k", Start: time.Now().Add(-time.Second), Stream: true, Status: 200, Attempts: 1,
-		Outcome: OK, PromptTokens: 10, CompletionTokens: 20, CachedTokens: 4, TTFT: 100 * time.Millisecond, UpstreamTTFT: 90 * time.Millisecond, Overhead: 80 * time.Microsecond,
+		Outcome: OutcomeOK, PromptTokens: 10, CompletionTokens: 20, CachedTokens: 4, TTFT: 100 * time.Millisecond, UpstreamTTFT: 90 * time.Millisecond, Overhead: 80 * time.Microsecond,
 	}
 }
 
 func finish(c *Calls, r *Record) {
-	c.Begin()
-	c.Finish(r, time.Now())
+	c.BeginCall()
+	c.FinishCall(r, time.Now())
 }
 
 // TestFinishCountsFailures checks that each failed attempt is counted, even if another upstream
@@ -89,12 +89,12 @@ func TestFinishCounts(t *testing.T) {
 		}
 	}
 	finish(c, successfulRecord("m", "a"))
-	finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
-	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full"})
-	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full", Upstream: "a", Attempts: 1})
-	finish(c, &Record{Dialect: "chat", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"})
-	finish(c, &Record{Dialect: "chat", Model: "m", Upstream: "a", Attempts: 1, Outcome: StreamBroken, Status: 200, Code: "upstream_failed", Committed: true})
-	finish(c, &Record{Dialect: "chat", Model: "m", Upstream: "a", Attempts: 1, Outcome: ClientGone, Status: 499, Code: "client_gone", Phase: PhaseStalled, Committed: true})
+	finish(c, &Record{Dialect: "chat", Outcome: OutcomeClientError, Status: 401, Code: "invalid_api_key"})
+	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: OutcomeLimited, Status: 429, Code: "capacity_full"})
+	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: OutcomeLimited, Status: 429, Code: "capacity_full", Upstream: "a", Attempts: 1})
+	finish(c, &Record{Dialect: "chat", Outcome: OutcomeLimited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"})
+	finish(c, &Record{Dialect: "chat", Model: "m", Upstream: "a", Attempts: 1, Outcome: OutcomeStreamBroken, Status: 200, Code: "upstream_failed", Committed: true})
+	finish(c, &Record{Dialect: "chat", Model: "m", Upstream: "a", Attempts: 1, Outcome: OutcomeClientGone, Status: 499, Code: "client_gone", Phase: PhaseStalled, Committed: true})
 	text := page()
 	for _, want := range []string{
 		`penstock_calls_total{dialect="chat",model="m",upstream="a",outcome="ok"} 1`,
@@ -236,7 +236,7 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
 	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
-	m.endCounter(c.series, "a", OK).Inc()
+	m.endCounter(c.series, "a", OutcomeOK).Inc()
 	text := page()
 	if strings.Contains(text, `model="n"`) {
 		t.Errorf("a series of the removed model:\n%s", text)
@@ -245,7 +245,7 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 		t.Errorf("no %s in\n%s", want, text)
 	}
 	c.SetConfigured([]string{"m", "n"}, []string{"a"}, nil)
-	m.endCounter(c.series, "a", OK).Inc()
+	m.endCounter(c.series, "a", OutcomeOK).Inc()
 	if want := `penstock_calls_total{dialect="chat",model="n",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
 		t.Errorf("no %s after the model came back", want)
 	}
@@ -270,7 +270,7 @@ func TestServedSeriesUnderReloads(t *testing.T) {
 	count("-", "2")
 	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
 	count("a", "1")
-	if h := c.series.pairHistory("m", "a"); h != c.series.servedBy(servedKey{"chat", "m", "a"}).history {
+	if h := c.series.pairHistory("m", "a"); h != c.series.getOrCreateServedSeries(servedSeriesKey{"chat", "m", "a"}).history {
 		t.Error("calls are recorded in a history that nothing reads")
 	}
 }
@@ -283,7 +283,7 @@ func TestLabelsAreEscaped(t *testing.T) {
 
 func TestUndescribedStaysVisible(t *testing.T) {
 	var b bytes.Buffer
-	_ = WriteText(&b, func(w io.Writer) {
+	_ = WritePrometheusText(&b, func(w io.Writer) {
 		fmt.Fprintln(w, "penstock_new_thing 1")
 		fmt.Fprintln(w, "go_unknown_thing 1")
 	})
@@ -315,8 +315,8 @@ func TestHistory(t *testing.T) {
 	r := successfulRecord("m", "a")
 	r.Start, r.CompletionTokens = now.Add(-20*time.Second), 28
 	m.End(r)
-	c.Begin()
-	c.Finish(r, now)
+	c.BeginCall()
+	c.FinishCall(r, now)
 	h := c.Summary(later).Upstream("a")
 	if got := total(h); got < 27.99 || got > 28.01 {
 		t.Errorf("%v tokens of a call with 28", got)
@@ -383,9 +383,9 @@ func TestRecent(t *testing.T) {
 	for i := range recentRows + 10 {
 		r := successfulRecord("m", "a")
 		r.PromptTokens = i
-		c.Begin()
-		c.Finish(r, r.Start.Add(time.Duration(i)*time.Millisecond))
-		finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
+		c.BeginCall()
+		c.FinishCall(r, r.Start.Add(time.Duration(i)*time.Millisecond))
+		finish(c, &Record{Dialect: "chat", Outcome: OutcomeClientError, Status: 401, Code: "invalid_api_key"})
 	}
 	calls, refusals := c.Recent.calls.newest(), c.Recent.Refusals.Counts(time.Now())
 	if len(calls) != recentRows || calls[0].PromptTokens != recentRows+9 || calls[recentRows-1].PromptTokens != 10 {
@@ -411,11 +411,13 @@ func TestRecentKinds(t *testing.T) {
 			c.Recent.add(r, now)
 		}
 	}
-	add("failed", 3, func(r *Record) { r.Outcome, r.Failed = UpstreamFail, []FailedAttempt{{Upstream: "a", Cause: "status"}} })
-	add("slow", 3, func(r *Record) { r.UpstreamTTFT, r.Choice = SlowFirstToken+1, &Choice{Reason: "soonest"} })
+	add("failed", 3, func(r *Record) {
+		r.Outcome, r.Failed = OutcomeUpstreamFail, []FailedAttempt{{Upstream: "a", Cause: "status"}}
+	})
+	add("slow", 3, func(r *Record) { r.UpstreamTTFT, r.Choice = SlowFirstToken+1, &RoutingChoice{Reason: "soonest"} })
 	add("queued", 2, func(r *Record) { r.Queue = SlowQueue + 1 })
 	add("good", 10*maxKeptCalls, func(*Record) {})
-	add("refused", maxKeptCalls+10, func(r *Record) { r.Outcome, r.Attempts, r.Status = ClientError, 0, 401 })
+	add("refused", maxKeptCalls+10, func(r *Record) { r.Outcome, r.Attempts, r.Status = OutcomeClientError, 0, 401 })
 	kinds := func(n int, at time.Time) map[string]int {
 		out := map[string]int{}
 		for _, e := range c.Recent.Newest(n, at) {
@@ -429,10 +431,10 @@ func TestRecentKinds(t *testing.T) {
 	if got, want := kinds(2, now), map[string]int{"failed": 2, "queued": 2, "good": 2, "refused": 2}; !maps.Equal(got, want) {
 		t.Errorf("two of each kind: %v, want %v", got, want)
 	}
-	if got, want := kinds(maxKeptCalls, now.Add(keptTime+1)), map[string]int{"good": recentRows}; !maps.Equal(got, want) {
+	if got, want := kinds(maxKeptCalls, now.Add(maxKeptTime+1)), map[string]int{"good": recentRows}; !maps.Equal(got, want) {
 		t.Errorf("after an hour: %v, want %v", got, want)
 	}
-	id := string(append([]byte("req_failed_1"), make([]byte, len(ID{})-len("req_failed_1"))...))
+	id := string(append([]byte("req_failed_1"), make([]byte, len(RequestID{})-len("req_failed_1"))...))
 	if e, ok := c.Recent.Find(id, now); !ok || len(e.Failed) != 1 {
 		t.Errorf("the failed call is not found: %+v", e)
 	}
@@ -443,19 +445,19 @@ func TestRecentKinds(t *testing.T) {
 
 // TestAllocations checks that counting, storing and measuring a call does not allocate.
 func TestAllocations(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	c, _ := newTestCalls(t)
 	r, now := successfulRecord("m", "a"), time.Now()
 	finish(c, r)
 	if n := testing.AllocsPerRun(100, func() {
-		c.Begin()
+		c.BeginCall()
 		meter := c.NewMeter("chat", "m", "a")
 		meter.RecordEvents(1, instant.FromTime(now))
 		meter.RecordEvents(2, instant.FromTime(now))
 		meter.End(r)
-		c.Finish(r, now)
+		c.FinishCall(r, now)
 	}); n != 0 {
 		t.Errorf("%v allocations a call", n)
 	}
@@ -478,8 +480,8 @@ func BenchmarkFinish(b *testing.B) {
 			r, now := successfulRecord("m", "a"), time.Now()
 			b.ReportAllocs()
 			for b.Loop() {
-				c.Begin()
-				c.Finish(r, now)
+				c.BeginCall()
+				c.FinishCall(r, now)
 			}
 		})
 	}
@@ -522,9 +524,9 @@ func TestTTFTOfStreams(t *testing.T) {
 	}
 }
 
-// TestInFlightUntilTold checks that a call is in flight until its line has been written. The log
+// TestInFlightUntilLogged checks that a call is in flight until its line has been written. The log
 // may therefore be closed once no call is in flight.
-func TestInFlightUntilTold(t *testing.T) {
+func TestInFlightUntilLogged(t *testing.T) {
 	var c *Calls
 	var atLine, counted int64
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.InfoLevel), zap.Hooks(func(zapcore.Entry) error {
@@ -532,8 +534,8 @@ func TestInFlightUntilTold(t *testing.T) {
 		return nil
 	}))
 	c = NewCalls(metrics.NewSet(), log, config.Log{Access: true, Level: "info"})
-	c.Begin()
-	c.Finish(&Record{Start: time.Now(), Outcome: OK}, time.Now())
+	c.BeginCall()
+	c.FinishCall(&Record{Start: time.Now(), Outcome: OutcomeOK}, time.Now())
 	if atLine != 1 || counted != 1 || c.InFlight() != 0 {
 		t.Errorf("at its line %d are in flight and %d have finished; behind it %d are in flight", atLine, counted, c.InFlight())
 	}
@@ -544,11 +546,11 @@ func TestInFlightUntilTold(t *testing.T) {
 func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
-	for _, o := range []Outcome{OK, UpstreamFail, UpstreamFail, ClientGone} {
+	for _, o := range []Outcome{OutcomeOK, OutcomeUpstreamFail, OutcomeUpstreamFail, OutcomeClientGone} {
 		r := successfulRecord("m", "a")
 		r.Outcome = o
-		c.Begin()
-		c.Finish(r, now)
+		c.BeginCall()
+		c.FinishCall(r, now)
 	}
 	if h := c.Summary(now).Upstream("a"); h.Ended != 4 || h.Failed != 2 || h.Minute.Calls != 4 {
 		t.Errorf("upstream a = %+v, want 4 calls, 2 of them failed", h)

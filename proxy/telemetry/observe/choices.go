@@ -8,23 +8,23 @@ import (
 	"strconv"
 )
 
-// Choice describes why a call's upstream was chosen, if there was more than one candidate.
-type Choice struct {
+// RoutingChoice describes why a call's upstream was chosen, if there was more than one candidate.
+type RoutingChoice struct {
 	Reason    string
 	Tokens    int
 	Expected  int
-	Estimates []Estimate
+	Estimates []UpstreamEstimate
 }
 
-// Estimate is the estimate for one upstream.
-type Estimate struct {
+// UpstreamEstimate is the estimate for one upstream.
+type UpstreamEstimate struct {
 	Upstream string `json:"upstream"`
 	// Seconds is the estimated time until the answer's tenth token, or 0 if it is unknown.
 	Seconds float64 `json:"seconds,omitempty"`
 	Cached  int     `json:"cached_tokens"`
 }
 
-func (c *Choice) copyTo(to *Choice) {
+func (c *RoutingChoice) copyTo(to *RoutingChoice) {
 	estimates := to.Estimates[:0]
 	*to = *c
 	estimates = append(estimates, c.Estimates...)
@@ -33,15 +33,15 @@ func (c *Choice) copyTo(to *Choice) {
 
 // expectedCached returns how many prompt tokens the engine was expected to have cached. The result
 // is scaled to prompt, which is the engine's token count.
-func (c *Choice) expectedCached(prompt int) int {
+func (c *RoutingChoice) expectedCached(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
 	}
 	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
 }
 
-// Prompts counts prompt tokens of calls that could choose among engines.
-type Prompts struct {
+// PromptCacheCounts counts prompt tokens of calls that could choose among engines.
+type PromptCacheCounts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
 	Cached   uint64 `json:"cached_tokens"`
 	Expected uint64 `json:"expected_cached_tokens"` // how many of Prompt engines were expected to have cached
@@ -49,14 +49,18 @@ type Prompts struct {
 
 // CachedShare returns the cached share of prompt tokens, from 0 to 1. If there are no prompts, it
 // returns 0.
-func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
+func (p PromptCacheCounts) CachedShare() float64 {
+	return float64(p.Cached) / float64(max(1, p.Prompt))
+}
 
 // ExpectedShare returns the share of prompt tokens that engines were expected to have cached, from
 // 0 to 1.
-func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
+func (p PromptCacheCounts) ExpectedShare() float64 {
+	return float64(p.Expected) / float64(max(1, p.Prompt))
+}
 
 // addCall adds the prompt of an ended call if the call could choose among engines.
-func (p *Prompts) addCall(r *Record) {
+func (p *PromptCacheCounts) addCall(r *Record) {
 	if r.Choice == nil || r.TokensEstimated {
 		return
 	}
@@ -65,7 +69,7 @@ func (p *Prompts) addCall(r *Record) {
 	p.Expected += uint64(max(0, r.ExpectedCached))
 }
 
-func (p *Prompts) add(o *Prompts) {
+func (p *PromptCacheCounts) add(o *PromptCacheCounts) {
 	p.Prompt, p.Cached, p.Expected = p.Prompt+o.Prompt, p.Cached+o.Cached, p.Expected+o.Expected
 }
 
@@ -78,7 +82,7 @@ func (c *Calls) AppendChoiceMetrics(b *bytes.Buffer) {
 		AppendSample(b, "penstock_choices_total", strconv.FormatInt(choices[k].Load(), 10), "model", k.model, "reason", k.reason)
 	}
 	pairs := c.series.histories.all()
-	for _, k := range slices.SortedFunc(maps.Keys(pairs), func(x, y pairKey) int {
+	for _, k := range slices.SortedFunc(maps.Keys(pairs), func(x, y modelUpstreamKey) int {
 		return cmp.Or(cmp.Compare(x.model, y.model), cmp.Compare(x.upstream, y.upstream))
 	}) {
 		h := pairs[k]

@@ -11,12 +11,12 @@ import (
 // Choice, because another call reuses the record.
 func TestChoices(t *testing.T) {
 	c, _ := newTestCalls(t)
-	choice := &Choice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []Estimate{{"a", 0.2, 400}, {"b", 3, 0}}}
+	choice := &RoutingChoice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []UpstreamEstimate{{"a", 0.2, 400}, {"b", 3, 0}}}
 	r := successfulRecord("m", "a")
 	r.Choice = choice
 	r.SetTokens(1000, 20, 900, false)
 	finish(c, r)
-	*choice = Choice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], Estimate{"b", 1, 0})}
+	*choice = RoutingChoice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], UpstreamEstimate{"b", 1, 0})}
 	r.SetTokens(500, 20, 0, true) // an estimated prompt, which Prompts does not count
 	finish(c, r)
 	finish(c, successfulRecord("m", "a")) // a call without a choice
@@ -41,7 +41,7 @@ func TestChoices(t *testing.T) {
 	}
 	o := c.Summary(time.Now())
 	for _, h := range []History{o.Model("m"), o.Upstream("a"), o.Total} {
-		if h.Prompts != (Prompts{1000, 900, 800}) {
+		if h.Prompts != (PromptCacheCounts{1000, 900, 800}) {
 			t.Errorf("the last minutes have %+v", h.Prompts)
 		}
 	}

@@ -37,7 +37,7 @@ type endUserAccount struct {
 	listed bool
 }
 
-func (e *endUsers) add(of endUserKey, a Amount, day int64) {
+func (e *endUsers) addUsage(of endUserKey, a UsageAmount, day int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := e.account(of, day)
@@ -100,7 +100,7 @@ func (e *endUsers) selectListed() {
 
 func (c *endUserAccount) dropDaysThrough(day int64) {
 	for len(c.days) > 0 && c.days[0].day <= day {
-		c.total.sub(c.days[0].Amount)
+		c.total.subtract(c.days[0].UsageAmount)
 		c.days = slices.Delete(c.days, 0, 1)
 	}
 }
@@ -143,7 +143,7 @@ func (e *endUsers) eachListed(f func(endUserKey, *endUserAccount)) {
 }
 
 func (of endUserKey) usageRow(d *usageDay) UsageRow {
-	return UsageRow{Key: of.key, User: of.user, Day: d.day, Amount: d.Amount}
+	return UsageRow{Key: of.key, User: of.user, Day: d.day, UsageAmount: d.UsageAmount}
 }
 
 func (e *endUsers) restore(rows []UsageRow) {
@@ -156,7 +156,7 @@ func (e *endUsers) restore(rows []UsageRow) {
 	}
 	for i := range rows {
 		if r := &rows[i]; r.User != "" && r.Day > e.today-UsageDays {
-			e.account(endUserKey{r.Key, r.User}, r.Day).restoreDay(r.Day, r.Amount)
+			e.account(endUserKey{r.Key, r.User}, r.Day).restoreDay(r.Day, r.UsageAmount)
 		}
 	}
 	e.selectListed()
@@ -164,9 +164,9 @@ func (e *endUsers) restore(rows []UsageRow) {
 
 // UserUsage is the usage of one of a key's end users, for all models.
 type UserUsage struct {
-	User  string `json:"user"` // a keyed hash; empty for all unlisted users and for calls without a user
-	Total Amount `json:"total"`
-	Days  []Day  `json:"days"`
+	User  string      `json:"user"` // a keyed hash; empty for all unlisted users and for calls without a user
+	Total UsageAmount `json:"total"`
+	Days  []DayUsage  `json:"days"`
 }
 
 // ReportUsers returns the usage by key and end user. The last row of each key is the sum of all
@@ -183,7 +183,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 		k := &out.Keys[i]
 		k.Users = users[k.Key]
 		slices.SortFunc(k.Users, func(a, b UserUsage) int { return cmp.Compare(a.User, b.User) })
-		if o := k.unlistedUsage(); o.Total != (Amount{}) {
+		if o := k.unlistedUsage(); o.Total != (UsageAmount{}) {
 			k.Users = append(k.Users, o)
 		}
 		k.Models = nil
@@ -193,12 +193,12 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 
 // unlistedUsage returns the part of a key's usage that belongs to no listed end user.
 func (k *KeyUsage) unlistedUsage() (o UserUsage) {
-	o.Total, o.Days = k.Total, []Day{}
-	days := map[string]Amount{}
+	o.Total, o.Days = k.Total, []DayUsage{}
+	days := map[string]UsageAmount{}
 	for _, m := range k.Models {
 		for _, d := range m.Days {
 			sum := days[d.Day]
-			sum.Add(d.Amount)
+			sum.Add(d.UsageAmount)
 			days[d.Day] = sum
 		}
 	}
@@ -206,27 +206,27 @@ func (k *KeyUsage) unlistedUsage() (o UserUsage) {
 		o.Total.subClamped(u.Total)
 		for _, d := range u.Days {
 			rest := days[d.Day]
-			rest.subClamped(d.Amount)
+			rest.subClamped(d.UsageAmount)
 			days[d.Day] = rest
 		}
 	}
 	for day, a := range days {
-		if a != (Amount{}) {
-			o.Days = append(o.Days, Day{day, a})
+		if a != (UsageAmount{}) {
+			o.Days = append(o.Days, DayUsage{day, a})
 		}
 	}
-	slices.SortFunc(o.Days, func(a, b Day) int { return cmp.Compare(a.Day, b.Day) })
+	slices.SortFunc(o.Days, func(a, b DayUsage) int { return cmp.Compare(a.Day, b.Day) })
 	return o
 }
 
-// Excess returns by how much a exceeds b. No number in the result is negative.
-func (a Amount) Excess(b Amount) Amount {
+// ExcessOver returns by how much a exceeds b. No number in the result is negative.
+func (a UsageAmount) ExcessOver(b UsageAmount) UsageAmount {
 	a.subClamped(b)
 	return a
 }
 
 // subClamped subtracts b. No number becomes negative, even if a ledger has lost a line of a.
-func (a *Amount) subClamped(b Amount) {
+func (a *UsageAmount) subClamped(b UsageAmount) {
 	a.Calls -= min(a.Calls, b.Calls)
 	a.Prompt -= min(a.Prompt, b.Prompt)
 	a.Cached -= min(a.Cached, b.Cached)

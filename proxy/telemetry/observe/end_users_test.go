@@ -31,16 +31,16 @@ func checkUsersComplete(t interface{ Errorf(string, ...any) }, u *Usage, at time
 	}
 	for i := range byUser.Keys {
 		k := &byUser.Keys[i]
-		var users, days, want Amount
+		var users, days, want UsageAmount
 		for _, x := range k.Users {
 			users.Add(x.Total)
 			for _, d := range x.Days {
-				days.Add(d.Amount)
+				days.Add(d.UsageAmount)
 			}
 		}
 		for _, m := range byModel.Keys[i].Models {
 			for _, d := range m.Days {
-				want.Add(d.Amount)
+				want.Add(d.UsageAmount)
 			}
 		}
 		if k.Models != nil || users != k.Total || k.Total != byModel.Keys[i].Total || days != want {

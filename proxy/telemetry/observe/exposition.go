@@ -9,19 +9,19 @@ import (
 // metricPrefix is the prefix of the edge's metrics. Other metrics come from the runtime.
 const metricPrefix = "penstock_"
 
-// WriteText writes the metrics page in the Prometheus text format. Each family appears once, with
+// WritePrometheusText writes the metrics page in the Prometheus text format. Each family appears once, with
 // HELP and TYPE before the samples from all sources. Runtime metrics that are not in the table of
 // families are omitted.
-func WriteText(w io.Writer, sources ...func(io.Writer)) error {
-	return writePage(w, textHead, func(line string) string { return line }, "", sources)
+func WritePrometheusText(w io.Writer, sources ...func(io.Writer)) error {
+	return writePage(w, prometheusHead, func(line string) string { return line }, "", sources)
 }
 
-func textHead(f *Family) string {
+func prometheusHead(f *MetricFamily) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
 // writePage writes each family's head and samples, and then the text in end.
-func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
+func writePage(w io.Writer, head func(*MetricFamily) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {
 	var raw bytes.Buffer
@@ -41,8 +41,8 @@ func writePage(w io.Writer, head func(*Family) string, sample func(string) strin
 		samples[family] = append(samples[family], line)
 	}
 	var page bytes.Buffer
-	for i := range families {
-		f := &families[i]
+	for i := range metricFamilies {
+		f := &metricFamilies[i]
 		lines := samples[f.Name]
 		if len(lines) == 0 {
 			continue
@@ -60,9 +60,9 @@ func writePage(w io.Writer, head func(*Family) string, sample func(string) strin
 	return err
 }
 
-var familyKinds = func() map[string]Kind {
-	out := make(map[string]Kind, len(families))
-	for _, f := range families {
+var familyKinds = func() map[string]MetricKind {
+	out := make(map[string]MetricKind, len(metricFamilies))
+	for _, f := range metricFamilies {
 		out[f.Name] = f.Kind
 	}
 	return out
@@ -70,11 +70,11 @@ var familyKinds = func() map[string]Kind {
 
 func familyName(line string) string {
 	name := line[:max(0, strings.IndexAny(line, "{ "))]
-	if kind, ok := familyKinds[name]; ok && kind != Histogram {
+	if kind, ok := familyKinds[name]; ok && kind != KindHistogram {
 		return name
 	}
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-		if base, ok := strings.CutSuffix(name, suffix); ok && familyKinds[base] == Histogram {
+		if base, ok := strings.CutSuffix(name, suffix); ok && familyKinds[base] == KindHistogram {
 			return base
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A history has historySlots slots of historyStep each, and occupies 11 KB.
+// A history has historySlotCount slots of historyStep each, and occupies 11 KB.
 const (
-	historyStep  = 5 * time.Second
-	historySlots = 60
-	minuteSlots  = int64(time.Minute / historyStep)
+	historyStep      = 5 * time.Second
+	historySlotCount = 60
+	slotsPerMinute   = int64(time.Minute / historyStep)
 )
 
 // history records the last few minutes of one model at one upstream. It is safe for concurrent use.
@@ -19,15 +19,15 @@ type history struct {
 	liveEvents atomic.Int64 // number of events in running streams that have not been added to a slot yet
 
 	mu      sync.Mutex
-	prompts Prompts // totals since the edge started
-	slots   [historySlots]slot
+	prompts PromptCacheCounts // totals since the edge started
+	slots   [historySlotCount]historySlot
 }
 
-// slot contains the results of one step. at is the number of the step since 1970.
-type slot struct {
+// historySlot contains the results of one step. at is the number of the step since 1970.
+type historySlot struct {
 	step                       int64
 	promptTokens, outputTokens float64 // prompt and answer tokens
-	prompts                    Prompts
+	prompts                    PromptCacheCounts
 	ok, failed, full, other    uint32
 	retried                    uint32 // failed attempts that were followed by another attempt
 	ttft, wait                 [len(historyBounds) + 1]uint16
@@ -49,7 +49,7 @@ func (t *timeCounts) add(o *timeCounts) {
 	}
 }
 
-func (t *timeCounts) count() (n int) {
+func (t *timeCounts) totalCount() (n int) {
 	for _, c := range t {
 		n += c
 	}
@@ -59,16 +59,16 @@ func (t *timeCounts) count() (n int) {
 func historyStepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
 // slot returns the slot of a step, and clears the slot if the step is new. The caller must hold mu.
-func (h *history) slot(step int64) *slot {
-	s := &h.slots[step%historySlots]
+func (h *history) slot(step int64) *historySlot {
+	s := &h.slots[step%historySlotCount]
 	if s.step != step {
-		*s = slot{step: step}
+		*s = historySlot{step: step}
 	}
 	return s
 }
 
-// foldLive adds the events of running streams to the current slot.
-func (h *history) foldLive(now time.Time) {
+// addLiveEvents adds the events of running streams to the current slot.
+func (h *history) addLiveEvents(now time.Time) {
 	if h.liveEvents.Load() == 0 {
 		return
 	}
@@ -84,11 +84,11 @@ func (h *history) addCall(r *Record, now time.Time) {
 	defer h.mu.Unlock()
 	s := h.slot(historyStepOf(now))
 	switch {
-	case r.Outcome == OK:
+	case r.Outcome == OutcomeOK:
 		s.ok++
 	case r.Outcome.Failed():
 		s.failed++
-	case r.Outcome == Limited:
+	case r.Outcome == OutcomeLimited:
 		s.full++
 	default:
 		s.other++
@@ -96,7 +96,7 @@ func (h *history) addCall(r *Record, now time.Time) {
 	if r.Stream && r.UpstreamTTFT > 0 {
 		incrementSaturating(&s.ttft[bucketIndex(r.UpstreamTTFT)])
 	}
-	if r.Queue > 0 && r.Outcome != Limited {
+	if r.Queue > 0 && r.Outcome != OutcomeLimited {
 		incrementSaturating(&s.wait[bucketIndex(r.Queue)])
 	}
 	s.promptTokens += float64(r.PromptTokens)
@@ -117,7 +117,7 @@ func (h *history) spreadTokens(tokens float64, from, to time.Time) {
 		return
 	}
 	last := historyStepOf(to)
-	first := max(historyStepOf(from), last-historySlots+1)
+	first := max(historyStepOf(from), last-historySlotCount+1)
 	for step := first; step <= last; step++ {
 		h.slot(step).outputTokens += tokens / float64(last-first+1)
 	}
@@ -141,10 +141,10 @@ func bucketIndex(d time.Duration) int {
 	return len(historyBounds)
 }
 
-// quantile returns a quantile in milliseconds, with the precision of a bucket. It returns -1 if
+// quantileMillis returns a quantile in milliseconds, with the precision of a bucket. It returns -1 if
 // nothing was counted.
-func quantile(counts *timeCounts, q float64) float64 {
-	total := counts.count()
+func quantileMillis(counts *timeCounts, q float64) float64 {
+	total := counts.totalCount()
 	if total == 0 {
 		return -1
 	}

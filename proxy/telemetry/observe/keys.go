@@ -20,14 +20,14 @@ const (
 type keySeries struct {
 	calls, prompt, cached, completion atomic.Int64
 
-	refusals table[string, *atomic.Int64] // keyed by reason, from a closed set
+	refusals copyOnWriteMap[string, *atomic.Int64] // keyed by reason, from a closed set
 }
 
-// Account returns the key under which a call is counted. For a call made with a token, this is the
+// AccountKey returns the key under which a call is counted. For a call made with a token, this is the
 // template that defines the token's rights. For other calls, it is the call's key.
-func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
+func (r *Record) AccountKey() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
-func (s *series) accountSeries(name string) *keySeries {
+func (s *callSeries) accountSeries(name string) *keySeries {
 	if k, ok := s.keys.get(name); ok {
 		return k
 	}
@@ -36,7 +36,7 @@ func (s *series) accountSeries(name string) *keySeries {
 }
 
 // setKeys creates the series of keys and drops all other series. The caller must hold mu.
-func (s *series) setKeys(keys []string) {
+func (s *callSeries) setKeys(keys []string) {
 	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), maxKeySeries)])
 	s.keys.update(func(all map[string]*keySeries) {
 		wanted := nameSet(keys)
@@ -49,8 +49,8 @@ func (s *series) setKeys(keys []string) {
 	})
 }
 
-func (s *series) countKey(r *Record) {
-	k := s.accountSeries(r.Account())
+func (s *callSeries) countKey(r *Record) {
+	k := s.accountSeries(r.AccountKey())
 	k.calls.Add(1)
 	k.prompt.Add(int64(r.PromptTokens))
 	k.cached.Add(int64(r.CachedTokens))
@@ -74,7 +74,7 @@ func (s *series) countKey(r *Record) {
 // refusalReason returns the limit that the call exceeded, or the error code. If the call was not
 // refused, it returns "".
 func (r *Record) refusalReason() string {
-	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
+	if r.Outcome == OutcomeLimited || r.Attempts == 0 && r.Outcome != OutcomeOK && r.Outcome != OutcomeClientGone {
 		return cmp.Or(r.Limit, orDash(r.Code))
 	}
 	return ""

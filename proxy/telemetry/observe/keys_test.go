@@ -31,14 +31,15 @@ func TestKeys(t *testing.T) {
 	gone.Key = "gone"
 	finish(c, gone)
 	for _, r := range []Record{
-		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
-		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
-		{Key: "k", Outcome: Limited, Status: 429, Code: "capacity_full", Attempts: 1},
-		{Key: "k", Outcome: ClientError, Status: 403, Code: "model_not_allowed"},
-		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // rejected by the engine
-		{Key: "k", Outcome: UpstreamFail, Status: 502, Code: "upstream_failed", Attempts: 2},
-		{Key: "k", Outcome: ClientGone, Status: 499, Code: "client_gone"},
-		{Outcome: ClientError, Status: 401, Code: "invalid_api_key"},
+		{Key: "k", Outcome: OutcomeLimited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
+		{Key: "k", Outcome: OutcomeLimited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
+		{Key: "k", Outcome: OutcomeLimited, Status: 429, Code: "capacity_full", Attempts: 1},
+		{Key: "k", Outcome: OutcomeClientError, Status: 403, Code: "model_not_allowed"},
+		// Rejected by the engine.
+		{Key: "k", Outcome: OutcomeClientError, Status: 400, Code: "invalid_value", Attempts: 1},
+		{Key: "k", Outcome: OutcomeUpstreamFail, Status: 502, Code: "upstream_failed", Attempts: 2},
+		{Key: "k", Outcome: OutcomeClientGone, Status: 499, Code: "client_gone"},
+		{Outcome: OutcomeClientError, Status: 401, Code: "invalid_api_key"},
 	} {
 		finish(c, &r)
 	}
@@ -95,12 +96,12 @@ func TestKeysAreBounded(t *testing.T) {
 // TestKeysAllocateNothing checks that counting a call, or a refusal for a known reason, does not
 // allocate.
 func TestKeysAllocateNothing(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	c, _ := newTestCalls(t)
 	c.SetConfigured([]string{"m"}, []string{"a"}, []string{"k"})
-	r, refused := successfulRecord("m", "a"), &Record{Key: "k", Outcome: Limited, Code: "rate_limited", Limit: "concurrency", Start: time.Now()}
+	r, refused := successfulRecord("m", "a"), &Record{Key: "k", Outcome: OutcomeLimited, Code: "rate_limited", Limit: "concurrency", Start: time.Now()}
 	c.series.countKey(refused)
 	if n := testing.AllocsPerRun(100, func() {
 		c.series.countKey(r)

@@ -109,7 +109,7 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.CachedTokens > 0 {
 		fields = append(fields, zap.Int("cached_tokens", r.CachedTokens))
 	}
-	if r.Session != (Session{}) {
+	if r.Session != (SessionHash{}) {
 		fields = append(fields, zap.String("session", r.Session.String()))
 	}
 	if r.Choice != nil {
@@ -121,7 +121,7 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.EngineStatus != 0 {
 		fields = append(fields, zap.Int("engine_status", r.EngineStatus))
 	}
-	if r.Outcome == ClientGone {
+	if r.Outcome == OutcomeClientGone {
 		fields = append(fields, zap.String("left_in_phase", string(r.Phase)))
 	}
 	if len(r.Failed) > 0 {
@@ -185,7 +185,7 @@ func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 //	client_error  404  chat  unknown model, like llama → -  model_not_found  0.00s  req_…
 //	stream_broken  200  chat  llama → gpu-a  upstream_failed  (gpu-a: error_event 200)  0.10s  req_…
 func appendConsole(dst []byte, r *Record, now time.Time) []byte {
-	if r.Outcome != OK {
+	if r.Outcome != OutcomeOK {
 		dst = append(dst, string(r.Outcome)+"  "...)
 	}
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
@@ -212,7 +212,7 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 	if r.MissedArm != "" {
 		dst = append(dst, " (for arm "+r.MissedArm+")"...)
 	}
-	if r.Outcome != OK {
+	if r.Outcome != OutcomeOK {
 		dst = append(dst, "  "+orDash(r.Code)...)
 	}
 	for i := range r.Failed {

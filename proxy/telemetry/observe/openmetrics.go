@@ -18,9 +18,9 @@ func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
 }
 
-func openMetricsHead(f *Family) string {
+func openMetricsHead(f *MetricFamily) string {
 	name, kind := f.Name, string(f.Kind)
-	if f.Kind == Counter {
+	if f.Kind == KindCounter {
 		name = strings.TrimSuffix(name, "_total")
 		// If a gauge has the name without _total, keep _total, because two families must not share
 		// a name.

@@ -25,7 +25,8 @@ func TestPrefersOpenMetrics(t *testing.T) {
 		"application/openmetrics-text;version=0.0.1;q=0.9,text/plain;version=0.0.4":   false,
 		"text/plain;version=0.0.4;q=0.2,*/*;q=0.9,application/openmetrics-text;q=0.6": true,
 		"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8":  false,
-		"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2": true, // Prometheus 3
+		// Prometheus 3.
+		"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2": true,
 	} {
 		if got := PrefersOpenMetrics(accept); got != want {
 			t.Errorf("PrefersOpenMetrics(%q) = %t, want %t", accept, got, want)
@@ -48,7 +49,7 @@ func TestOpenMetrics(t *testing.T) {
 	if err := WriteOpenMetrics(&open, set.WritePrometheus, gauge); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteText(&text, set.WritePrometheus, gauge); err != nil {
+	if err := WritePrometheusText(&text, set.WritePrometheus, gauge); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -83,7 +84,7 @@ func TestOpenMetrics(t *testing.T) {
 // TestHelpIsEscaped checks that quotes and line breaks in a description are escaped.
 func TestHelpIsEscaped(t *testing.T) {
 	t.Parallel()
-	got := openMetricsHead(&Family{"a_total", Counter, "Says \"x\\y\"\nand more."})
+	got := openMetricsHead(&MetricFamily{"a_total", KindCounter, "Says \"x\\y\"\nand more."})
 	if want := "# TYPE a counter\n# HELP a Says \\\"x\\\\y\\\"\\nand more.\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

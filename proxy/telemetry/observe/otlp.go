@@ -144,11 +144,11 @@ func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.exportContext, func() {
-		defer e.guard.Catch(guard.Spans, nil)
+		defer e.guard.Catch(guard.PlaceSpans, nil)
 		cancel()
 	})()
-	e.guard.Once(guard.Spans, func() {
-		e.guard.Point(guard.Spans)
+	e.guard.Once(guard.PlaceSpans, func() {
+		e.guard.Point(guard.PlaceSpans)
 		err := e.to.ExportSpans(ctx, batch)
 		if err == nil {
 			lost = 0
@@ -173,12 +173,12 @@ type endpointHealth struct {
 	loggedAt time.Time // when the failing endpoint was last logged
 }
 
-const relogInterval = time.Minute
+const exportLogInterval = time.Minute
 
 func (h *endpointHealth) recordExport(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
-		if !h.loggedAt.IsZero() && time.Since(h.loggedAt) < relogInterval {
+		if !h.loggedAt.IsZero() && time.Since(h.loggedAt) < exportLogInterval {
 			return
 		}
 		h.failing, h.loggedAt, h.lost = true, time.Now(), lost

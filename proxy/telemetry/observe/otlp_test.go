@@ -76,7 +76,8 @@ func TestExport(t *testing.T) {
 		}, 1, "the endpoint redirects"},
 		{"rejected", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
-			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret") // a partial success with one rejected span
+			// A partial success with one rejected span.
+			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret")
 		}, 1, "the endpoint rejected spans"},
 		{"gone", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, "map[error:EOF]"},
 	} {

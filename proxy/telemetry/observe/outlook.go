@@ -12,12 +12,12 @@ type Summary struct {
 }
 
 // Model returns the history of a model. It is empty if the model has had no calls.
-func (o *Summary) Model(id string) History { return orEmpty(o.Models[id]) }
+func (o *Summary) Model(id string) History { return historyOrEmpty(o.Models[id]) }
 
 // Upstream returns the history of an upstream. It is empty if the upstream has had no calls.
-func (o *Summary) Upstream(name string) History { return orEmpty(o.Upstreams[name]) }
+func (o *Summary) Upstream(name string) History { return historyOrEmpty(o.Upstreams[name]) }
 
-func orEmpty(h *History) History {
+func historyOrEmpty(h *History) History {
 	if h == nil {
 		return new(historySums).historyWithoutSteps()
 	}
@@ -29,8 +29,8 @@ func (c *Calls) Summary(now time.Time) *Summary {
 	models, upstreams, total := map[string]*historySums{}, map[string]*historySums{}, new(historySums)
 	last := historyStepOf(now)
 	for k, h := range c.series.histories.all() {
-		h.foldLive(now)
-		h.addTo(last, sumsFor(models, k.model), sumsFor(upstreams, k.upstream))
+		h.addLiveEvents(now)
+		h.addTo(last, getOrAddSums(models, k.model), getOrAddSums(upstreams, k.upstream))
 	}
 	for _, m := range models {
 		total.merge(m)
@@ -43,7 +43,7 @@ func (c *Calls) Summary(now time.Time) *Summary {
 	present := max(1, time.Duration(now.UnixNano()-last*int64(historyStep)).Seconds())
 	for i := range o.Refusals {
 		if r := &o.Refusals[i]; r.Model != "" {
-			sumsFor(models, r.Model)
+			getOrAddSums(models, r.Model)
 		}
 	}
 	for id, h := range models {
@@ -65,7 +65,7 @@ func (c *Calls) Summary(now time.Time) *Summary {
 	return o
 }
 
-func sumsFor(all map[string]*historySums, name string) *historySums {
+func getOrAddSums(all map[string]*historySums, name string) *historySums {
 	t := all[name]
 	if t == nil {
 		t = new(historySums)

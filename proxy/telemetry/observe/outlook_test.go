@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkOutlook uses thirty models on fifty upstreams. Each pair has had calls.
-func BenchmarkOutlook(b *testing.B) {
+// BenchmarkSummary uses thirty models on fifty upstreams. Each pair has had calls.
+func BenchmarkSummary(b *testing.B) {
 	calls, _ := newTestCalls(b)
 	now := time.Now()
 	var models, upstreams []string
@@ -18,8 +18,8 @@ func BenchmarkOutlook(b *testing.B) {
 	for m := range 30 {
 		for u := range 50 {
 			h := calls.series.pairHistory(models[m], upstreams[u])
-			for step := range historySlots {
-				h.addCall(&Record{Outcome: OK, Stream: true, UpstreamTTFT: 80 * time.Millisecond}, now.Add(-time.Duration(step)*historyStep))
+			for step := range historySlotCount {
+				h.addCall(&Record{Outcome: OutcomeOK, Stream: true, UpstreamTTFT: 80 * time.Millisecond}, now.Add(-time.Duration(step)*historyStep))
 			}
 		}
 	}
@@ -29,9 +29,9 @@ func BenchmarkOutlook(b *testing.B) {
 	}
 }
 
-// TestOutlookAddsUp checks that the history of a model is the sum of its histories at its
+// TestSummaryAddsUp checks that the history of a model is the sum of its histories at its
 // upstreams.
-func TestOutlookAddsUp(t *testing.T) {
+func TestSummaryAddsUp(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	var upstreams []string
 	for u := range 3 {
@@ -42,7 +42,7 @@ func TestOutlookAddsUp(t *testing.T) {
 	for _, u := range upstreams {
 		h := calls.series.pairHistory("m", u)
 		for range 40_000 {
-			h.addCall(&Record{Outcome: OK, Stream: true, UpstreamTTFT: 80 * time.Millisecond, Queue: time.Second}, now)
+			h.addCall(&Record{Outcome: OutcomeOK, Stream: true, UpstreamTTFT: 80 * time.Millisecond, Queue: time.Second}, now)
 		}
 	}
 	o := calls.Summary(now)

@@ -47,21 +47,21 @@ type Reasons struct {
 }
 
 type reasonRow struct {
-	counts Ring[int]
+	counts TimeRing[int]
 	last   time.Time
 }
 
 func (r *Reasons) add(reason Reason, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	row := r.row(reason, now)
-	*row.counts.At(now)++
+	row := r.getOrAddRow(reason, now)
+	*row.counts.SlotAt(now)++
 	row.last = now
 }
 
-// row returns the row for a reason. If there are too many rows, it first removes rows without
+// getOrAddRow returns the row for a reason. If there are too many rows, it first removes rows without
 // recent calls.
-func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
+func (r *Reasons) getOrAddRow(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row
 	}
@@ -81,7 +81,7 @@ func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 			return row
 		}
 	}
-	row := &reasonRow{counts: NewRing[int](int(ReasonWindow / RingSlot))}
+	row := &reasonRow{counts: NewRing[int](int(ReasonWindow / TimeRingSlot))}
 	r.rows[reason] = row
 	return row
 }
@@ -93,8 +93,8 @@ func (r *Reasons) Counts(now time.Time) []ReasonCount {
 	out := []ReasonCount{}
 	for reason, row := range r.rows {
 		c := ReasonCount{Reason: reason, Last: row.last}
-		row.counts.Each(now, ReasonWindow, func(n *int) { c.Count += *n })
-		row.counts.Each(now, time.Minute, func(n *int) { c.Minute += *n })
+		row.counts.EachSlot(now, ReasonWindow, func(n *int) { c.Count += *n })
+		row.counts.EachSlot(now, time.Minute, func(n *int) { c.Minute += *n })
 		if c.Count > 0 {
 			out = append(out, c)
 		}

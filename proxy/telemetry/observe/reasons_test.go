@@ -9,10 +9,10 @@ import (
 // TestRefusalsCountAll checks that each refusal in a flood is counted, and that rare refusals stay
 // visible.
 func TestRefusalsCountAll(t *testing.T) {
-	var r Recent
+	var r RecentCalls
 	now := time.Unix(1_700_000_000, 0)
 	refuse := func(code, key string, at time.Time) {
-		r.add(&Record{Code: code, Status: 429, Model: "m", Key: key, Outcome: Limited}, at)
+		r.add(&Record{Code: code, Status: 429, Model: "m", Key: key, Outcome: OutcomeLimited}, at)
 	}
 	refuse("invalid_api_key", "", now)
 	for i := range 20_000 {

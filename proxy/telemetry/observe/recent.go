@@ -9,11 +9,11 @@ import (
 
 const recentRows = 256
 
-// Recent stores up to maxKeptCalls calls of each kind for keptTime. Without them, the newest calls
+// Recent stores up to maxKeptCalls calls of each kind for maxKeptTime. Without them, the newest calls
 // would cover only a few seconds on a busy edge.
 const (
 	maxKeptCalls = 1000
-	keptTime     = time.Hour
+	maxKeptTime  = time.Hour
 )
 
 // A call is slow if it waited longer than SlowQueue for a slot, or longer than SlowFirstToken for
@@ -23,9 +23,9 @@ const (
 	SlowFirstToken = 2 * time.Second
 )
 
-// Recent stores the newest calls that reached an engine. It stores failed, slow and refused calls
+// RecentCalls stores the newest calls that reached an engine. It stores failed, slow and refused calls
 // separately, so that other calls cannot displace them. Recent is safe for concurrent use.
-type Recent struct {
+type RecentCalls struct {
 	calls                 recentRing
 	failed, slow, refused keptCalls
 	// Refusals counts the calls that were refused before a request was sent to an engine.
@@ -47,7 +47,7 @@ type keptCalls struct {
 func (k *keptCalls) add(r *Record, now time.Time) {
 	e := EndedCall{*r, now}
 	if r.Choice != nil {
-		e.Choice = new(Choice)
+		e.Choice = new(RoutingChoice)
 		r.Choice.copyTo(e.Choice)
 	}
 	k.mu.Lock()
@@ -60,13 +60,13 @@ func (k *keptCalls) add(r *Record, now time.Time) {
 	k.next = (k.next + 1) % maxKeptCalls
 }
 
-// newest returns at most n calls that ended within keptTime, most recent first.
+// newest returns at most n calls that ended within maxKeptTime, most recent first.
 func (k *keptCalls) newest(n int, now time.Time) (out []EndedCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range min(n, len(k.rows)) {
 		e := k.rows[(k.next+len(k.rows)-1-i)%len(k.rows)]
-		if now.Sub(e.End) > keptTime {
+		if now.Sub(e.End) > maxKeptTime {
 			break
 		}
 		out = append(out, e)
@@ -82,7 +82,7 @@ type recentRing struct {
 		r    Record
 		end  time.Time
 
-		choice Choice // storage for the choice of r
+		choice RoutingChoice // storage for the choice of r
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *recentRing) newest() []EndedCall {
 		if row.used {
 			e := EndedCall{row.r, row.end}
 			if e.Choice != nil {
-				e.Choice = new(Choice)
+				e.Choice = new(RoutingChoice)
 				row.choice.copyTo(e.Choice)
 			}
 			out = append(out, e)
@@ -124,7 +124,7 @@ type EndedCall struct {
 
 // isRefusal reports whether the call was refused before a request was sent to an engine.
 func (r *Record) isRefusal() bool {
-	return r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone
+	return r.Attempts == 0 && r.Outcome != OutcomeOK && r.Outcome != OutcomeClientGone
 }
 
 // Slow reports whether the call waited longer than it should have.
@@ -136,7 +136,7 @@ func (r *Record) Slow() bool {
 // service was not at fault.
 func (r *Record) Refused() bool { return r.isRefusal() && !r.Outcome.Failed() }
 
-func (r *Recent) add(rec *Record, now time.Time) {
+func (r *RecentCalls) add(rec *Record, now time.Time) {
 	failed, refusal := rec.Outcome.Failed(), rec.isRefusal()
 	switch {
 	case failed:
@@ -168,13 +168,13 @@ func (r *Recent) add(rec *Record, now time.Time) {
 
 // Newest returns at most n calls that reached an engine, and at most n of each kind that is stored
 // separately, most recent first. Each call appears only once.
-func (r *Recent) Newest(n int, now time.Time) []EndedCall {
+func (r *RecentCalls) Newest(n int, now time.Time) []EndedCall {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]
 	for _, k := range []*keptCalls{&r.failed, &r.slow, &r.refused} {
 		all = append(all, k.newest(n, now)...)
 	}
-	seen := make(map[ID]bool, len(all))
+	seen := make(map[RequestID]bool, len(all))
 	all = slices.DeleteFunc(all, func(e EndedCall) bool {
 		again := seen[e.RequestID]
 		seen[e.RequestID] = true
@@ -185,7 +185,7 @@ func (r *Recent) Newest(n int, now time.Time) []EndedCall {
 }
 
 // Find returns the call with the given id if it is still stored.
-func (r *Recent) Find(id string, now time.Time) (EndedCall, bool) {
+func (r *RecentCalls) Find(id string, now time.Time) (EndedCall, bool) {
 	for _, e := range r.Newest(maxKeptCalls, now) {
 		if e.RequestID.String() == id {
 			return e, true

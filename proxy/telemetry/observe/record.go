@@ -12,22 +12,22 @@ type Outcome string
 
 // The closed set of outcomes.
 const (
-	OK           Outcome = "ok"
-	ClientError  Outcome = "client_error"  // the request was invalid or not allowed
-	Limited      Outcome = "limited"       // refused by a rate limit, a full pool or a memory budget
-	NoRoute      Outcome = "no_route"      // no healthy upstream
-	UpstreamFail Outcome = "upstream_fail" // an engine failed before the commit
-	StreamBroken Outcome = "stream_broken" // an engine failed after the commit
-	Timeout      Outcome = "timeout"
-	ClientGone   Outcome = "client_gone"
-	Drained      Outcome = "drained" // ended because the edge shut down
-	Internal     Outcome = "internal"
+	OutcomeOK           Outcome = "ok"
+	OutcomeClientError  Outcome = "client_error"  // the request was invalid or not allowed
+	OutcomeLimited      Outcome = "limited"       // refused by a rate limit, a full pool or a memory budget
+	OutcomeNoRoute      Outcome = "no_route"      // no healthy upstream
+	OutcomeUpstreamFail Outcome = "upstream_fail" // an engine failed before the commit
+	OutcomeStreamBroken Outcome = "stream_broken" // an engine failed after the commit
+	OutcomeTimeout      Outcome = "timeout"
+	OutcomeClientGone   Outcome = "client_gone"
+	OutcomeDrained      Outcome = "drained" // ended because the edge shut down
+	OutcomeInternal     Outcome = "internal"
 )
 
 // Failed reports whether the service failed the call. The alert PenstockErrors counts the same
 // outcomes.
 func (o Outcome) Failed() bool {
-	return o == UpstreamFail || o == StreamBroken || o == Timeout || o == NoRoute || o == Internal
+	return o == OutcomeUpstreamFail || o == OutcomeStreamBroken || o == OutcomeTimeout || o == OutcomeNoRoute || o == OutcomeInternal
 }
 
 // Phase is the current phase of a call or, if the client disconnected, the last phase.
@@ -43,27 +43,27 @@ const (
 	PhaseStalled   Phase = "stalled" // only for ended calls: the client had stopped reading
 )
 
-// ID is a request id: "req_" and 26 characters. Storing an ID does not allocate.
-type ID [30]byte
+// RequestID is a request id: "req_" and 26 characters. Storing an RequestID does not allocate.
+type RequestID [30]byte
 
 // String returns the id as clients see it.
-func (id ID) String() string { return string(id[:]) }
+func (id RequestID) String() string { return string(id[:]) }
 
-// IsID reports whether s has the format of a request id.
-func IsID(s string) bool {
+// IsRequestID reports whether s has the format of a request id.
+func IsRequestID(s string) bool {
 	rest, ok := strings.CutPrefix(s, "req_")
-	return ok && len(s) == len(ID{}) && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
+	return ok && len(s) == len(RequestID{}) && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // Record contains everything that is reported about one call. Model, Upstream and Key are
 // configured names or empty, and User and Session are keyed hashes. No field contains client text.
 type Record struct {
-	RequestID                                   ID
+	RequestID                                   RequestID
 	Key, Dialect, Model, Upstream, Pool, Client string
 	ProxyRequestID                              string // from a proxy in listen_trusted, or empty
 	// User is the end user of the application that owns the key, or zero if unknown.
 	User     EndUser
-	Session  Session
+	Session  SessionHash
 	Template string // the key that defines a token's rights
 
 	Start            time.Time
@@ -72,14 +72,15 @@ type Record struct {
 	Resumed          int
 	Class            string // class of the call; empty for the first class
 	Asked            string // the requested model, if a different model (Model) answered
-	Nearest          string // the configured model that the client may have meant if the requested name is unknown
+	// The configured model that the client may have meant if the requested name is unknown.
+	Nearest string
 	// Tier is the tier of the upstream in the last attempt. The first tier is 0.
 	Tier int
 	// Arm is the arm of the upstream in the last attempt. If there was no attempt, Arm is the arm
 	// to which the call was assigned. It is empty if the model has no arms and no shadow.
 	Arm       string
-	MissedArm string  // the assigned arm, or NoArm, if an upstream of another arm was used
-	Choice    *Choice // why the last upstream was chosen; nil if there was no alternative
+	MissedArm string         // the assigned arm, or NoArm, if an upstream of another arm was used
+	Choice    *RoutingChoice // why the last upstream was chosen; nil if there was no alternative
 	Code      string
 	Finish    string
 	// Markup is the model markup, from a closed set, at the start of the answer. The engine should
@@ -119,7 +120,8 @@ type Record struct {
 type Hooks struct {
 	Took   time.Duration
 	Failed string // the last hook that returned no decision, or empty
-	Detail string // the fault in the hook's response, one of hook.AllDetails; empty if there was no response
+	// The fault in the hook's response, one of hook.AllAnswerMistakes; empty if there was no response.
+	Detail string
 }
 
 // SetTokens records the tokens of the prompt and the answer.
@@ -155,8 +157,8 @@ func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Star
 
 // Limits that do not belong to a key.
 const (
-	limitPool   = "pool"   // all the model's slots are in use, and its queue is full or the wait timed out
-	limitEngine = "engine" // the engines refused the call
+	refusedByPool   = "pool"   // all the model's slots are in use, and its queue is full or the wait timed out
+	refusedByEngine = "engine" // the engines refused the call
 )
 
 // refusedLimit returns the limit that refused a call whose outcome is Limited. The result comes
@@ -166,9 +168,9 @@ func (r *Record) refusedLimit() string {
 	case r.Limit != "":
 		return r.Limit
 	case r.Code == "capacity_full" && r.Attempts == 0:
-		return limitPool
+		return refusedByPool
 	case r.Code == "capacity_full":
-		return limitEngine
+		return refusedByEngine
 	}
 	return orDash(r.Code)
 }

@@ -2,11 +2,11 @@ package observe
 
 import "time"
 
-// RingSlot is the time that one slot of a Ring covers.
-const RingSlot = 10 * time.Second
+// TimeRingSlot is the time that one slot of a Ring covers.
+const TimeRingSlot = 10 * time.Second
 
-// Ring stores counts in time slots. T is the type of a slot's counts.
-type Ring[T any] struct{ slots []ringSlot[T] }
+// TimeRing stores counts in time slots. T is the type of a slot's counts.
+type TimeRing[T any] struct{ slots []ringSlot[T] }
 
 type ringSlot[T any] struct {
 	at     int64 // the slot's number since 1970; if it differs, the counts are stale
@@ -14,11 +14,11 @@ type ringSlot[T any] struct {
 }
 
 // NewRing returns a ring of n slots.
-func NewRing[T any](n int) Ring[T] { return Ring[T]{make([]ringSlot[T], n)} }
+func NewRing[T any](n int) TimeRing[T] { return TimeRing[T]{make([]ringSlot[T], n)} }
 
-// At returns the counts of the slot that contains now.
-func (r *Ring[T]) At(now time.Time) *T {
-	at := slotNumber(now)
+// SlotAt returns the counts of the slot that contains now.
+func (r *TimeRing[T]) SlotAt(now time.Time) *T {
+	at := ringSlotNumber(now)
 	slot := &r.slots[at%int64(len(r.slots))]
 	if slot.at != at {
 		*slot = ringSlot[T]{at: at}
@@ -26,14 +26,14 @@ func (r *Ring[T]) At(now time.Time) *T {
 	return &slot.counts
 }
 
-// Each calls f with the counts of the slots in the window that ends at now.
-func (r *Ring[T]) Each(now time.Time, window time.Duration, f func(*T)) {
-	newest := slotNumber(now)
+// EachSlot calls f with the counts of the slots in the window that ends at now.
+func (r *TimeRing[T]) EachSlot(now time.Time, window time.Duration, f func(*T)) {
+	newest := ringSlotNumber(now)
 	for i := range r.slots {
-		if s := &r.slots[i]; s.at > newest-int64(window/RingSlot) {
+		if s := &r.slots[i]; s.at > newest-int64(window/TimeRingSlot) {
 			f(&s.counts)
 		}
 	}
 }
 
-func slotNumber(now time.Time) int64 { return now.UnixNano() / int64(RingSlot) }
+func ringSlotNumber(now time.Time) int64 { return now.UnixNano() / int64(TimeRingSlot) }

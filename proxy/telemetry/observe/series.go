@@ -30,13 +30,13 @@ const (
 	familyDropped = "penstock_dropped_total"
 )
 
-var familyLabel = map[string]string{
+var familyLabelNames = map[string]string{
 	familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
 	familyBroken: "code", familyDropped: "what",
 }
 
-// series contains all metric series of calls. A lookup neither locks nor allocates.
-type series struct {
+// callSeries contains all metric series of calls. A lookup neither locks nor allocates.
+type callSeries struct {
 	set *metrics.Set
 
 	mu                 sync.Mutex // held to create or drop series
@@ -44,28 +44,28 @@ type series struct {
 	configuredUpstream map[string]bool
 	applied            int // number of configurations so far
 
-	served        table[servedKey, *servedSeries]
-	models        table[modelKey, *modelSeries]
-	upstreams     table[string, *upstreamSeries]
-	histories     table[pairKey, *history]
-	labelCounters table[labelValueKey, *metrics.Counter]
-	markups       table[markupKey, *metrics.Counter]
-	tiers         table[tierKey, *atomic.Int64]
-	classes       table[classKey, *atomic.Int64]
-	choices       table[choiceKey, *atomic.Int64]
-	fallbacks     table[fallbackKey, *atomic.Int64]
-	arms          table[armKey, *armStats]
-	shadows       table[fallbackKey, *shadowStats]
-	failures      table[failureKey, *metrics.Counter]
-	keys          table[string, *keySeries]
+	served        copyOnWriteMap[servedSeriesKey, *servedSeries]
+	models        copyOnWriteMap[modelKey, *modelSeries]
+	upstreams     copyOnWriteMap[string, *upstreamSeries]
+	histories     copyOnWriteMap[modelUpstreamKey, *history]
+	labelCounters copyOnWriteMap[labelValueKey, *metrics.Counter]
+	markups       copyOnWriteMap[markupKey, *metrics.Counter]
+	tiers         copyOnWriteMap[tierKey, *atomic.Int64]
+	classes       copyOnWriteMap[classKey, *atomic.Int64]
+	choices       copyOnWriteMap[choiceKey, *atomic.Int64]
+	fallbacks     copyOnWriteMap[fallbackKey, *atomic.Int64]
+	arms          copyOnWriteMap[armKey, *armStats]
+	shadows       copyOnWriteMap[fallbackKey, *shadowStats]
+	failures      copyOnWriteMap[failureKey, *metrics.Counter]
+	keys          copyOnWriteMap[string, *keySeries]
 }
 
 type (
-	servedKey struct{ dialect, model, upstream string }
-	modelKey  struct{ dialect, model string }
-	pairKey   struct{ model, upstream string }
-	markupKey struct{ model, markup string }
-	tierKey   struct {
+	servedSeriesKey  struct{ dialect, model, upstream string }
+	modelKey         struct{ dialect, model string }
+	modelUpstreamKey struct{ model, upstream string }
+	markupKey        struct{ model, markup string }
+	tierKey          struct {
 		model string
 		tier  int // greater than 0, because 0 is the first tier
 	}
@@ -75,23 +75,23 @@ type (
 	armKey        struct{ model, arm string }
 	labelValueKey struct{ family, value string }
 	failureKey    struct{ upstream, cause, status string }
-	endKey        struct {
+	endCounterKey struct {
 		upstream string
 		outcome  Outcome
 	}
 )
 
-// table is a map that is read without a lock and copied on each change.
-type table[K comparable, V any] struct{ m atomic.Pointer[map[K]V] }
+// copyOnWriteMap is a map that is read without a lock and copied on each change.
+type copyOnWriteMap[K comparable, V any] struct{ m atomic.Pointer[map[K]V] }
 
-func (t *table[K, V]) get(k K) (v V, ok bool) {
+func (t *copyOnWriteMap[K, V]) get(k K) (v V, ok bool) {
 	if m := t.m.Load(); m != nil {
 		v, ok = (*m)[k]
 	}
 	return v, ok
 }
 
-func (t *table[K, V]) all() map[K]V {
+func (t *copyOnWriteMap[K, V]) all() map[K]V {
 	if m := t.m.Load(); m != nil {
 		return *m
 	}
@@ -99,7 +99,7 @@ func (t *table[K, V]) all() map[K]V {
 }
 
 // update stores a copy that f has modified. The caller must hold series.mu.
-func (t *table[K, V]) update(f func(map[K]V)) {
+func (t *copyOnWriteMap[K, V]) update(f func(map[K]V)) {
 	next := maps.Clone(t.all())
 	if next == nil {
 		next = map[K]V{}
@@ -109,14 +109,14 @@ func (t *table[K, V]) update(f func(map[K]V)) {
 }
 
 // deleteFunc removes the entries for which gone returns true. The caller must hold series.mu.
-func (t *table[K, V]) deleteFunc(gone func(K) bool) {
+func (t *copyOnWriteMap[K, V]) deleteFunc(gone func(K) bool) {
 	t.update(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
 // getOrCreate returns the value of a key, or a new value if there is none. A new value is stored
 // only if keep returns true, because a removed model must not get new series. keep is called with
 // series.mu held.
-func getOrCreate[K comparable, V any](s *series, t *table[K, *V], k K, keep func() bool) *V {
+func getOrCreate[K comparable, V any](s *callSeries, t *copyOnWriteMap[K, *V], k K, keep func() bool) *V {
 	if v, ok := t.get(k); ok {
 		return v
 	}
@@ -142,14 +142,14 @@ var knownLabelValues = map[string][]string{
 	},
 	familyLimited: {
 		"requests_per_minute", "tokens_per_minute", "concurrency", "tokens_per_day", "tokens_per_month",
-		"spend_per_day", "spend_per_month", limitPool, limitEngine,
+		"spend_per_day", "spend_per_month", refusedByPool, refusedByEngine,
 		"group_requests_per_minute", "group_tokens_per_minute", "group_concurrency", "group_tokens_per_day",
 		"group_tokens_per_month", "group_spend_per_day", "group_spend_per_month",
 	},
 }
 
-func newSeries(set *metrics.Set) *series {
-	s := &series{set: set}
+func newSeries(set *metrics.Set) *callSeries {
+	s := &callSeries{set: set}
 	s.setKeys(nil)
 	for family, words := range knownLabelValues {
 		for _, w := range words {
@@ -162,13 +162,15 @@ func newSeries(set *metrics.Set) *series {
 // modelSeries contains the series of one model in one dialect. If the model is empty, only the
 // counters of ended calls exist.
 type modelSeries struct {
-	key                        modelKey
-	dropped                    bool // whether the model was removed from the configuration; guarded by series.mu
-	endCounters                table[endKey, *metrics.Counter]
+	key modelKey
+	// Whether the model was removed from the configuration; guarded by series.mu.
+	dropped                    bool
+	endCounters                copyOnWriteMap[endCounterKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
-	overhead                   atomic.Pointer[metrics.PrometheusHistogram] // of all models in this dialect; nil before the first value
+	// Of all models in this dialect; nil before the first value.
+	overhead atomic.Pointer[metrics.PrometheusHistogram]
 	// lastEndNanos is when the model's last call ended, in Unix nanoseconds, or 0.
 	lastEndNanos atomic.Int64
 }
@@ -177,7 +179,7 @@ type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
 // model returns the series of a model. If the model is no longer configured, it returns the series
 // without a model.
-func (s *series) model(dialect, model string) *modelSeries {
+func (s *callSeries) model(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(modelKey{dialect, model}); ok {
 		return m
 	}
@@ -187,7 +189,7 @@ func (s *series) model(dialect, model string) *modelSeries {
 }
 
 // modelLocked does the same as model for callers that hold mu.
-func (s *series) modelLocked(dialect, model string) *modelSeries {
+func (s *callSeries) modelLocked(dialect, model string) *modelSeries {
 	if !s.configured[model] {
 		model = ""
 	}
@@ -218,7 +220,7 @@ func (s *series) modelLocked(dialect, model string) *modelSeries {
 
 // overheadSeries returns the histogram of the dialect's overhead. It exists only after a first value,
 // so that dialects with nothing but refused calls add no series.
-func (m *modelSeries) overheadSeries(s *series) *metrics.PrometheusHistogram {
+func (m *modelSeries) overheadSeries(s *callSeries) *metrics.PrometheusHistogram {
 	h := m.overhead.Load()
 	if h == nil {
 		h = s.set.GetOrCreatePrometheusHistogramExt("penstock_overhead_seconds"+formatLabels("dialect", m.key.dialect), overheadBounds)
@@ -227,8 +229,8 @@ func (m *modelSeries) overheadSeries(s *series) *metrics.PrometheusHistogram {
 	return h
 }
 
-func (m *modelSeries) endCounter(s *series, upstream string, o Outcome) *metrics.Counter {
-	if c, ok := m.endCounters.get(endKey{upstream, o}); ok {
+func (m *modelSeries) endCounter(s *callSeries, upstream string, o Outcome) *metrics.Counter {
+	if c, ok := m.endCounters.get(endCounterKey{upstream, o}); ok {
 		return c
 	}
 	s.mu.Lock()
@@ -241,16 +243,16 @@ func (m *modelSeries) endCounter(s *series, upstream string, o Outcome) *metrics
 	if upstream != "" && !s.configuredUpstream[upstream] {
 		upstream = ""
 	}
-	k := endKey{upstream, o}
+	k := endCounterKey{upstream, o}
 	if c, ok := m.endCounters.get(k); ok {
 		return c
 	}
 	c := s.set.GetOrCreateCounter(m.endSeriesName(k))
-	m.endCounters.update(func(all map[endKey]*metrics.Counter) { all[k] = c })
+	m.endCounters.update(func(all map[endCounterKey]*metrics.Counter) { all[k] = c })
 	return c
 }
 
-func (m *modelSeries) endSeriesName(k endKey) string {
+func (m *modelSeries) endSeriesName(k endCounterKey) string {
 	return "penstock_calls_total" + formatLabels("dialect", m.key.dialect, "model", orDash(m.key.model), "upstream",
 		orDash(k.upstream), "outcome", string(k.outcome))
 }
@@ -264,8 +266,8 @@ type servedSeries struct {
 	history  *history
 }
 
-// servedBy returns the series of a call that reached an upstream.
-func (s *series) servedBy(k servedKey) *servedSeries {
+// getOrCreateServedSeries returns the series of a call that reached an upstream.
+func (s *callSeries) getOrCreateServedSeries(k servedSeriesKey) *servedSeries {
 	if c, ok := s.served.get(k); ok {
 		return c
 	}
@@ -277,17 +279,17 @@ func (s *series) servedBy(k servedKey) *servedSeries {
 	defer s.mu.Unlock()
 	// If another configuration was applied meanwhile, some of the series may have been dropped.
 	if s.applied == applied && s.configured[k.model] && s.configuredUpstream[k.upstream] {
-		s.served.update(func(all map[servedKey]*servedSeries) { all[k] = c })
+		s.served.update(func(all map[servedSeriesKey]*servedSeries) { all[k] = c })
 	}
 	return c
 }
 
 // countEnd counts the end of a call.
-func (c *servedSeries) countEnd(s *series, upstream string, o Outcome) {
+func (c *servedSeries) countEnd(s *callSeries, upstream string, o Outcome) {
 	n := c.ok.Load()
-	if o != OK || n == nil {
+	if o != OutcomeOK || n == nil {
 		n = c.endCounter(s, upstream, o)
-		if o == OK {
+		if o == OutcomeOK {
 			c.ok.Store(n)
 		}
 	}
@@ -310,7 +312,7 @@ func (m *modelSeries) recordUsage(r *Record) {
 	if m.duration == nil {
 		return
 	}
-	if r.Queue > 0 && r.Outcome != Limited {
+	if r.Queue > 0 && r.Outcome != OutcomeLimited {
 		m.queue.Update(r.Queue.Seconds())
 	}
 	m.prompt.Add(r.PromptTokens)
@@ -323,7 +325,7 @@ func (m *modelSeries) recordUsage(r *Record) {
 
 // upstream returns an upstream's series. If the upstream is no longer configured, these series are
 // not exported.
-func (s *series) upstream(name string) *upstreamSeries {
+func (s *callSeries) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
 	}
@@ -349,26 +351,26 @@ func (u *upstreamSeries) recordTTFT(r *Record) {
 
 // pairHistory returns the history of a model at an upstream. If either is no longer configured, the
 // history is discarded.
-func (s *series) pairHistory(model, upstream string) *history {
-	return getOrCreate(s, &s.histories, pairKey{model, upstream}, func() bool {
+func (s *callSeries) pairHistory(model, upstream string) *history {
+	return getOrCreate(s, &s.histories, modelUpstreamKey{model, upstream}, func() bool {
 		return s.configured[model] && s.configuredUpstream[upstream]
 	})
 }
 
 // labelCounter returns the counter of a family for a label value from a closed set.
-func (s *series) labelCounter(family, value string) *metrics.Counter {
+func (s *callSeries) labelCounter(family, value string) *metrics.Counter {
 	k := labelValueKey{family, value}
 	if c, ok := s.labelCounters.get(k); ok {
 		return c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.set.GetOrCreateCounter(family + formatLabels(familyLabel[family], value))
+	c := s.set.GetOrCreateCounter(family + formatLabels(familyLabelNames[family], value))
 	s.labelCounters.update(func(all map[labelValueKey]*metrics.Counter) { all[k] = c })
 	return c
 }
 
-func (s *series) countFailure(a *FailedAttempt) {
+func (s *callSeries) countFailure(a *FailedAttempt) {
 	k := failureKey{a.Upstream, a.Cause, statusLabel(a.EngineStatus)}
 	if c, ok := s.failures.get(k); ok {
 		c.Inc()
@@ -379,12 +381,12 @@ func (s *series) countFailure(a *FailedAttempt) {
 	if !s.configuredUpstream[k.upstream] {
 		return
 	}
-	c := s.set.GetOrCreateCounter(k.name())
+	c := s.set.GetOrCreateCounter(k.seriesName())
 	c.Inc()
 	s.failures.update(func(all map[failureKey]*metrics.Counter) { all[k] = c })
 }
 
-func (k failureKey) name() string {
+func (k failureKey) seriesName() string {
 	return "penstock_upstream_failures_total" + formatLabels("upstream", k.upstream, "cause", k.cause, "status", k.status)
 }
 
@@ -402,7 +404,7 @@ func statusLabel(status int) string {
 
 // countMarkup counts an answer that starts with markup. If the model is not configured, the count
 // is discarded.
-func (s *series) countMarkup(model, markup string) {
+func (s *callSeries) countMarkup(model, markup string) {
 	k := markupKey{model, markup}
 	if c, ok := s.markups.get(k); ok {
 		c.Inc()
@@ -413,25 +415,25 @@ func (s *series) countMarkup(model, markup string) {
 	if !s.configured[model] {
 		return
 	}
-	c := s.set.GetOrCreateCounter(k.name())
+	c := s.set.GetOrCreateCounter(k.seriesName())
 	c.Inc()
 	s.markups.update(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
-func countConfigured[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
+func countConfigured[K comparable](s *callSeries, t *copyOnWriteMap[K, *atomic.Int64], model string, k K) {
 	getOrCreate(s, t, k, func() bool { return s.configured[model] }).Add(1)
 }
 
-func (k markupKey) name() string {
+func (k markupKey) seriesName() string {
 	return "penstock_suspect_markup_total" + formatLabels("model", k.model, "markup", k.markup)
 }
 
-func (s *series) setConfigured(models, upstreams, keys []string) {
+func (s *callSeries) setConfigured(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.configured, s.configuredUpstream = nameSet(models), nameSet(upstreams)
 	s.applied++
-	s.served.deleteFunc(func(servedKey) bool { return true })
+	s.served.deleteFunc(func(servedSeriesKey) bool { return true })
 	s.setKeys(keys)
 	s.models.update(func(all map[modelKey]*modelSeries) {
 		for k, m := range all {
@@ -440,7 +442,7 @@ func (s *series) setConfigured(models, upstreams, keys []string) {
 				s.dropModel(m)
 				continue
 			}
-			m.endCounters.update(func(ends map[endKey]*metrics.Counter) {
+			m.endCounters.update(func(ends map[endCounterKey]*metrics.Counter) {
 				for e := range ends {
 					if e.upstream != "" && !s.configuredUpstream[e.upstream] {
 						delete(ends, e)
@@ -454,7 +456,7 @@ func (s *series) setConfigured(models, upstreams, keys []string) {
 		for k := range all {
 			if !s.configured[k.model] {
 				delete(all, k)
-				s.set.UnregisterMetric(k.name())
+				s.set.UnregisterMetric(k.seriesName())
 			}
 		}
 	})
@@ -462,7 +464,7 @@ func (s *series) setConfigured(models, upstreams, keys []string) {
 		for k := range all {
 			if !s.configuredUpstream[k.upstream] {
 				delete(all, k)
-				s.set.UnregisterMetric(k.name())
+				s.set.UnregisterMetric(k.seriesName())
 			}
 		}
 	})
@@ -472,7 +474,7 @@ func (s *series) setConfigured(models, upstreams, keys []string) {
 	s.fallbacks.deleteFunc(func(k fallbackKey) bool { return !s.configured[k.model] })
 	s.shadows.deleteFunc(func(k fallbackKey) bool { return !s.configured[k.model] || !s.configured[k.to] })
 	s.arms.deleteFunc(func(k armKey) bool { return !s.configured[k.model] })
-	s.histories.deleteFunc(func(k pairKey) bool { return !s.configured[k.model] || !s.configuredUpstream[k.upstream] })
+	s.histories.deleteFunc(func(k modelUpstreamKey) bool { return !s.configured[k.model] || !s.configuredUpstream[k.upstream] })
 	s.upstreams.update(func(all map[string]*upstreamSeries) {
 		for name := range all {
 			if !s.configuredUpstream[name] {
@@ -483,7 +485,7 @@ func (s *series) setConfigured(models, upstreams, keys []string) {
 	})
 }
 
-func (s *series) dropModel(m *modelSeries) {
+func (s *callSeries) dropModel(m *modelSeries) {
 	m.dropped = true
 	for e := range m.endCounters.all() {
 		s.set.UnregisterMetric(m.endSeriesName(e))

@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Session distinguishes client sessions in the log of one process. The zero value means unknown.
-type Session [8]byte
+// SessionHash distinguishes client sessions in the log of one process. The zero value means unknown.
+type SessionHash [8]byte
 
 // String returns the session as it appears in the log.
-func (s Session) String() string { return hex.EncodeToString(s[:]) }
+func (s SessionHash) String() string { return hex.EncodeToString(s[:]) }
 
 // sessionSecret returns a secret that does not change until the process exits.
 var sessionSecret = sync.OnceValue(func() []byte {
@@ -22,10 +22,10 @@ var sessionSecret = sync.OnceValue(func() []byte {
 	return secret
 })
 
-// NewSession returns the Session for the hash of a session's name. If the hash is 0, it returns the
-// zero Session. NewSession hashes the hash again with a secret, because otherwise a reader of the
+// NewSessionHash returns the Session for the hash of a session's name. If the hash is 0, it returns the
+// zero Session. NewSessionHash hashes the hash again with a secret, because otherwise a reader of the
 // log could test guessed names.
-func NewSession(hash uint64) (s Session) {
+func NewSessionHash(hash uint64) (s SessionHash) {
 	if hash == 0 {
 		return s
 	}

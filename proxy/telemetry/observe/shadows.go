@@ -2,16 +2,17 @@ package observe
 
 import "sync/atomic"
 
-// ShadowEnd says how a call's copy ended. The set is closed.
-type ShadowEnd uint8
+// ShadowOutcome says how a call's copy ended. The set is closed.
+type ShadowOutcome uint8
 
-// The values of ShadowEnd.
+// The values of ShadowOutcome.
 const (
-	ShadowOK       ShadowEnd = iota
-	ShadowFailed             // the engine failed, or sent no valid answer
-	ShadowUnfit              // the other model's rules, context or engine do not allow the request
-	ShadowNoSlot             // calls were waiting, or every engine was at least half full or accepted no calls
-	ShadowNoMemory           // limits.body_memory or limits.reply_memory was exhausted
+	ShadowOK     ShadowOutcome = iota
+	ShadowFailed               // the engine failed, or sent no valid answer
+	ShadowUnfit                // the other model's rules, context or engine do not allow the request
+	// Calls were waiting, or every engine was at least half full or accepted no calls.
+	ShadowNoSlot
+	ShadowNoMemory // limits.body_memory or limits.reply_memory was exhausted
 	ShadowLeft
 	ShadowDrained // the edge or the engine is draining
 	ShadowForbidden
@@ -19,7 +20,7 @@ const (
 )
 
 // String returns the value of the metric label.
-func (e ShadowEnd) String() string {
+func (e ShadowOutcome) String() string {
 	return [...]string{
 		"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "drained", "forbidden",
 	}[e]
@@ -41,7 +42,7 @@ func ShadowArmName(to string) string { return "shadow:" + to }
 
 // CountShadow counts a copy of a call for r.Model that was sent to another model. r contains the
 // times and tokens of the copy.
-func CountShadow(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
+func CountShadow(c *Calls, r *Record, to string, end ShadowOutcome, took float64) {
 	s := c.series.statsForShadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
 	s.prompt.Add(int64(r.PromptTokens))
@@ -70,6 +71,6 @@ func ShadowCounts(c *Calls, model, to string) (out Shadows) {
 
 // statsForShadow returns the statistics of copies. If the model is not configured, the statistics
 // are discarded.
-func (s *series) statsForShadow(k fallbackKey) *shadowStats {
+func (s *callSeries) statsForShadow(k fallbackKey) *shadowStats {
 	return getOrCreate(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
 }

@@ -37,7 +37,7 @@ type LogSink struct {
 func NewLogSink(dst io.Writer, g *guard.Guard) *LogSink {
 	s := &LogSink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
-	go g.Loop(s.done, guard.Log, s.run)
+	go g.Loop(s.done, guard.PlaceLog, s.run)
 	return s
 }
 
@@ -98,7 +98,7 @@ func (s *LogSink) run() {
 func (s *LogSink) writeChunk(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()
-	s.guard.Point(guard.Log)
+	s.guard.Point(guard.PlaceLog)
 	if n, err := s.dst.Write(chunk); err != nil {
 		taken = n
 		return

@@ -70,17 +70,17 @@ func TestConsoleLine(t *testing.T) {
 	if got := line(r); !strings.HasPrefix(got, "200  chat  m → a  stream  10+20 tok  ttft 0.10s  1.50s  req_0123456789") {
 		t.Error(got)
 	}
-	r = &Record{Status: 429, Dialect: "messages", Outcome: Limited, Code: "rate_limited", Start: now}
+	r = &Record{Status: 429, Dialect: "messages", Outcome: OutcomeLimited, Code: "rate_limited", Start: now}
 	if got := line(r); !strings.HasPrefix(got, "limited  429  messages  - → -  rate_limited  0.00s  ") {
 		t.Error(got)
 	}
 	for near, want := range map[string]string{"": "unknown model → -", "llama": "unknown model, like llama → -"} {
-		r = &Record{Status: 404, Dialect: "chat", Outcome: ClientError, Code: "model_not_found", Nearest: near, Start: now}
+		r = &Record{Status: 404, Dialect: "chat", Outcome: OutcomeClientError, Code: "model_not_found", Nearest: near, Start: now}
 		if got := line(r); !strings.HasPrefix(got, "client_error  404  chat  "+want+"  model_not_found  0.00s  ") {
 			t.Error(got)
 		}
 	}
-	r = &Record{Start: now, Dialect: "chat", Model: "m", Upstream: "a", Status: 502, Code: "upstream_failed", Outcome: UpstreamFail, Failed: []FailedAttempt{{Upstream: "a", Cause: "status", EngineStatus: 500}}}
+	r = &Record{Start: now, Dialect: "chat", Model: "m", Upstream: "a", Status: 502, Code: "upstream_failed", Outcome: OutcomeUpstreamFail, Failed: []FailedAttempt{{Upstream: "a", Cause: "status", EngineStatus: 500}}}
 	if got := line(r); !strings.HasPrefix(got, "upstream_fail  502  chat  m → a  upstream_failed  (a: status 500)  0.00s  ") {
 		t.Errorf("line = %q, want it to begin with the upstream_fail of a", got)
 	}
@@ -93,8 +93,8 @@ func TestLineLevels(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
 		c := NewCalls(metrics.NewSet(), zap.New(core), config.Log{Access: true, Format: format})
 		for outcome, want := range map[Outcome]zapcore.Level{
-			OK: zap.InfoLevel, ClientError: zap.InfoLevel, Limited: zap.InfoLevel, ClientGone: zap.InfoLevel, Drained: zap.InfoLevel,
-			NoRoute: zap.WarnLevel, UpstreamFail: zap.WarnLevel, StreamBroken: zap.WarnLevel, Timeout: zap.WarnLevel, Internal: zap.WarnLevel,
+			OutcomeOK: zap.InfoLevel, OutcomeClientError: zap.InfoLevel, OutcomeLimited: zap.InfoLevel, OutcomeClientGone: zap.InfoLevel, OutcomeDrained: zap.InfoLevel,
+			OutcomeNoRoute: zap.WarnLevel, OutcomeUpstreamFail: zap.WarnLevel, OutcomeStreamBroken: zap.WarnLevel, OutcomeTimeout: zap.WarnLevel, OutcomeInternal: zap.WarnLevel,
 		} {
 			r := successfulRecord("m", "a")
 			r.Outcome, r.Code = outcome, "code"
@@ -103,7 +103,7 @@ func TestLineLevels(t *testing.T) {
 			if line.Level != want {
 				t.Errorf("%s: the level of %s is %s, want %s", format, outcome, line.Level, want)
 			}
-			if first := strings.HasPrefix(line.Message, string(outcome)+"  200  chat"); format == config.LogFormatConsole && first != (outcome != OK) {
+			if first := strings.HasPrefix(line.Message, string(outcome)+"  200  chat"); format == config.LogFormatConsole && first != (outcome != OutcomeOK) {
 				t.Errorf("the line of %s is %q", outcome, line.Message)
 			}
 		}

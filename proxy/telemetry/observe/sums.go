@@ -10,9 +10,10 @@ type History struct {
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
 	Ended           int       `json:"calls_5m"` // calls that ended at an engine, with any outcome
 	Failed          int       `json:"failed_5m"`
-	Retried         int       `json:"retried_5m"` // failed attempts that were followed by another attempt
-	Prompts         Prompts   `json:"prompts_5m"`
-	Minute          Minute    `json:"minute"`
+	// Failed attempts that were followed by another attempt.
+	Retried int               `json:"retried_5m"`
+	Prompts PromptCacheCounts `json:"prompts_5m"`
+	Minute  Minute            `json:"minute"`
 }
 
 // Minute summarizes the calls of the last minute. Unknown values are -1.
@@ -38,25 +39,25 @@ func (m *Minute) addRefusals(c *ReasonCount) {
 	switch {
 	case c.Outcome.Failed():
 		m.Failed += c.Minute
-	case c.Outcome == Limited && c.Limit == "":
+	case c.Outcome == OutcomeLimited && c.Limit == "":
 		m.Full += c.Minute
-	case c.Outcome == Limited:
+	case c.Outcome == OutcomeLimited:
 		m.Limited += c.Minute
 	}
 }
 
 type stepSum struct {
 	promptTokens, outputTokens float64
-	prompts                    Prompts
+	prompts                    PromptCacheCounts
 	ok, failed, full, other    int
 	retried                    int
 	ttft                       timeCounts
 }
 
 type historySums struct {
-	steps      [historySlots]stepSum // the current step is last
-	minuteTTFT timeCounts            // TTFTs in the last minute
-	minuteWait timeCounts            // waits for a slot in the last minute
+	steps      [historySlotCount]stepSum // the current step is last
+	minuteTTFT timeCounts                // TTFTs in the last minute
+	minuteWait timeCounts                // waits for a slot in the last minute
 }
 
 func (h *history) addTo(last int64, to ...*historySums) {
@@ -65,7 +66,7 @@ func (h *history) addTo(last int64, to ...*historySums) {
 	for i := range h.slots {
 		s := &h.slots[i]
 		age := last - s.step
-		if age < 0 || age >= historySlots {
+		if age < 0 || age >= historySlotCount {
 			continue
 		}
 		for _, t := range to {
@@ -74,8 +75,8 @@ func (h *history) addTo(last int64, to ...*historySums) {
 	}
 }
 
-func (t *historySums) addSlot(s *slot, age int64) {
-	step := &t.steps[historySlots-1-age]
+func (t *historySums) addSlot(s *historySlot, age int64) {
+	step := &t.steps[historySlotCount-1-age]
 	step.promptTokens, step.outputTokens = step.promptTokens+s.promptTokens, step.outputTokens+s.outputTokens
 	step.prompts.add(&s.prompts)
 	step.ok, step.failed = step.ok+int(s.ok), step.failed+int(s.failed)
@@ -87,7 +88,7 @@ func (t *historySums) addSlot(s *slot, age int64) {
 	for class, n := range s.ttft {
 		step.ttft[class] += int(n)
 	}
-	if age >= minuteSlots {
+	if age >= slotsPerMinute {
 		return
 	}
 	for class := range s.ttft {
@@ -116,11 +117,11 @@ func (t *historySums) fullHistory(present float64) History {
 	out := t.historyWithoutSteps()
 	for i := range t.steps {
 		step, width := &t.steps[i], historyStep.Seconds()
-		if i == historySlots-1 {
+		if i == historySlotCount-1 {
 			width = present
 		}
 		out.TokensPerSecond = append(out.TokensPerSecond, max(0, step.outputTokens)/width)
-		out.TTFTMillis = append(out.TTFTMillis, quantile(&step.ttft, 0.5))
+		out.TTFTMillis = append(out.TTFTMillis, quantileMillis(&step.ttft, 0.5))
 	}
 	return out
 }
@@ -137,7 +138,7 @@ func (t *historySums) historyWithoutSteps() History {
 		out.Failed += step.failed
 		out.Retried += step.retried
 		out.Prompts.add(&step.prompts)
-		if i >= historySlots-int(minuteSlots) {
+		if i >= historySlotCount-int(slotsPerMinute) {
 			m.Calls += step.ok + step.failed + step.full + step.other
 			m.Failed += step.failed
 			m.Retried += step.retried
@@ -146,9 +147,9 @@ func (t *historySums) historyWithoutSteps() History {
 			m.Out += max(0, step.outputTokens)
 		}
 	}
-	out.TTFTP50Millis, out.TTFTP95Millis = quantile(&all, 0.5), quantile(&all, 0.95)
-	m.Streams, m.Queued = t.minuteTTFT.count(), t.minuteWait.count()
-	m.TTFTP50Millis, m.TTFTP95Millis = quantile(&t.minuteTTFT, 0.5), quantile(&t.minuteTTFT, 0.95)
-	m.QueueP95 = quantile(&t.minuteWait, 0.95)
+	out.TTFTP50Millis, out.TTFTP95Millis = quantileMillis(&all, 0.5), quantileMillis(&all, 0.95)
+	m.Streams, m.Queued = t.minuteTTFT.totalCount(), t.minuteWait.totalCount()
+	m.TTFTP50Millis, m.TTFTP95Millis = quantileMillis(&t.minuteTTFT, 0.5), quantileMillis(&t.minuteTTFT, 0.95)
+	m.QueueP95 = quantileMillis(&t.minuteWait, 0.95)
 	return out
 }

@@ -163,7 +163,7 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	if r.Stream && r.TTFT > 0 {
 		s.span.SetAttributes(attribute.Float64("gen_ai.response.time_to_first_chunk", r.TTFT.Seconds()))
 	}
-	if r.Outcome != OK {
+	if r.Outcome != OutcomeOK {
 		s.span.SetAttributes(attribute.String("error.type", orDash(r.Code)))
 		if r.Status >= 500 || r.Committed {
 			s.span.SetStatus(codes.Error, "")

@@ -145,7 +145,8 @@ func TestSampling(t *testing.T) {
 		{"always_off", "", "", 0, 0, ""},
 		{"always_on", "", "", traces, traces, ""},
 		{"always_of", "", "", traces, traces, "cannot be read"},
-		{"parentbased_traceidratio", "0.25", "", 50, 150, ""}, // the bounds are five standard deviations from the mean
+		// The bounds are five standard deviations from the mean.
+		{"parentbased_traceidratio", "0.25", "", 50, 150, ""},
 		{"parentbased_traceidratio", "0", "-01", traces, traces, ""},
 		{"parentbased_traceidratio", "1", "-00", 0, 0, ""},
 		{"", "", "-00", 0, 0, ""},
@@ -165,7 +166,8 @@ func TestSampling(t *testing.T) {
 			if c.parent != "" {
 				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
 			}
-			if tracer.StartCall("chat", parent, time.Now()).span.IsRecording() { // this span never ends and is never sent
+			// This span never ends and is never sent.
+			if tracer.StartCall("chat", parent, time.Now()).span.IsRecording() {
 				recorded++
 			}
 		}
@@ -191,11 +193,11 @@ func TestSpansOfCalls(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("penstock")}
 	for _, r := range []Record{
-		{Status: 401, Outcome: ClientError, Code: "invalid_api_key"},
-		{Status: 401, Outcome: ClientError, Code: "credential_conflict"},
-		{Key: "team-a", Status: 200, Outcome: OK},
-		{Key: "team-a", Status: 401, Outcome: ClientError}, // revoked during the call
-		{Status: 404, Outcome: ClientError},                // a request to an edge with auth: none
+		{Status: 401, Outcome: OutcomeClientError, Code: "invalid_api_key"},
+		{Status: 401, Outcome: OutcomeClientError, Code: "credential_conflict"},
+		{Key: "team-a", Status: 200, Outcome: OutcomeOK},
+		{Key: "team-a", Status: 401, Outcome: OutcomeClientError}, // revoked during the call
+		{Status: 404, Outcome: OutcomeClientError},                // a request to an edge with auth: none
 	} {
 		tracer.StartCall("chat", nil, time.Now()).End(&r, time.Now())
 	}
@@ -244,7 +246,7 @@ func TestEndpointHealth(t *testing.T) {
 		h.recordExport(errors.New("traces export: failed to send to http://h/secret: 404 Not Found (body: secret)"), 1)
 		h.recordExport(nil, 0)
 		want()
-		time.Sleep(relogInterval)
+		time.Sleep(exportLogInterval)
 		h.recordExport(errors.New("traces export: failed to send to http://h/secret: 404 Not Found (body: secret)"), 1)
 		h.recordExport(nil, 0)
 		want(down+"the endpoint answered 404 Not Found]", up+"1]")

@@ -26,7 +26,7 @@ const (
 type Usage struct {
 	mu       sync.Mutex // held to add a pair; guards since
 	since    time.Time
-	accounts table[usagePair, *usageAccount]
+	accounts copyOnWriteMap[usagePair, *usageAccount]
 	users    endUsers
 
 	unsaved atomic.Pointer[func() time.Duration]
@@ -36,7 +36,7 @@ type usagePair struct{ key, model string }
 
 type usageAccount struct {
 	mu      sync.Mutex
-	total   Amount
+	total   UsageAmount
 	changed bool       // whether one of the days has changed
 	days    []usageDay // in ascending order
 }
@@ -44,7 +44,7 @@ type usageAccount struct {
 type usageDay struct {
 	day     int64 // number of the day since 1970
 	changed bool  // whether the day has changed since the last EachChanged
-	Amount
+	UsageAmount
 }
 
 // OlderDays is the day in the row that contains the sum of all older days.
@@ -62,8 +62,8 @@ func ParseDay(s string) (int64, error) {
 	return DayOf(t), err
 }
 
-// Amount is an amount of usage.
-type Amount struct {
+// UsageAmount is an amount of usage.
+type UsageAmount struct {
 	Calls      uint64 `json:"calls"`
 	Prompt     uint64 `json:"prompt_tokens"`
 	Cached     uint64 `json:"cached_tokens"`
@@ -74,10 +74,10 @@ type Amount struct {
 }
 
 // Tokens returns the tokens that budgets count.
-func (a *Amount) Tokens() int64 { return int64(a.Prompt + a.Completion) }
+func (a *UsageAmount) Tokens() int64 { return int64(a.Prompt + a.Completion) }
 
 // Add adds b.
-func (a *Amount) Add(b Amount) {
+func (a *UsageAmount) Add(b UsageAmount) {
 	a.Calls += b.Calls
 	a.Prompt += b.Prompt
 	a.Cached += b.Cached
@@ -91,7 +91,7 @@ func (u *Usage) addCall(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
 	}
-	a := Amount{
+	a := UsageAmount{
 		Calls: 1, Prompt: uint64(max(0, r.PromptTokens)), Cached: uint64(max(0, r.CachedTokens)),
 		Completion: uint64(max(0, r.CompletionTokens)), Spend: r.Spend,
 	}
@@ -100,7 +100,7 @@ func (u *Usage) addCall(r *Record, now time.Time) {
 	}
 	day := u.account(usagePair{r.Key, r.Model}).addToDay(a, DayOf(now))
 	if r.User != (EndUser{}) {
-		u.users.add(endUserKey{r.Key, r.User.String()}, a, day)
+		u.users.addUsage(endUserKey{r.Key, r.User.String()}, a, day)
 	}
 }
 
@@ -122,7 +122,7 @@ func (u *Usage) account(p usagePair) *usageAccount {
 }
 
 // addToDay adds an amount to a day. It returns the day to which the amount was added.
-func (c *usageAccount) addToDay(a Amount, day int64) int64 {
+func (c *usageAccount) addToDay(a UsageAmount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total.Add(a)
@@ -133,38 +133,38 @@ func (c *usageAccount) addToDay(a Amount, day int64) int64 {
 		c.days = append(c.days, usageDay{day: day})
 	}
 	d := &c.days[len(c.days)-1] // the newest day, even if the clock has been set back
-	d.Amount.Add(a)
+	d.UsageAmount.Add(a)
 	c.changed, d.changed = true, true
 	return d.day
 }
 
 // UsageReport contains the usage of all keys.
 type UsageReport struct {
-	Since time.Time  `json:"since"`
-	Now   time.Time  `json:"now"`
-	Total Amount     `json:"total"`
-	Keys  []KeyUsage `json:"keys"`
+	Since time.Time   `json:"since"`
+	Now   time.Time   `json:"now"`
+	Total UsageAmount `json:"total"`
+	Keys  []KeyUsage  `json:"keys"`
 }
 
 // KeyUsage is the usage of one key.
 type KeyUsage struct {
 	Key    string       `json:"key"` // id of the key; empty if no key is required
-	Total  Amount       `json:"total"`
+	Total  UsageAmount  `json:"total"`
 	Models []ModelUsage `json:"models,omitempty"`
 	Users  []UserUsage  `json:"users,omitempty"` // set instead of Models in a report by end user
 }
 
 // ModelUsage is the usage of one model by one key.
 type ModelUsage struct {
-	Model string `json:"model"`
-	Total Amount `json:"total"`
-	Days  []Day  `json:"days"` // oldest first, at most 62; omits days without calls
+	Model string      `json:"model"`
+	Total UsageAmount `json:"total"`
+	Days  []DayUsage  `json:"days"` // oldest first, at most 62; omits days without calls
 }
 
-// Day is the usage on one day, in UTC.
-type Day struct {
+// DayUsage is the usage on one day, in UTC.
+type DayUsage struct {
 	Day string `json:"day"` // 2026-01-31
-	Amount
+	UsageAmount
 }
 
 // Report returns all usage, ordered by key and model. The report starts at since or, if the
@@ -188,7 +188,7 @@ func (r *UsageReport) add(key string, m ModelUsage) {
 	k.Models = append(k.Models, m)
 }
 
-func (r *UsageReport) addKeyUsage(key string, a Amount) *KeyUsage {
+func (r *UsageReport) addKeyUsage(key string, a UsageAmount) *KeyUsage {
 	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
 	if at < 0 {
 		r.Keys = append(r.Keys, KeyUsage{Key: key})
@@ -212,7 +212,7 @@ func (c *usageAccount) modelUsage(model string) ModelUsage {
 	defer c.mu.Unlock()
 	m := ModelUsage{Model: model, Total: c.total}
 	for _, d := range c.days {
-		m.Days = append(m.Days, Day{FormatDay(d.day), d.Amount})
+		m.Days = append(m.Days, DayUsage{FormatDay(d.day), d.UsageAmount})
 	}
 	return m
 }
@@ -236,11 +236,11 @@ func (r *UsageReport) ForPeriod(period string) *UsageReport {
 	return out
 }
 
-func daysInPeriod(period string, all []Day) (days []Day, sum Amount) {
+func daysInPeriod(period string, all []DayUsage) (days []DayUsage, sum UsageAmount) {
 	for _, d := range all {
 		if strings.HasPrefix(d.Day, period) {
 			days = append(days, d)
-			sum.Add(d.Amount)
+			sum.Add(d.UsageAmount)
 		}
 	}
 	return days, sum

@@ -9,9 +9,10 @@ import (
 // day. A newer row replaces all older rows with the same key, model, user and day.
 type UsageRow struct {
 	Key, Model string
-	User       string // a keyed hash; if set, the row has no model, and the key's rows with a model include this usage
-	Day        int64  // days since 1970, in UTC; OlderDays for the sum of all days not stored individually
-	Amount
+	// A keyed hash; if set, the row has no model, and the key's rows with a model include this usage.
+	User string
+	Day  int64 // days since 1970, in UTC; OlderDays for the sum of all days not stored individually
+	UsageAmount
 }
 
 // EachChanged calls f with the rows that have changed since its last call. EachChanged must not be
@@ -21,15 +22,15 @@ func (u *Usage) EachChanged(f func(UsageRow)) {
 		c.mu.Lock()
 		if c.changed {
 			c.changed = false
-			c.changedDays(func(d *usageDay) { f(p.usageRow(d.day, d.Amount)) })
+			c.changedDays(func(d *usageDay) { f(p.usageRow(d.day, d.UsageAmount)) })
 		}
 		c.mu.Unlock()
 	}
 	u.users.eachChanged(f)
 }
 
-func (p usagePair) usageRow(day int64, a Amount) UsageRow {
-	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
+func (p usagePair) usageRow(day int64, a UsageAmount) UsageRow {
+	return UsageRow{Key: p.key, Model: p.model, Day: day, UsageAmount: a}
 }
 
 // changedDays calls f with the days that have changed. The caller must prevent concurrent use.
@@ -48,10 +49,10 @@ func (u *Usage) EachRow(f func(UsageRow)) {
 		c.mu.Lock()
 		before := c.total
 		for i := range c.days {
-			f(p.usageRow(c.days[i].day, c.days[i].Amount))
-			before.sub(c.days[i].Amount)
+			f(p.usageRow(c.days[i].day, c.days[i].UsageAmount))
+			before.subtract(c.days[i].UsageAmount)
 		}
-		if before != (Amount{}) {
+		if before != (UsageAmount{}) {
 			f(p.usageRow(OlderDays, before))
 		}
 		c.mu.Unlock()
@@ -69,7 +70,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Unlock()
 	for i := range rows {
 		if rows[i].User == "" {
-			u.account(usagePair{rows[i].Key, rows[i].Model}).restoreDay(rows[i].Day, rows[i].Amount)
+			u.account(usagePair{rows[i].Key, rows[i].Model}).restoreDay(rows[i].Day, rows[i].UsageAmount)
 		}
 	}
 	u.users.restore(rows)
@@ -82,7 +83,7 @@ func (u *Usage) Since() time.Time {
 	return u.since
 }
 
-func (c *usageAccount) restoreDay(day int64, a Amount) {
+func (c *usageAccount) restoreDay(day int64, a UsageAmount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total.Add(a)
@@ -94,7 +95,7 @@ func (c *usageAccount) restoreDay(day int64, a Amount) {
 		c.days = slices.Insert(c.days, at, usageDay{day: day})
 	}
 	d := &c.days[at]
-	d.Amount.Add(a)
+	d.UsageAmount.Add(a)
 	c.changed, d.changed = true, true
 	if len(c.days) > UsageDays {
 		c.days = slices.Delete(c.days, 0, len(c.days)-UsageDays)
@@ -102,7 +103,7 @@ func (c *usageAccount) restoreDay(day int64, a Amount) {
 }
 
 // UsageBetween returns a key's usage of all models between two days (inclusive).
-func (u *Usage) UsageBetween(key string, from, to int64) (sum Amount) {
+func (u *Usage) UsageBetween(key string, from, to int64) (sum UsageAmount) {
 	for p, c := range u.accounts.all() {
 		if p.key != key {
 			continue
@@ -110,7 +111,7 @@ func (u *Usage) UsageBetween(key string, from, to int64) (sum Amount) {
 		c.mu.Lock()
 		for i := range c.days {
 			if d := &c.days[i]; d.day >= from && d.day <= to {
-				sum.Add(d.Amount)
+				sum.Add(d.UsageAmount)
 			}
 		}
 		c.mu.Unlock()
@@ -119,14 +120,14 @@ func (u *Usage) UsageBetween(key string, from, to int64) (sum Amount) {
 }
 
 // DayUsage returns the usage of all models on a day, by key id.
-func (u *Usage) DayUsage(day int64) map[string]Amount {
-	out := map[string]Amount{}
+func (u *Usage) DayUsage(day int64) map[string]UsageAmount {
+	out := map[string]UsageAmount{}
 	for p, c := range u.accounts.all() {
 		c.mu.Lock()
 		for i := len(c.days) - 1; i >= 0 && c.days[i].day >= day; i-- {
 			if d := &c.days[i]; d.day == day {
 				sum := out[p.key]
-				sum.Add(d.Amount)
+				sum.Add(d.UsageAmount)
 				out[p.key] = sum
 			}
 		}
@@ -135,8 +136,8 @@ func (u *Usage) DayUsage(day int64) map[string]Amount {
 	return out
 }
 
-// sub subtracts b, which must be included in a.
-func (a *Amount) sub(b Amount) {
+// subtract subtracts b, which must be included in a.
+func (a *UsageAmount) subtract(b UsageAmount) {
 	a.Calls -= b.Calls
 	a.Prompt -= b.Prompt
 	a.Cached -= b.Cached

@@ -21,15 +21,15 @@ func TestUsage(t *testing.T) {
 	book("k", "m", first, nil)
 	book("k", "m", first.Add(time.Second), func(r *Record) { r.TokensEstimated = true })
 	book("k", "n", first, nil)
-	book("j", "m", first, func(r *Record) { r.Outcome = ClientGone }) // the call reached an engine
-	book("j", "m", first, func(r *Record) { r.Attempts = 0 })         // the call did not reach an engine
+	book("j", "m", first, func(r *Record) { r.Outcome = OutcomeClientGone }) // the call reached an engine
+	book("j", "m", first, func(r *Record) { r.Attempts = 0 })                // the call did not reach an engine
 	book("j", "", first, nil)
 	got := u.Report(first, first)
 	if len(got.Keys) != 2 || got.Keys[0].Key != "j" || got.Keys[0].Total.Calls != 1 || got.Total.Calls != 4 {
 		t.Fatalf("report = %+v, want 4 calls, the key j first with 1", got)
 	}
 	k := got.Keys[1]
-	if k.Total != (Amount{Calls: 3, Prompt: 30, Cached: 12, Completion: 60, Estimated: 1}) || len(k.Models) != 2 {
+	if k.Total != (UsageAmount{Calls: 3, Prompt: 30, Cached: 12, Completion: 60, Estimated: 1}) || len(k.Models) != 2 {
 		t.Errorf("key = %+v, want 3 calls of 2 models", k)
 	}
 	days := k.Models[0].Days

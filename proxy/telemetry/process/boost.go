@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Boost prevents work that allocates a lot of memory, such as reading a configuration, from
+// BoostProcessors prevents work that allocates a lot of memory, such as reading a configuration, from
 // delaying requests. Until the caller calls done (exactly once), the process has one more processor
 // (GOMAXPROCS). If PaceGC is active, the work may also allocate some tens of MiB without a
 // collection. done collects this garbage, which takes milliseconds. Boosts may overlap.
@@ -14,7 +14,7 @@ import (
 // Go runs a goroutine for up to 10 ms. If the goroutine occupies the only processor, no goroutine
 // polls the network during this time. With one more processor, the kernel shares the core among
 // threads in smaller time slices, and prefers threads that need little time.
-func Boost() (done func()) {
+func BoostProcessors() (done func()) {
 	spareProcessor.acquire()
 	if !gcPace.adaptive.Load() {
 		return spareProcessor.release
@@ -22,7 +22,7 @@ func Boost() (done func()) {
 	gcPace.beginBoost(readHeap())
 	return func() {
 		spareProcessor.release() // before the collection, which uses a share of GOMAXPROCS
-		gcPace.endBoost(usedHeap(), readHeap())
+		gcPace.endBoost(usedHeapBytes(), readHeap())
 	}
 }
 

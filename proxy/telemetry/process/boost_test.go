@@ -15,22 +15,22 @@ import (
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
-	bytes := func(live uint64) heap { return heap{live: live, paceBase: live} }
-	p := pacer{
-		pace:       defaultPace,
-		targetPace: defaultPace,
+	bytes := func(live uint64) heapState { return heapState{live: live, paceBase: live} }
+	p := gcPacer{
+		pace:       defaultGCPercent,
+		targetPace: defaultGCPercent,
 		setPercent: func(percent int) { did = append(did, percent) },
 		collect:    func() { did = append(did, collection) },
 	}
 	p.beginBoost(bytes(16 << 20))
 	p.beginBoost(bytes(32 << 20))
-	p.adapt(bytes(tightMinHeap), time.Time{})
+	p.adaptPace(bytes(tightPaceMinHeap), time.Time{})
 	p.endBoost(1<<40, bytes(1<<20)) // another boost is still running
-	p.endBoost(tightMinHeap+tightMinHeap*tightPace/100, bytes(tightMinHeap))
+	p.endBoost(tightPaceMinHeap+tightPaceMinHeap*tightGCPercent/100, bytes(tightPaceMinHeap))
 	p.beginBoost(bytes(1 << 40))
-	p.endBoost(tightMinHeap+tightMinHeap*tightPace/100+1, bytes(tightMinHeap))
-	p.adapt(bytes(tightEndHeap-1), time.Time{})
-	if want := []int{400, tightPace, tightPace, collection, tightPace, defaultPace}; !slices.Equal(did, want) {
+	p.endBoost(tightPaceMinHeap+tightPaceMinHeap*tightGCPercent/100+1, bytes(tightPaceMinHeap))
+	p.adaptPace(bytes(tightPaceEndHeap-1), time.Time{})
+	if want := []int{400, tightGCPercent, tightGCPercent, collection, tightGCPercent, defaultGCPercent}; !slices.Equal(did, want) {
 		t.Errorf("got %v, want %v", did, want)
 	}
 }
@@ -48,9 +48,9 @@ func TestBoostProcessor(t *testing.T) {
 	}
 	boosts := func(own int) {
 		t.Helper()
-		first := Boost()
+		first := BoostProcessors()
 		check("in a boost", own+1)
-		second := Boost()
+		second := BoostProcessors()
 		check("in two", own+1)
 		first()
 		check("in the second", own+1)
@@ -78,7 +78,7 @@ func TestBoostCollects(t *testing.T) {
 	}
 	PaceGC(0) // without a floor
 	var before, within, after runtime.MemStats
-	done := Boost()
+	done := BoostProcessors()
 	runtime.ReadMemStats(&before)
 	for range 32 {
 		garbage = make([]byte, 1<<20)

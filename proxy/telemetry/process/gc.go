@@ -15,14 +15,14 @@ import (
 // to open streams, which allocate almost no memory. With a large heap, collections are therefore
 // rare at any pace, and a lower percentage saves memory.
 const (
-	tightMinHeap = 48 << 20
-	tightEndHeap = 32 << 20 // below this size, the usual pace is restored
-	looseMaxHeap = 4 << 20
-	looseEndHeap = 6 << 20 // from this size on, the usual pace is restored
+	tightPaceMinHeap = 48 << 20
+	tightPaceEndHeap = 32 << 20 // below this size, the usual pace is restored
+	loosePaceMaxHeap = 4 << 20
+	loosePaceEndHeap = 6 << 20 // from this size on, the usual pace is restored
 
-	loosePace   = 400 // allocation before the next collection, in percent of the live heap
-	defaultPace = 100
-	tightPace   = 40
+	looseGCPercent   = 400 // allocation before the next collection, in percent of the live heap
+	defaultGCPercent = 100
+	tightGCPercent   = 40
 
 	boostHeapBytes = 64 << 20 // how many bytes a boost may allocate without a collection
 )
@@ -32,10 +32,10 @@ const (
 // if it has two collections within busyMaxInterval. It becomes idle after idleMinInterval without a
 // collection, and returns the floor's memory to the system. idleMinInterval is much longer than
 // busyMaxInterval, so that the state does not alternate. There is no floor if the process may use
-// less than floorMinMemory.
+// less than minMemoryForHeapFloor.
 const (
-	heapFloor      = 64 << 20
-	floorMinMemory = 8 * heapFloor
+	gcHeapFloor           = 64 << 20
+	minMemoryForHeapFloor = 8 * gcHeapFloor
 
 	busyMaxInterval = 10 * time.Second
 	idleMinInterval = time.Minute
@@ -53,23 +53,23 @@ func PaceGC(memory int64) {
 		if os.Getenv("GOGC") != "" {
 			return
 		}
-		if memory >= floorMinMemory {
-			gcPace.floor = heapFloor
+		if memory >= minMemoryForHeapFloor {
+			gcPace.floor = gcHeapFloor
 		}
-		afterEachGC(func() { gcPace.adapt(readHeap(), time.Now()) })
-		gcPace.adapt(readHeap(), time.Now())
+		afterEachGC(func() { gcPace.adaptPace(readHeap(), time.Now()) })
+		gcPace.adaptPace(readHeap(), time.Now())
 		gcPace.adaptive.Store(true)
 	})
 }
 
 var paceOnce sync.Once
 
-var gcPace = pacer{
-	pace: defaultPace, targetPace: defaultPace,
+var gcPace = gcPacer{
+	pace: defaultGCPercent, targetPace: defaultGCPercent,
 	setPercent: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC,
 }
 
-type pacer struct {
+type gcPacer struct {
 	adaptive   atomic.Bool
 	floor      uint64 // 0 if there is no floor
 	setPercent func(percent int)
@@ -83,28 +83,28 @@ type pacer struct {
 	busy           bool
 }
 
-type heap struct {
+type heapState struct {
 	live     uint64
 	paceBase uint64 // size of live objects, stacks and globals; the pace is a percentage of this size
 }
 
-// goal returns the heap size at which the next collection starts.
-func (h heap) goal(pace int) uint64 {
+// nextCollectionHeap returns the heap size at which the next collection starts.
+func (h heapState) nextCollectionHeap(pace int) uint64 {
 	return max(h.live+h.paceBase*uint64(pace)/100, runtimeMinHeap*uint64(pace)/100)
 }
 
 // paceForFloor returns the largest percentage whose goal does not exceed the floor.
-func (h heap) paceForFloor(floor uint64) int {
+func (h heapState) paceForFloor(floor uint64) int {
 	if floor <= h.live {
 		return 0
 	}
 	return int(min((floor-h.live)*100/max(h.paceBase, 1), floor*100/runtimeMinHeap))
 }
 
-// adapt chooses the pace after a collection. While a boost is running, the new pace does not take
+// adaptPace chooses the pace after a collection. While a boost is running, the new pace does not take
 // effect yet. Changing the pace briefly stops the process, so adapt omits changes that would have
 // little effect.
-func (p *pacer) adapt(h heap, now time.Time) {
+func (p *gcPacer) adaptPace(h heapState, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch since := now.Sub(p.lastCollection); {
@@ -119,7 +119,7 @@ func (p *pacer) adapt(h heap, now time.Time) {
 	if p.busy {
 		next = max(next, h.paceForFloor(p.floor))
 	}
-	if was, will := h.goal(p.pace), h.goal(next); will > was-was/8 && will < was+was/8 {
+	if was, will := h.nextCollectionHeap(p.pace), h.nextCollectionHeap(next); will > was-was/8 && will < was+was/8 {
 		return
 	}
 	p.pace = next
@@ -129,7 +129,7 @@ func (p *pacer) adapt(h heap, now time.Time) {
 }
 
 // beginBoost counts a boost. The first boost lets the heap grow without a collection.
-func (p *pacer) beginBoost(h heap) {
+func (p *gcPacer) beginBoost(h heapState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.boosts++; p.boosts == 1 {
@@ -140,13 +140,13 @@ func (p *pacer) beginBoost(h heap) {
 // endBoost ends a boost. When the last boost ends, endBoost restores the pace. If the heap exceeds
 // the goal of the pace, it first collects the heap. Otherwise the next allocation would have to do
 // all the marking, and other goroutines on a single processor would have to wait.
-func (p *pacer) endBoost(size uint64, h heap) {
+func (p *gcPacer) endBoost(size uint64, h heapState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.boosts--; p.boosts > 0 {
 		return
 	}
-	if size > h.goal(p.pace) {
+	if size > h.nextCollectionHeap(p.pace) {
 		p.collect()
 	}
 	p.setPercent(p.pace)
@@ -154,21 +154,21 @@ func (p *pacer) endBoost(size uint64, h heap) {
 
 func paceForHeap(live uint64, pace int) int {
 	switch {
-	case live >= tightMinHeap, live >= tightEndHeap && pace == tightPace:
-		return tightPace
-	case live < looseMaxHeap, live < looseEndHeap && pace == loosePace:
-		return loosePace
+	case live >= tightPaceMinHeap, live >= tightPaceEndHeap && pace == tightGCPercent:
+		return tightGCPercent
+	case live < loosePaceMaxHeap, live < loosePaceEndHeap && pace == looseGCPercent:
+		return looseGCPercent
 	}
-	return defaultPace
+	return defaultGCPercent
 }
 
-func readHeap() heap {
+func readHeap() heapState {
 	live := readMetric("/gc/heap/live:bytes")
-	return heap{live: live, paceBase: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
+	return heapState{live: live, paceBase: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
 }
 
-// usedHeap returns the memory used by live and uncollected objects, in bytes.
-func usedHeap() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
+// usedHeapBytes returns the memory used by live and uncollected objects, in bytes.
+func usedHeapBytes() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
 
 // CollectionCount returns how many times the heap has been collected.
 func CollectionCount() uint64 { return readMetric("/gc/cycles/total:gc-cycles") }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-func TestPaceOf(t *testing.T) {
+func TestPaceForHeap(t *testing.T) {
 	for _, c := range []struct {
 		live uint64
 		pace int
 		want int
 	}{
-		{0, loosePace, loosePace},
-		{looseMaxHeap - 1, defaultPace, loosePace},
-		{looseMaxHeap, defaultPace, defaultPace},
-		{looseMaxHeap, tightPace, defaultPace},
-		{looseEndHeap - 1, loosePace, loosePace},
-		{looseEndHeap, loosePace, defaultPace},
-		{tightMinHeap - 1, loosePace, defaultPace},
-		{tightMinHeap - 1, defaultPace, defaultPace},
-		{tightMinHeap, defaultPace, tightPace},
-		{tightEndHeap, tightPace, tightPace},
-		{tightEndHeap - 1, tightPace, defaultPace},
+		{0, looseGCPercent, looseGCPercent},
+		{loosePaceMaxHeap - 1, defaultGCPercent, looseGCPercent},
+		{loosePaceMaxHeap, defaultGCPercent, defaultGCPercent},
+		{loosePaceMaxHeap, tightGCPercent, defaultGCPercent},
+		{loosePaceEndHeap - 1, looseGCPercent, looseGCPercent},
+		{loosePaceEndHeap, looseGCPercent, defaultGCPercent},
+		{tightPaceMinHeap - 1, looseGCPercent, defaultGCPercent},
+		{tightPaceMinHeap - 1, defaultGCPercent, defaultGCPercent},
+		{tightPaceMinHeap, defaultGCPercent, tightGCPercent},
+		{tightPaceEndHeap, tightGCPercent, tightGCPercent},
+		{tightPaceEndHeap - 1, tightGCPercent, defaultGCPercent},
 	} {
 		if got := paceForHeap(c.live, c.pace); got != c.want {
 			t.Errorf("paceForHeap(%+v) = %d, want %d", c, got, c.want)
@@ -36,7 +36,7 @@ func TestPaceOf(t *testing.T) {
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int
-	p := pacer{floor: heapFloor, pace: defaultPace, targetPace: defaultPace, setPercent: func(percent int) { set = percent }}
+	p := gcPacer{floor: gcHeapFloor, pace: defaultGCPercent, targetPace: defaultGCPercent, setPercent: func(percent int) { set = percent }}
 	now := time.Now()
 	for _, c := range []struct {
 		since         time.Duration
@@ -58,9 +58,9 @@ func TestPacerFloor(t *testing.T) {
 		{time.Second, 3 * mib, 4 * mib, 64},
 	} {
 		now = now.Add(c.since)
-		h := heap{live: c.live, paceBase: c.counted}
-		p.adapt(h, now)
-		if goal, want := h.goal(p.pace), c.goal*mib; goal < want-want/8 || goal > want+want/8 {
+		h := heapState{live: c.live, paceBase: c.counted}
+		p.adaptPace(h, now)
+		if goal, want := h.nextCollectionHeap(p.pace), c.goal*mib; goal < want-want/8 || goal > want+want/8 {
 			t.Errorf("%+v: %d %%, which is a heap of %.1f MiB", c, p.pace, float64(goal)/mib)
 		}
 		if set != p.pace {
@@ -73,11 +73,11 @@ func TestPacerFloor(t *testing.T) {
 // eighth, because a change briefly stops the process.
 func TestPacerKeeps(t *testing.T) {
 	sets := 0
-	p := pacer{floor: heapFloor, pace: defaultPace, targetPace: defaultPace, setPercent: func(int) { sets++ }}
+	p := gcPacer{floor: gcHeapFloor, pace: defaultGCPercent, targetPace: defaultGCPercent, setPercent: func(int) { sets++ }}
 	now := time.Now()
 	for live := uint64(8 << 20); live < 9<<20; live += 64 << 10 {
 		now = now.Add(time.Second)
-		p.adapt(heap{live: live, paceBase: live}, now)
+		p.adaptPace(heapState{live: live, paceBase: live}, now)
 	}
 	if sets > 3 {
 		t.Errorf("%d changes for a heap that grows by an eighth", sets)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLock checks that a locked file can be locked again only after the first owner has closed it.
-func TestLock(t *testing.T) {
+// TestLockFile checks that a locked file can be locked again only after the first owner has closed it.
+func TestLockFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	var files [3]*os.File
 	for i := range files {
@@ -17,14 +17,14 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Lock(files[0]); err != nil {
+	if err := LockFile(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := Lock(files[1]); !errors.Is(err, ErrLocked) {
+	if err := LockFile(files[1]); !errors.Is(err, ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
 	_ = files[0].Close()
-	if err := Lock(files[2]); err != nil {
+	if err := LockFile(files[2]); err != nil {
 		t.Errorf("after the first one: %v", err)
 	}
 }

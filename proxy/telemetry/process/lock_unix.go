@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Lock locks a file until it is closed. If another process has locked the file, Lock returns
+// LockFile locks a file until it is closed. If another process has locked the file, Lock returns
 // ErrLocked.
-func Lock(f *os.File) error {
+func LockFile(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrLocked

@@ -94,16 +94,16 @@ func cgroupMemory(root fs.FS) int64 {
 		default:
 			continue
 		}
-		if n := tightestLimit(root, mount, fields[2], name); n > 0 && (tightest == 0 || n < tightest) {
+		if n := lowestCgroupLimit(root, mount, fields[2], name); n > 0 && (tightest == 0 || n < tightest) {
 			tightest = n
 		}
 	}
 	return tightest
 }
 
-// tightestLimit returns the lowest limit from the cgroup up to the mount. In a container, the path
+// lowestCgroupLimit returns the lowest limit from the cgroup up to the mount. In a container, the path
 // may be the host's path, so directories may be missing.
-func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
+func lowestCgroupLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
 	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {
 		if b, err := fs.ReadFile(root, path.Join(mount, dir, name)); err == nil {

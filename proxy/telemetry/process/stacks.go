@@ -5,10 +5,10 @@ import (
 	"runtime/pprof"
 )
 
-// WriteStacks writes the stack of every goroutine as functions and lines, and merges equal stacks.
+// WriteGoroutineStacks writes the stack of every goroutine as functions and lines, and merges equal stacks.
 // Go's dump at SIGQUIT also prints raw memory, which may contain parts of keys and prompts.
-func WriteStacks(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, 1) }
+func WriteGoroutineStacks(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, 1) }
 
-// WriteHeap writes a sample of the heap, grouped by allocating function. It does not write the
+// WriteHeapProfile writes a sample of the heap, grouped by allocating function. It does not write the
 // contents of memory.
-func WriteHeap(w io.Writer) error { return pprof.Lookup("heap").WriteTo(w, 1) }
+func WriteHeapProfile(w io.Writer) error { return pprof.Lookup("heap").WriteTo(w, 1) }

@@ -33,7 +33,7 @@ type Options struct {
 	Now        time.Time
 }
 
-type setup struct {
+type agentSetup struct {
 	// baseURL does not end in /v1. keyVariable is the environment variable that contains the key.
 	baseURL, keyVariable string
 	models               []model
@@ -42,9 +42,9 @@ type setup struct {
 	folder               string
 }
 
-func (s *setup) firstModel() *model { return &s.models[0] }
+func (s *agentSetup) firstModel() *model { return &s.models[0] }
 
-type file struct {
+type settingsFile struct {
 	Path string `json:"path"`
 	Text string `json:"text"`
 }
@@ -55,8 +55,8 @@ type agentProgram struct {
 	// folderEnv is the environment variable with which users can move the agent's folder. subfolder
 	// is the path inside that folder.
 	folderEnv, subfolder string
-	files                func(*setup) []file
-	startCommand         func(*setup) string // returns the command line that starts the agent
+	files                func(*agentSetup) []settingsFile
+	startCommand         func(*agentSetup) string // returns the command line that starts the agent
 }
 
 // AgentNames returns the names of the supported agents.
@@ -85,26 +85,26 @@ func IsVariableName(word string, environment []string) bool {
 var agentPrograms = map[string]agentProgram{
 	"claude": {
 		endpoint: "/v1/messages", folder: []string{".claude"}, folderEnv: "CLAUDE_CONFIG_DIR",
-		files: claudeFiles, startCommand: func(s *setup) string { return "claude --settings " + quoteShell(s.pathTo("penstock.json")) },
+		files: claudeFiles, startCommand: func(s *agentSetup) string { return "claude --settings " + quoteShell(s.outputPath("penstock.json")) },
 	},
 	"codex": {
 		endpoint: "/v1/responses", folder: []string{".codex"}, folderEnv: "CODEX_HOME",
-		files: codexFiles, startCommand: func(*setup) string { return "codex --profile penstock" },
+		files: codexFiles, startCommand: func(*agentSetup) string { return "codex --profile penstock" },
 	},
 	"opencode": {
 		endpoint: "/v1/messages", folder: []string{".config", "opencode"},
 		folderEnv: "XDG_CONFIG_HOME", subfolder: "opencode",
-		files: opencodeFiles, startCommand: func(s *setup) string {
-			return "OPENCODE_CONFIG=" + quoteShell(s.pathTo("penstock.json")) + " opencode"
+		files: opencodeFiles, startCommand: func(s *agentSetup) string {
+			return "OPENCODE_CONFIG=" + quoteShell(s.outputPath("penstock.json")) + " opencode"
 		},
 	},
 	"copilot": {
 		endpoint: "/v1/chat/completions", folder: []string{".copilot"}, folderEnv: "COPILOT_HOME",
-		files: copilotFiles, startCommand: func(s *setup) string { return "(. " + quoteShell(s.pathTo("penstock.env")) + " && copilot)" },
+		files: copilotFiles, startCommand: func(s *agentSetup) string { return "(. " + quoteShell(s.outputPath("penstock.env")) + " && copilot)" },
 	},
 }
 
-func (s *setup) pathTo(name string) string { return filepath.Join(s.folder, name) }
+func (s *agentSetup) outputPath(name string) string { return filepath.Join(s.folder, name) }
 
 // firstPromptTokens is the approximate length of an agent's first prompt in tokens.
 const firstPromptTokens = 20000
@@ -123,7 +123,7 @@ func Run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	s := &setup{baseURL: base, keyVariable: o.KeyEnv, codex: c.codex}
+	s := &agentSetup{baseURL: base, keyVariable: o.KeyEnv, codex: c.codex}
 	s.folder = filepath.Join(o.Home, filepath.Join(p.folder...))
 	if moved := o.Getenv(p.folderEnv); moved != "" {
 		s.folder = filepath.Join(moved, p.subfolder)
@@ -156,7 +156,7 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.firstModel().ID, "files": files, "run": p.startCommand(s)})
 }
 
-func writeNotes(o *Options, s *setup, run string) {
+func writeNotes(o *Options, s *agentSetup, run string) {
 	m := s.firstModel()
 	id := plaintext.CleanLine(m.ID)
 	switch {

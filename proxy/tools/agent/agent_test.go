@@ -310,7 +310,7 @@ func TestJSON(t *testing.T) {
 		out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u", JSON: true}, map[string]string{"EDGE_KEY": secretKey})
 		var got struct {
 			Model, Run string
-			Files      []file
+			Files      []settingsFile
 		}
 		if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Model == "" || got.Run == "" || len(got.Files) == 0 || got.Files[0].Path == "" {
 			t.Errorf("%s: %v, want JSON with a model, a command and files\n%s", name, err, out)

@@ -10,9 +10,9 @@ import (
 
 // claudeFiles returns settings for Claude Code. apiKeyHelper is a command that prints the key. The
 // smaller models that Claude Code also requests are mapped to the same model.
-func claudeFiles(s *setup) []file {
+func claudeFiles(s *agentSetup) []settingsFile {
 	m := s.firstModel()
-	env := object{
+	env := jsonObject{
 		{"ANTHROPIC_BASE_URL", s.baseURL},
 		{"ANTHROPIC_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
@@ -24,16 +24,16 @@ func claudeFiles(s *setup) []file {
 		{"ENABLE_TOOL_SEARCH", "false"},
 	}
 	if m.ContextLength > 0 {
-		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
-			member{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.Itoa(m.maxOutputTokens())})
+		env = append(env, jsonMember{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
+			jsonMember{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.Itoa(m.maxOutputTokens())})
 	}
-	return []file{{s.pathTo("penstock.json"), indentedJSON(object{{"apiKeyHelper", "printenv " + s.keyVariable}, {"env", env}})}}
+	return []settingsFile{{s.outputPath("penstock.json"), indentedJSON(jsonObject{{"apiKeyHelper", "printenv " + s.keyVariable}, {"env", env}})}}
 }
 
 // codexFiles returns a profile and a catalog for Codex. Codex merges the profile into its
 // configuration. Without the catalog, Codex would guess the context length of each model.
-func codexFiles(s *setup) []file {
-	catalog, websocket := s.pathTo("penstock-models.json"), ""
+func codexFiles(s *agentSetup) []settingsFile {
+	catalog, websocket := s.outputPath("penstock-models.json"), ""
 	if s.websocket {
 		websocket = "supports_websockets = true\n"
 	}
@@ -48,39 +48,39 @@ base_url = %s
 env_key = %s
 wire_api = "responses"
 %s`, quoteJSON(s.firstModel().catalogID()), quoteJSON(catalog), quoteJSON(s.baseURL+"/v1"), quoteJSON(s.keyVariable), websocket)
-	models := indentedJSON(object{{"models", json.RawMessage(s.codex)}})
-	return []file{{s.pathTo("penstock.config.toml"), profile}, {catalog, models}}
+	models := indentedJSON(jsonObject{{"models", json.RawMessage(s.codex)}})
+	return []settingsFile{{s.outputPath("penstock.config.toml"), profile}, {catalog, models}}
 }
 
-func opencodeFiles(s *setup) []file {
-	models := object{}
+func opencodeFiles(s *agentSetup) []settingsFile {
+	models := jsonObject{}
 	for i := range s.models {
 		m := &s.models[i]
 		input := []string{"text"}
 		if m.takesImages() {
 			input = append(input, "image")
 		}
-		entry := object{
+		entry := jsonObject{
 			{"name", m.Name},
 			{"tool_call", true},
 			{"reasoning", m.supportsReasoning()},
 			{"attachment", m.takesImages()},
-			{"modalities", object{{"input", input}, {"output", []string{"text"}}}},
+			{"modalities", jsonObject{{"input", input}, {"output", []string{"text"}}}},
 		}
 		if m.ContextLength > 0 {
-			entry = append(entry, member{"limit", object{{"context", m.ContextLength}, {"output", m.maxOutputTokens()}}})
+			entry = append(entry, jsonMember{"limit", jsonObject{{"context", m.ContextLength}, {"output", m.maxOutputTokens()}}})
 		}
-		models = append(models, member{m.ID, entry})
+		models = append(models, jsonMember{m.ID, entry})
 	}
 	name := "penstock/" + s.firstModel().ID
-	return []file{{s.pathTo("penstock.json"), indentedJSON(object{
+	return []settingsFile{{s.outputPath("penstock.json"), indentedJSON(jsonObject{
 		{"$schema", "https://opencode.ai/config.json"},
 		{"model", name},
 		{"small_model", name},
-		{"provider", object{{"penstock", object{
+		{"provider", jsonObject{{"penstock", jsonObject{
 			{"npm", "@ai-sdk/anthropic"},
 			{"name", "Penstock"},
-			{"options", object{{"baseURL", s.baseURL + "/v1"}, {"apiKey", "{env:" + s.keyVariable + "}"}}},
+			{"options", jsonObject{{"baseURL", s.baseURL + "/v1"}, {"apiKey", "{env:" + s.keyVariable + "}"}}},
 			{"models", models},
 		}}}},
 	})}}
@@ -88,7 +88,7 @@ func opencodeFiles(s *setup) []file {
 
 // copilotFiles returns a file of environment variables, because only environment variables can
 // configure a provider for Copilot.
-func copilotFiles(s *setup) []file {
+func copilotFiles(s *agentSetup) []settingsFile {
 	m := s.firstModel()
 	var b strings.Builder
 	set := func(name, value string) { fmt.Fprintf(&b, "export COPILOT_%s=%s\n", name, value) }
@@ -100,18 +100,18 @@ func copilotFiles(s *setup) []file {
 		set("PROVIDER_MAX_PROMPT_TOKENS", strconv.Itoa(max(m.ContextLength-m.maxOutputTokens(), m.ContextLength/2)))
 		set("PROVIDER_MAX_OUTPUT_TOKENS", strconv.Itoa(m.maxOutputTokens()))
 	}
-	return []file{{s.pathTo("penstock.env"), b.String()}}
+	return []settingsFile{{s.outputPath("penstock.env"), b.String()}}
 }
 
-type object []member
+type jsonObject []jsonMember
 
-type member struct {
+type jsonMember struct {
 	name  string
 	value any
 }
 
 // MarshalJSON writes the members in order.
-func (o object) MarshalJSON() ([]byte, error) {
+func (o jsonObject) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, m := range o {
 		if i > 0 {

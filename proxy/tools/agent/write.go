@@ -15,7 +15,7 @@ import (
 
 // write prints the changes, and writes the file. If a file with different content exists, it first
 // saves that file under another name.
-func (f *file) write(w io.Writer, now time.Time) error {
+func (f *settingsFile) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.Path, changedLines(string(old), f.Text))
+	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.Path, differingLines(string(old), f.Text))
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 
 // read returns the content of an existing file. It reads only regular files, because opening a pipe
 // would block.
-func (f *file) read() (text []byte, there bool, err error) {
+func (f *settingsFile) read() (text []byte, there bool, err error) {
 	old, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
 		return nil, false, nil
@@ -75,7 +75,7 @@ const timestampFormat = "20060102-150405"
 
 // backup saves the old content to a new file, and returns the name of that file. It does not
 // overwrite a file saved within the same second.
-func (f *file) backup(old []byte, now time.Time) (string, error) {
+func (f *settingsFile) backup(old []byte, now time.Time) (string, error) {
 	stamped := f.Path + "." + now.UTC().Format(timestampFormat)
 	name := stamped
 	for n := 2; ; n++ {
@@ -98,9 +98,9 @@ func writeAndClose(f *os.File, text []byte) error {
 	return err
 }
 
-// changedLines returns the lines that remain after removing the common prefix and the common suffix
+// differingLines returns the lines that remain after removing the common prefix and the common suffix
 // of two texts.
-func changedLines(old, next string) string {
+func differingLines(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
 		was, is = was[1:], is[1:]

@@ -32,26 +32,26 @@ const (
 	exitInterrupted = 130 // stopped by a signal; the next run continues
 )
 
-// Error is an error with an exit code.
-type Error struct {
+// ExitError is an error with an exit code.
+type ExitError struct {
 	Code int
 	err  error
 }
 
 // Error implements error.
-func (e *Error) Error() string { return e.err.Error() }
+func (e *ExitError) Error() string { return e.err.Error() }
 
 // Unwrap returns the wrapped error.
-func (e *Error) Unwrap() error { return e.err }
+func (e *ExitError) Unwrap() error { return e.err }
 
 // ExitCode returns the exit code.
-func (e *Error) ExitCode() int { return e.Code }
+func (e *ExitError) ExitCode() int { return e.Code }
 
 type run struct {
 	o         *Options
 	baseURL   string
-	gate      *gate
-	out       *output
+	gate      *slotGate
+	out       *outputFile
 	transport *http.Transport
 
 	unanswered chan struct{} // receives a value after an attempt that got no response
@@ -81,15 +81,15 @@ func (o *Options) validate() error {
 // processed, the next run sends the remaining lines.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.validate(); err != nil {
-		return &Error{exitUsage, err}
+		return &ExitError{exitUsage, err}
 	}
 	lines, err := checkInput(o.In)
 	if err != nil {
-		return &Error{exitUsage, err}
+		return &ExitError{exitUsage, err}
 	}
 	if a, err := os.Stat(o.In); err == nil {
 		if b, err := os.Stat(o.Out); err == nil && os.SameFile(a, b) {
-			return &Error{exitUsage, errors.New("the output is the input")}
+			return &ExitError{exitUsage, errors.New("the output is the input")}
 		}
 	}
 	r := &run{o: o, baseURL: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
@@ -101,23 +101,23 @@ func Run(ctx context.Context, o *Options) error {
 		return err
 	}
 	had := len(r.out.doneIDs)
-	stop := r.report(lines - had)
-	err = errors.Join(r.all(ctx), r.out.close())
+	stop := r.printProgress(lines - had)
+	err = errors.Join(r.processLines(ctx), r.out.close())
 	stop()
 	refused := r.out.refused + int(r.refused.Load())
 	fmt.Fprintf(o.Notes, "%d lines: %d answered before, %d answered now, %d without success\n",
 		lines, had-r.out.refused, r.ok.Load(), refused)
 	switch {
 	case ctx.Err() != nil:
-		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to continue it")}
+		return &ExitError{exitInterrupted, errors.New("interrupted: start the batch again to continue it")}
 	case err == nil && refused > 0:
-		return &Error{exitFailedLines, fmt.Errorf("%d lines have an error, as the output shows; another start repeats those that were "+
+		return &ExitError{exitFailedLines, fmt.Errorf("%d lines have an error, as the output shows; another start repeats those that were "+
 			"not refused for their content", refused)}
 	}
 	return err
 }
 
-func (r *run) all(ctx context.Context) error {
+func (r *run) processLines(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	todo := make(chan *request)
@@ -161,14 +161,14 @@ func (r *run) processLine(ctx context.Context, line *request) error {
 	} else {
 		r.refused.Add(1)
 	}
-	return r.out.add(a)
+	return r.out.writeAnswer(a)
 }
 
 const reportEvery = 10 * time.Second
 
-// report prints progress until stop is called. If the first attempt gets no response, report prints
+// printProgress prints progress until stop is called. If the first attempt gets no response, report prints
 // immediately, so that users notice a wrong address.
-func (r *run) report(todo int) (stop func()) {
+func (r *run) printProgress(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
 	said.Go(func() {

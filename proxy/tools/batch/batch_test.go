@@ -26,9 +26,9 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestCheck checks that all mistakes are reported with their line numbers, and that no text from a
+// TestCheckInput checks that all mistakes are reported with their line numbers, and that no text from a
 // line is quoted.
-func TestCheck(t *testing.T) {
+func TestCheckInput(t *testing.T) {
 	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
 	path := write(t, "in.jsonl", strings.Join([]string{
 		good,
@@ -62,9 +62,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOutputIsMended checks that lines that are final stay in the output file, while a truncated
+// TestRepairOutput checks that lines that are final stay in the output file, while a truncated
 // line and lines that must be sent again are removed.
-func TestOutputIsMended(t *testing.T) {
+func TestRepairOutput(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
 	}
@@ -117,7 +117,7 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	} {
 		path := write(t, "doc.txt", text)
 		_, err := openOutput(path)
-		var e *Error
+		var e *ExitError
 		if !errors.As(err, &e) || e.Code != exitUsage || !strings.Contains(err.Error(), path+":") {
 			t.Errorf("openOutput(%s): %v, want a usage error that names the file", name, err)
 		}
@@ -165,7 +165,7 @@ func TestUsedUpBudget(t *testing.T) {
 	in, out, begun := write(t, "in.jsonl", lines.String()), write(t, "out.jsonl", ""), time.Now()
 	var notes strings.Builder
 	err := Run(t.Context(), &Options{In: in, Out: out, URL: edge.URL, Concurrency: 1, Notes: &notes})
-	var coded *Error
+	var coded *ExitError
 	if err == nil || errors.As(err, &coded) || !strings.Contains(err.Error(), in+":2: the edge answers 429 quota_exceeded until ") {
 		t.Fatalf("Run: %v, want the quota's end and line 2", err)
 	}
@@ -196,7 +196,7 @@ func TestWrongOptions(t *testing.T) {
 		if o.Notes = io.Discard; o.In == "" {
 			o.In, o.Out = "none.jsonl", "none.out"
 		}
-		var e *Error
+		var e *ExitError
 		if err := Run(t.Context(), &o); !errors.As(err, &e) || e.Code != exitUsage || strings.Contains(err.Error(), "secret") ||
 			strings.Contains(err.Error(), "none.jsonl") {
 			t.Errorf("%s: %v, want a usage error without the secret", name, err)
@@ -245,7 +245,7 @@ func TestSilentAddress(t *testing.T) {
 		said := &firstWriteRecorder{begun: time.Now(), then: stop}
 		in := write(t, "in.jsonl", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`)
 		err := Run(ctx, &Options{In: in, Out: in + ".out", URL: "http://127.0.0.1:1/v1", Concurrency: 1, Notes: said})
-		if e := (*Error)(nil); !errors.As(err, &e) || e.Code != exitInterrupted {
+		if e := (*ExitError)(nil); !errors.As(err, &e) || e.Code != exitInterrupted {
 			t.Errorf("the run ends by %v", err)
 		}
 		text := said.text.String()
@@ -270,9 +270,9 @@ func (w *firstWriteRecorder) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestOutputIsOneRuns checks that only one run at a time can use an output file, even if the file
+// TestOutputIsLocked checks that only one run at a time can use an output file, even if the file
 // has just been repaired.
-func TestOutputIsOneRuns(t *testing.T) {
+func TestOutputIsLocked(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",
 		"mended": `{"id":"x","custom_id":"a","response":null,"error":{"code":"no_answer","message":""}}` + "\n",
@@ -285,7 +285,7 @@ func TestOutputIsOneRuns(t *testing.T) {
 		if _, err := openOutput(path); err == nil || !strings.Contains(err.Error(), "another batch writes "+path) {
 			t.Errorf("%s: openOutput: %v, want an error about another batch", name, err)
 		}
-		if err := errors.Join(first.add(&answer{ID: "x", CustomID: "b", Response: &response{Status: 200, Body: []byte("{}")}}), first.close()); err != nil {
+		if err := errors.Join(first.writeAnswer(&outputLine{ID: "x", CustomID: "b", Response: &response{Status: 200, Body: []byte("{}")}}), first.close()); err != nil {
 			t.Error(name, err)
 		}
 		next, err := openOutput(path)
@@ -298,9 +298,9 @@ func TestOutputIsOneRuns(t *testing.T) {
 	}
 }
 
-// TestGateFindsTheRoom checks that the number of concurrent requests approaches the number of free
+// TestSlotGateFindsLimit checks that the number of concurrent requests approaches the number of free
 // slots, and stays close to it.
-func TestGateFindsTheRoom(t *testing.T) {
+func TestSlotGateFindsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, ceiling = 12, 64
 		ctx, cancel := context.WithCancel(t.Context())
@@ -347,9 +347,9 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// TestGateWaits checks that, if no other request is running, no request starts after a refusal
+// TestSlotGateWaits checks that, if no other request is running, no request starts after a refusal
 // until its Retry-After has passed.
-func TestGateWaits(t *testing.T) {
+func TestSlotGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()
 		for i := range 3 {

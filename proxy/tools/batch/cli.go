@@ -30,13 +30,13 @@ Exit codes: 0 when every line was answered, 1 when the batch could not continue,
 // Run runs the command.
 func (c *CLI) Run() error {
 	if c.Concurrency < 1 {
-		return &Error{exitUsage, errors.New("--concurrency must be at least 1")}
+		return &ExitError{exitUsage, errors.New("--concurrency must be at least 1")}
 	}
 	key := os.Getenv("PENSTOCK_API_KEY")
 	if c.KeyFile != "" {
 		text, err := os.ReadFile(c.KeyFile)
 		if err != nil {
-			return &Error{exitUsage, err}
+			return &ExitError{exitUsage, err}
 		}
 		key = parseKeyFile(string(text))
 	}

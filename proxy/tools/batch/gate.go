@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// gate limits the number of concurrent requests to the number of free slots at the edge.
-type gate struct {
+// slotGate limits the number of concurrent requests to the number of free slots at the edge.
+type slotGate struct {
 	maxRunning int
 
 	mu      sync.Mutex
@@ -19,13 +19,13 @@ type gate struct {
 	notBefore   time.Time // no request may start before this time
 }
 
-const initialLimit = 4
+const initialConcurrency = 4
 
-func newGate(ceiling int) *gate {
-	return &gate{maxRunning: ceiling, changed: make(chan struct{}), limit: float64(min(initialLimit, ceiling))}
+func newGate(ceiling int) *slotGate {
+	return &slotGate{maxRunning: ceiling, changed: make(chan struct{}), limit: float64(min(initialConcurrency, ceiling))}
 }
 
-func (g *gate) enter(ctx context.Context) error {
+func (g *slotGate) enter(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-func (g *gate) leave() {
+func (g *slotGate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	more := 1.0
@@ -61,12 +61,12 @@ func (g *gate) leave() {
 		more = 1 / g.limit
 	}
 	g.limit = min(g.limit+more, float64(g.maxRunning))
-	g.endLocked()
+	g.endRequestLocked()
 }
 
 // leaveRefused is called when a request was refused because there was no free slot or no engine.
 // after is how long to wait before the next attempt.
-func (g *gate) leaveRefused(after time.Duration) {
+func (g *slotGate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.everRefused = true
@@ -74,11 +74,11 @@ func (g *gate) leaveRefused(after time.Duration) {
 		g.notBefore = time.Now().Add(after)
 	}
 	g.limit = float64(max(1, g.running-1))
-	g.endLocked()
+	g.endRequestLocked()
 }
 
-// endLocked counts a request as ended. The caller must hold mu.
-func (g *gate) endLocked() {
+// endRequestLocked counts a request as ended. The caller must hold mu.
+func (g *slotGate) endRequestLocked() {
 	g.running--
 	close(g.changed)
 	g.changed = make(chan struct{})
@@ -95,7 +95,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (g *gate) runningCount() int {
+func (g *slotGate) runningCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.running

@@ -22,9 +22,9 @@ type request struct {
 	number   int
 }
 
-// problem describes what is wrong with a line, without quoting it. If the line is valid, problem
+// validationProblem describes what is wrong with a line, without quoting it. If the line is valid, problem
 // returns "".
-func (r *request) problem() string {
+func (r *request) validationProblem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
 	}
@@ -58,7 +58,7 @@ func checkInput(path string) (lines int, err error) {
 		case json.Valid(line) && err != nil:
 			what = "its custom_id, method or url is not a string"
 		case err == nil:
-			if what = r.problem(); what == "" && seen[r.CustomID] > 0 {
+			if what = r.validationProblem(); what == "" && seen[r.CustomID] > 0 {
 				what = fmt.Sprintf("its custom_id is that of line %d", seen[r.CustomID])
 			}
 		}
@@ -84,10 +84,10 @@ func eachLine(path string, f func(number int, line []byte) error) error {
 		return err
 	}
 	defer file.Close()
-	return scan(file, path, f)
+	return scanLines(file, path, f)
 }
 
-func scan(from io.Reader, path string, f func(number int, line []byte) error) error {
+func scanLines(from io.Reader, path string, f func(number int, line []byte) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 64<<10), maxLineBytes)
 	for number := 1; lines.Scan(); number++ {

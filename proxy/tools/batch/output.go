@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// answer is a line in the output. It has either a response or an error.
-type answer struct {
+// outputLine is a line in the output. It has either a response or an error.
+type outputLine struct {
 	ID       string    `json:"id"`
 	CustomID string    `json:"custom_id"`
 	Response *response `json:"response"`
@@ -37,7 +37,7 @@ type failure struct {
 // isFinal reports whether the line does not have to be sent again. A final line was either
 // answered, or refused because of its content. In the latter case, another attempt would probably
 // also be refused.
-func (a *answer) isFinal() bool {
+func (a *outputLine) isFinal() bool {
 	if a.Response == nil || isRetryable(a.Response.Status) {
 		return false
 	}
@@ -57,9 +57,9 @@ func isRetryable(status int) bool {
 	return false
 }
 
-func (a *answer) isSuccess() bool { return a.Response != nil && a.Response.Status/100 == 2 }
+func (a *outputLine) isSuccess() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
-type output struct {
+type outputFile struct {
 	mu      sync.Mutex
 	file    *os.File
 	doneIDs map[string]bool // custom_ids of the lines in the file
@@ -69,13 +69,13 @@ type output struct {
 
 // openOutput opens the output, which may have been written by an earlier run. It removes a
 // truncated line and lines that are not final. Only this run may use the output until it is closed.
-func openOutput(path string) (*output, error) {
+func openOutput(path string) (*outputFile, error) {
 	file, err := openLocked(path)
 	if err != nil {
 		return nil, err
 	}
-	o := &output{doneIDs: map[string]bool{}, file: file}
-	if err := o.repair(path); err != nil {
+	o := &outputFile{doneIDs: map[string]bool{}, file: file}
+	if err := o.repairOutput(path); err != nil {
 		return nil, errors.Join(err, o.file.Close())
 	}
 	return o, nil
@@ -89,7 +89,7 @@ func openLocked(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err = lock(file, path); err != nil {
+		if err = lockOutput(file, path); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
 		mine, err := file.Stat()
@@ -103,17 +103,17 @@ func openLocked(path string) (*os.File, error) {
 	}
 }
 
-func lock(file *os.File, path string) error {
-	err := process.Lock(file)
+func lockOutput(file *os.File, path string) error {
+	err := process.LockFile(file)
 	if errors.Is(err, process.ErrLocked) {
 		return fmt.Errorf("another batch writes %s: give each batch an output of its own", path)
 	}
 	return err
 }
 
-// repair reads the lines in an output. If lines must be removed, it rewrites the file. If the file
+// repairOutput reads the lines in an output. If lines must be removed, it rewrites the file. If the file
 // is not the output of a batch, repair returns an error and leaves the file unchanged.
-func (o *output) repair(path string) error {
+func (o *outputFile) repairOutput(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -126,13 +126,13 @@ func (o *output) repair(path string) error {
 	}()
 	kept, write := int64(0), bufio.NewWriter(next)
 	var foreign error // set if the previous line is not from a batch
-	err = scan(old, path, func(number int, line []byte) error {
+	err = scanLines(old, path, func(number int, line []byte) error {
 		a := parseAnswer(line)
 		switch {
 		case foreign != nil:
 			return foreign
 		case a == nil:
-			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
+			foreign = &ExitError{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
 			if !json.Valid(line) && bytes.HasPrefix(line, []byte(linePrefix[:min(len(line), len(linePrefix))])) {
 				return nil // a kill may have truncated the last line
@@ -161,7 +161,7 @@ func (o *output) repair(path string) error {
 	if err = errors.Join(err, write.Flush()); err != nil || size == kept {
 		return err
 	}
-	if err := errors.Join(next.Sync(), lock(next, path)); err != nil {
+	if err := errors.Join(next.Sync(), lockOutput(next, path)); err != nil {
 		return err
 	}
 	if err := os.Rename(next.Name(), path); err != nil {
@@ -175,17 +175,17 @@ func (o *output) repair(path string) error {
 const linePrefix = `{"id":"`
 
 // parseAnswer parses a line from an output. If the line is malformed, it returns nil.
-func parseAnswer(line []byte) *answer {
-	a := &answer{}
+func parseAnswer(line []byte) *outputLine {
+	a := &outputLine{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
 		return nil
 	}
 	return a
 }
 
-// add writes an answer. It uses a single write per line, so that a kill can truncate only the last
+// writeAnswer writes an answer. It uses a single write per line, so that a kill can truncate only the last
 // line.
-func (o *output) add(a *answer) error {
+func (o *outputFile) writeAnswer(a *outputLine) error {
 	line, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -196,4 +196,4 @@ func (o *output) add(a *answer) error {
 	return err
 }
 
-func (o *output) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }
+func (o *outputFile) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }

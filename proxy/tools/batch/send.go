@@ -46,17 +46,17 @@ const codeNoAnswer = "no_answer"
 
 // sendUntilAnswered sends one line repeatedly until it is answered or given up. If it returns an
 // error, the run ends.
-func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*answer, error) {
+func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*outputLine, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
 			return nil, err
 		}
-		res, after, err := r.send(ctx, line)
+		res, after, err := r.sendLine(ctx, line)
 		if ctx.Err() != nil {
 			r.gate.leaveRefused(0)
 			return nil, ctx.Err()
 		}
-		a := &answer{ID: "batch_req_" + newID(), CustomID: line.CustomID, Response: res}
+		a := &outputLine{ID: "batch_req_" + newID(), CustomID: line.CustomID, Response: res}
 		switch {
 		case err != nil:
 			a.Error = &failure{Code: codeNoAnswer, Message: "The connection failed, or broke off within the answer."}
@@ -103,8 +103,8 @@ func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*answer, er
 	}
 }
 
-// send sends a line once. If it returns an error, the line got no response.
-func (r *run) send(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
+// sendLine sends a line once. If it returns an error, the line got no response.
+func (r *run) sendLine(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.baseURL+line.URL, bytes.NewReader(line.Body))
 	if err != nil {
 		return nil, 0, err

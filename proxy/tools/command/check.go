@@ -61,7 +61,7 @@ func (c *Check) Run() error {
 				fmt.Println(plaintext.CleanText(fmt.Sprintf("upstream %s: its engines are %s", u.Name, u.DescribeDiscovery())))
 			}
 		}
-		for _, t := range config.Tags(f) {
+		for _, t := range config.UpstreamTags(f) {
 			fmt.Println(plaintext.CleanText(fmt.Sprintf("tag %s: %s", t.Tag, strings.Join(t.Upstreams, ", "))))
 		}
 		for i := range f.Hooks {
@@ -106,7 +106,7 @@ func loadConfig(name *string) (*config.File, config.Problems, error) {
 	return f, problems, nil
 }
 
-type finding struct {
+type checkFinding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
@@ -116,13 +116,13 @@ type finding struct {
 }
 
 func (c *Check) writeFindings(w io.Writer, problems config.Problems) error {
-	out := make([]finding, len(problems))
+	out := make([]checkFinding, len(problems))
 	for i, p := range problems {
 		level := "error"
 		if p.Warning {
 			level = "warning"
 		}
-		out[i] = finding{p.File, p.Line, p.Column, level, p.Path, p.Message}
+		out[i] = checkFinding{p.File, p.Line, p.Column, level, p.Path, p.Message}
 	}
 	if c.Format == formatJSON {
 		return writeJSON(w, out)
@@ -133,7 +133,7 @@ func (c *Check) writeFindings(w io.Writer, problems config.Problems) error {
 			{"file", f.File}, {"line", strconv.Itoa(f.Line)}, {"col", strconv.Itoa(f.Column)},
 		} {
 			if part.value != "" && part.value != "0" {
-				place += "," + part.name + "=" + githubProperty.Replace(part.value)
+				place += "," + part.name + "=" + githubPropertyEscaper.Replace(part.value)
 			}
 		}
 		text := f.Message
@@ -141,17 +141,17 @@ func (c *Check) writeFindings(w io.Writer, problems config.Problems) error {
 			text += " (" + f.Setting + ")"
 		}
 		place = strings.TrimPrefix(place, ",")
-		if _, err := fmt.Fprintf(w, "::%s %s::%s\n", f.Level, place, githubText.Replace(text)); err != nil {
+		if _, err := fmt.Fprintf(w, "::%s %s::%s\n", f.Level, place, githubTextEscaper.Replace(text)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// githubText and githubProperty escape characters for GitHub's workflow commands.
+// githubTextEscaper and githubPropertyEscaper escape characters for GitHub's workflow commands.
 var (
-	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	githubTextEscaper     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	githubPropertyEscaper = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
 // reportedError ends a command with exit code 1 after its problems have been printed.

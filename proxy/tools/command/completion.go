@@ -30,11 +30,11 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	places := c.completionNodes(ctx.Model.Node)
 	switch c.Shell {
 	case "bash":
-		writeShell(&b, places, bashFrame)
+		writeShellScript(&b, places, bashFrame)
 	case "zsh":
-		writeShell(&b, places, zshFrame)
+		writeShellScript(&b, places, zshFrame)
 	case "fish":
-		writeFish(&b, places)
+		writeFishScript(&b, places)
 	}
 	_, err := os.Stdout.WriteString(b.String())
 	return err
@@ -46,7 +46,7 @@ type completionNode struct {
 	path         string
 	nextWords    []completionWord // possible next words other than flags: commands or values
 	flags        []completionFlag
-	argumentKind string // kind of the arguments: a kind of names, filesKind, or empty
+	argumentKind string // kind of the arguments: a kind of names, fileNamesKind, or empty
 }
 
 type completionWord struct{ text, help string }
@@ -122,21 +122,21 @@ func completionKind(v *kong.Value) string {
 	case kind == "scenarios":
 		return ""
 	case kind == "" && v.Tag.PlaceHolder == "FILE":
-		return filesKind
+		return fileNamesKind
 	default:
 		return kind
 	}
 }
 
-// filesKind is the kind of values that the shell completes.
-const filesKind = "files"
+// fileNamesKind is the kind of values that the shell completes.
+const fileNamesKind = "files"
 
-// scriptFrame is the text that differs between the scripts for bash and zsh.
-type scriptFrame struct{ head, end string }
+// shellScriptFrame is the text that differs between the scripts for bash and zsh.
+type shellScriptFrame struct{ head, end string }
 
 var (
 	// Readline splits words at = and :, so the script splits the line itself.
-	bashFrame = scriptFrame{
+	bashFrame = shellScriptFrame{
 		`_penstock() {
   local place="" offer="" flags="" kind="" word line
   local text="${COMP_LINE:0:COMP_POINT}" program="${COMP_WORDS[0]/#\~/$HOME}"
@@ -155,7 +155,7 @@ var (
 complete -o default -F _penstock penstock
 `,
 	}
-	zshFrame = scriptFrame{
+	zshFrame = shellScriptFrame{
 		`#compdef penstock
 _penstock() {
   local place="" offer="" flags="" kind="" word program="${words[1]/#\~/$HOME}"
@@ -179,7 +179,7 @@ const requestNamesScript = `  if [[ $current == -* ]]; then
   fi
 `
 
-func writeShell(b *strings.Builder, places []completionNode, f scriptFrame) {
+func writeShellScript(b *strings.Builder, places []completionNode, f shellScriptFrame) {
 	b.WriteString(f.head)
 	b.WriteString("    case \"$place/$word\" in\n")
 	for _, p := range places[1:] {
@@ -231,7 +231,7 @@ function __penstock_at
     switch "$place/$word"
 `
 
-func writeFish(b *strings.Builder, places []completionNode) {
+func writeFishScript(b *strings.Builder, places []completionNode) {
 	b.WriteString(fishHead)
 	for _, p := range places[1:] {
 		fmt.Fprintf(b, "      case %s\n        set place %s\n", quoteFish(p.caseLabel()), quoteFish(p.path))
@@ -239,13 +239,13 @@ func writeFish(b *strings.Builder, places []completionNode) {
 	b.WriteString("    end\n" + "  end\n  test \"$place\" = \"$argv[1]\"\nend\n")
 	for _, p := range places {
 		at := "complete -c penstock -n " + quoteFish("__penstock_at "+quoteFish(p.path))
-		if p.argumentKind != filesKind {
+		if p.argumentKind != fileNamesKind {
 			at += " -f"
 		}
 		for _, w := range p.nextWords {
 			fmt.Fprintf(b, "%s -a %s -d %s\n", at, w.text, quoteFish(firstSentence(w.help)))
 		}
-		if p.argumentKind != "" && p.argumentKind != filesKind {
+		if p.argumentKind != "" && p.argumentKind != fileNamesKind {
 			fmt.Fprintf(b, "%s -a %s\n", at, quoteFish("(__penstock_values "+p.argumentKind+")"))
 		}
 		at = strings.TrimSuffix(at, " -f")
@@ -268,7 +268,7 @@ func (f *completionFlag) fishOptions() string {
 	switch {
 	case len(f.values) > 0:
 		return name + " -x -a " + quoteFish(strings.Join(f.values, " "))
-	case f.valueKind != "" && f.valueKind != filesKind:
+	case f.valueKind != "" && f.valueKind != fileNamesKind:
 		return name + " -x -a " + quoteFish("(__penstock_values "+f.valueKind+")")
 	case f.takesValue:
 		return name + " -r"

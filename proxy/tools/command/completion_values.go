@@ -104,7 +104,7 @@ func (c *CompletionValues) flagValue(usual, variable string, flags ...string) st
 func explainableNames() (words []string) {
 	for _, row := range referenceRows() {
 		words = append(words, row.name)
-		if row.isCode() {
+		if row.isErrorCode() {
 			words = append(words, rowStatuses(row)...)
 		}
 		for i, r := range row.name {

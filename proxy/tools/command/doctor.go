@@ -93,7 +93,7 @@ func (d *Doctor) printDiscovered(f *config.File) error {
 	}
 	all := []*upstreams.DiscoveryResult{}
 	for i := range f.Upstreams {
-		if found := upstreams.Discover(ctx, &f.Upstreams[i], nil); found != nil {
+		if found := upstreams.LookUpEngines(ctx, &f.Upstreams[i], nil); found != nil {
 			all = append(all, found)
 		}
 	}
@@ -108,7 +108,7 @@ func (d *Doctor) printDiscovered(f *config.File) error {
 	nothing := 0
 	for _, found := range all {
 		if d.Format != formatJSON {
-			printFound(out, found)
+			printDetected(out, found)
 		}
 		if found.Trouble != "" {
 			nothing++
@@ -120,7 +120,7 @@ func (d *Doctor) printDiscovered(f *config.File) error {
 	return nil
 }
 
-func printFound(out io.Writer, f *upstreams.DiscoveryResult) {
+func printDetected(out io.Writer, f *upstreams.DiscoveryResult) {
 	if f.Trouble != "" {
 		fmt.Fprintf(out, "upstream %s: %s: nothing is found: %s\n", f.Upstream, f.Source, f.Trouble)
 		return

@@ -45,7 +45,7 @@ var (
 	wordColumns    = []string{"meaning"}
 )
 
-func (r *referenceRow) isCode() bool { return r.columns[0] == codeColumns[0] }
+func (r *referenceRow) isErrorCode() bool { return r.columns[0] == codeColumns[0] }
 
 func (r *referenceRow) isWord() bool { return &r.columns[0] == &wordColumns[0] }
 
@@ -54,7 +54,7 @@ var wordSections = []string{"Events", "Outcomes", "Causes", "States", "Features"
 
 func logTerms() (rows []referenceRow) {
 	for _, name := range wordSections {
-		_, section, _ := strings.Cut(reference.Log, "\n## "+name+"\n")
+		_, section, _ := strings.Cut(reference.LogMarkdown, "\n## "+name+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		rows = append(rows, parseTableRows(section, wordColumns)...)
 	}
@@ -81,8 +81,8 @@ func withAlerts(rows, all []referenceRow) []referenceRow {
 }
 
 func referenceRows() []referenceRow {
-	all := slices.Concat(parseTableRows(reference.Errors, codeColumns), parseTableRows(config.Reference(), settingColumns), logTerms())
-	for _, d := range hook.AllDetails() {
+	all := slices.Concat(parseTableRows(reference.ErrorsMarkdown, codeColumns), parseTableRows(config.SettingsReference(), settingColumns), logTerms())
+	for _, d := range hook.AllAnswerMistakes() {
 		all = append(all, referenceRow{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
 	}
 	alerts := proxy.AlertInstructions()
@@ -100,9 +100,9 @@ const maxFullRows = 20
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
 	all := referenceRows()
-	rows := withAlerts(rowsNamed(all, word), all)
+	rows := withAlerts(rowsWithName(all, word), all)
 	if !slices.ContainsFunc(rows, func(r referenceRow) bool { return !r.isWord() }) {
-		for _, row := range rowsAbout(all, strings.ToLower(word)) {
+		for _, row := range rowsMatchingWord(all, strings.ToLower(word)) {
 			// A word in the log, such as timeout, may also be part of the name of a setting.
 			if !row.isWord() || rows == nil {
 				rows = append(rows, row)
@@ -110,7 +110,7 @@ func (e *Explain) Run() error {
 		}
 	}
 	if rows == nil {
-		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting, an alert or a word of the log%s", e.Word, hintFor(all, word)))
+		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting, an alert or a word of the log%s", e.Word, explainHint(all, word)))
 	}
 	if e.Format == formatJSON {
 		all := make([]map[string]string, len(rows))
@@ -141,7 +141,7 @@ func (r *referenceRow) printFull() {
 	}
 }
 
-func hintFor(all []referenceRow, word string) string {
+func explainHint(all []referenceRow, word string) string {
 	var names []string
 	for _, row := range all {
 		names = append(names, row.name)
@@ -152,12 +152,12 @@ func hintFor(all []referenceRow, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// rowsNamed returns the rows with this name, the rows below that name, and the error codes with this
+// rowsWithName returns the rows with this name, the rows below that name, and the error codes with this
 // status.
-func rowsNamed(all []referenceRow, word string) (rows []referenceRow) {
+func rowsWithName(all []referenceRow, word string) (rows []referenceRow) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
-			row.isCode() && slices.Contains(rowStatuses(row), word) {
+			row.isErrorCode() && slices.Contains(rowStatuses(row), word) {
 			rows = append(rows, row)
 		}
 	}

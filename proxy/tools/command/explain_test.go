@@ -16,12 +16,12 @@ func TestExplainKnowsTheWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
 		words = append(words, string(c.Cause))
 	}
-	if n := len(logTerms()); n < 80 || n > len(regexp.MustCompile("(?m)^\\| `").FindAllString(reference.Log, -1)) {
+	if n := len(logTerms()); n < 80 || n > len(regexp.MustCompile("(?m)^\\| `").FindAllString(reference.LogMarkdown, -1)) {
 		t.Errorf("%d words", n)
 	}
 	all := referenceRows()
 	for _, word := range words {
-		if !slices.ContainsFunc(rowsNamed(all, word), func(r referenceRow) bool { return r.isWord() && r.cells[0] != "" }) {
+		if !slices.ContainsFunc(rowsWithName(all, word), func(r referenceRow) bool { return r.isWord() && r.cells[0] != "" }) {
 			t.Errorf("explain does not know %s", word)
 		}
 	}
@@ -31,7 +31,7 @@ func TestExplainKnowsTheWords(t *testing.T) {
 // includes the alert's remedy.
 func TestExplainSaysWhatToDo(t *testing.T) {
 	all := referenceRows()
-	rows := withAlerts(rowsNamed(all, "upstream_down"), all)
+	rows := withAlerts(rowsWithName(all, "upstream_down"), all)
 	if len(rows) != 2 || rows[1].name != "PenstockUpstreamDown" || rows[1].cells[0] == "" {
 		t.Errorf("%v", rows)
 	}

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// synonyms maps common words, and terms used by other proxies, to our terms.
-var synonyms = map[string][]string{
+// wordSynonyms maps common words, and terms used by other proxies, to our terms.
+var wordSynonyms = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
 	"balancing":      {"policy"},
@@ -34,32 +34,32 @@ var synonyms = map[string][]string{
 	"rate_limit_error": {"429"},
 }
 
-// rowsAbout returns the rows that match a common word, in its singular or plural form. A setting
+// rowsMatchingWord returns the rows that match a common word, in its singular or plural form. A setting
 // matches if a part of its path equals or contains the word. An error code matches if its cause or
 // remedy contains the word.
-func rowsAbout(all []referenceRow, word string) (rows []referenceRow) {
-	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, synonyms[word]...)
+func rowsMatchingWord(all []referenceRow, word string) (rows []referenceRow) {
+	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, wordSynonyms[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }
 	for _, row := range all {
 		switch {
 		case slices.ContainsFunc(strings.Split(row.name, "."), is),
-			slices.ContainsFunc(strings.FieldsFunc(row.name, notLetter), is),
-			row.isCode() && slices.ContainsFunc(rowStatuses(row), is),
-			row.isCode() && slices.ContainsFunc(strings.FieldsFunc(row.cells[1]+" "+row.cells[2], isWordSeparator), is):
+			slices.ContainsFunc(strings.FieldsFunc(row.name, isNotLetter), is),
+			row.isErrorCode() && slices.ContainsFunc(rowStatuses(row), is),
+			row.isErrorCode() && slices.ContainsFunc(strings.FieldsFunc(row.cells[1]+" "+row.cells[2], isWordSeparator), is):
 			rows = append(rows, row)
 		}
 	}
 	return rows
 }
 
-func notLetter(r rune) bool { return !unicode.IsLetter(r) }
+func isNotLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // isWordSeparator reports whether r separates words in a sentence or parts of a path.
 func isWordSeparator(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
 
 func (r *referenceRow) summary() string {
 	text := r.cells[len(r.cells)-1]
-	if r.isCode() {
+	if r.isErrorCode() {
 		text = r.cells[0] + ": " + r.cells[1]
 	}
 	text, _, _ = strings.Cut(text, ". ")

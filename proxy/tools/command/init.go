@@ -16,13 +16,13 @@ type engineKeyFlag struct {
 // localEngines returns the engines at the given URLs. A configuration refers to the engines' key
 // through an environment variable. If the key was given in a flag, localEngines therefore sets this
 // variable for the process.
-func (k engineKeyFlag) localEngines(urls []string) (local.Engines, error) {
+func (k engineKeyFlag) localEngines(urls []string) (local.NamedEngines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {
-			return local.Engines{}, err
+			return local.NamedEngines{}, err
 		}
 	}
-	return local.Engines{URLs: urls, APIKey: k.APIKey}, nil
+	return local.NamedEngines{URLs: urls, APIKey: k.APIKey}, nil
 }
 
 // Init writes a first configuration.
@@ -44,12 +44,12 @@ head of the new file and on standard error. Variables stay variables, and keys o
 
 // Run writes the file.
 func (i *Init) Run() error {
-	to := local.Destination{File: i.Output, Out: os.Stdout, Notes: os.Stderr}
+	to := local.ConfigDestination{File: i.Output, Out: os.Stdout, Notes: os.Stderr}
 	if i.From != "" {
 		if len(i.URLs) > 0 {
 			return usageError("init: --from reads the engines from a file: leave the URLs out")
 		}
-		return local.Import(i.From, to)
+		return local.ImportConfig(i.From, to)
 	}
 	engines, err := i.localEngines(i.URLs)
 	if err != nil {
@@ -57,5 +57,5 @@ func (i *Init) Run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return local.Init(ctx, engines, to)
+	return local.InitConfig(ctx, engines, to)
 }

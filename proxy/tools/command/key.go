@@ -191,12 +191,12 @@ func (k *keyNew) Run() error {
 		if err := appendKey(k.Append, lines); err != nil {
 			return fmt.Errorf("key new: %s: %w", k.Append, err)
 		}
-		err := k.print(createdKey{Key: plain, Hash: hash}, "only its hash is stored, in "+plaintext.CleanLine(k.Append)+".")
+		err := k.printKey(createdKey{Key: plain, Hash: hash}, "only its hash is stored, in "+plaintext.CleanLine(k.Append)+".")
 		printKeyWarnings(k.Append, k.Name)
 		return err
 	}
 	if !k.Store {
-		return k.print(createdKey{plain, hash, lines}, "only its hash is stored. Lines for `keys:` in the configuration:")
+		return k.printKey(createdKey{plain, hash, lines}, "only its hash is stored. Lines for `keys:` in the configuration:")
 	}
 	w, ctx, done, err := k.openWriter()
 	if err != nil {
@@ -208,7 +208,7 @@ func (k *keyNew) Run() error {
 	if err := w.Add(ctx, fields); err != nil {
 		return fmt.Errorf("key new: %w", err)
 	}
-	return k.print(createdKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
+	return k.printKey(createdKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
 }
 
 // createdKey is the JSON output for a new key, or for its hash only.
@@ -218,7 +218,7 @@ type createdKey struct {
 	Lines string `json:"lines,omitempty"` // YAML lines for the keys section of the configuration
 }
 
-func (k *keyNew) print(made createdKey, note string) error {
+func (k *keyNew) printKey(made createdKey, note string) error {
 	if k.Format == formatJSON {
 		return printJSON(made)
 	}
@@ -326,12 +326,12 @@ func (k *keyList) Run() error {
 	if err != nil {
 		return fmt.Errorf("key list: %w", err)
 	}
-	return k.print(all, sourceStore)
+	return k.printList(all, sourceStore)
 }
 
 const sourceStore = "store"
 
-func (k *keyList) print(all []keystore.ListedKey, source string) error {
+func (k *keyList) printList(all []keystore.ListedKey, source string) error {
 	if k.Format == formatJSON {
 		list := struct {
 			Keys []listedKey `json:"keys"`
@@ -364,7 +364,7 @@ func (k *keyList) listConfigKeys() error {
 	for i := range f.Keys {
 		all[i].Key = f.Keys[i]
 	}
-	return k.print(all, "configuration")
+	return k.printList(all, "configuration")
 }
 
 type keyHash struct {
@@ -379,7 +379,7 @@ func (k *keyHash) Run() error {
 	if err := auth.CheckKey(plain); err != nil {
 		return fmt.Errorf("key hash: %w", err)
 	}
-	if auth.Guessable(plain) {
+	if auth.IsGuessable(plain) {
 		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed from its hash, or by trying often enough. Use `penstock key new`, or 20 random characters or more.")
 	}
 	hash := auth.HashKey(plain)

@@ -6,9 +6,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Run runs the selected command and returns its error. kong's own Run would join this error with
+// RunSelected runs the selected command and returns its error. kong's own Run would join this error with
 // that of a hook.
-func Run(ctx *kong.Context) error {
+func RunSelected(ctx *kong.Context) error {
 	if n := ctx.Selected(); n != nil {
 		switch c := n.Target.Addr().Interface().(type) {
 		case interface{ Run() error }:

@@ -57,7 +57,7 @@ func (s *Serve) Run() error {
 	end := proxy.HandleSignals(os.Exit)
 	defer end.Stop()
 	if s.Config == nil {
-		return local.Serve(end, os.Stdout, engines, at, s.Simulator)
+		return local.ServeEngines(end, os.Stdout, engines, at, s.Simulator)
 	}
 	name := *s.Config
 	f, problems := proxy.LoadConfig(name)

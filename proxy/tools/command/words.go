@@ -116,10 +116,10 @@ func checkSubcommand(args []string, command *kong.Node) error {
 }
 
 var (
-	missingValue     = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
-	notInEnum        = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
-	unknownFlag      = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
-	missingArguments = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
+	missingValuePattern     = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
+	notInEnumPattern        = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
+	unknownFlagPattern      = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
+	missingArgumentsPattern = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
 )
 
 // RewriteUsageError rewrites errors from kong for users.
@@ -127,21 +127,21 @@ func RewriteUsageError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if m := missingValue.FindStringSubmatch(err.Error()); m != nil {
+	if m := missingValuePattern.FindStringSubmatch(err.Error()); m != nil {
 		return usageError(m[1] + " needs a value behind it")
 	}
-	if m := notInEnum.FindStringSubmatch(err.Error()); m != nil {
+	if m := notInEnumPattern.FindStringSubmatch(err.Error()); m != nil {
 		var words []string
 		for word := range strings.SplitSeq(m[2], ",") {
 			words = append(words, strings.Trim(word, `"`))
 		}
 		return usageError(fmt.Sprintf("%s: %q is not among its values%s", m[1], m[3], suggest.ChoiceHint(m[3], words)))
 	}
-	if m := missingArguments.FindStringSubmatch(err.Error()); m != nil {
+	if m := missingArgumentsPattern.FindStringSubmatch(err.Error()); m != nil {
 		return usageError(missingArgumentText(err, m[1]))
 	}
-	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil && isServeError(err) && otherServersFlags[m[1]] != "" {
-		return usageError("serve has no " + m[1] + ": " + otherServersFlags[m[1]])
+	if m := unknownFlagPattern.FindStringSubmatch(err.Error()); m != nil && isServeError(err) && foreignFlagAdvice[m[1]] != "" {
+		return usageError("serve has no " + m[1] + ": " + foreignFlagAdvice[m[1]])
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok &&
 		(strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
@@ -150,8 +150,8 @@ func RewriteUsageError(err error) error {
 	return err
 }
 
-// otherServersFlags maps flags of other model servers to advice about serve.
-var otherServersFlags = map[string]string{
+// foreignFlagAdvice maps flags of other model servers to advice about serve.
+var foreignFlagAdvice = map[string]string{
 	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"--host":       "write --listen HOST:PORT",

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Import converts another program's configuration, writes the result, and prints notes about
+// ImportConfig converts another program's configuration, writes the result, and prints notes about
 // settings that have no counterpart. It does not overwrite an existing file.
-func Import(from string, to Destination) error {
+func ImportConfig(from string, to ConfigDestination) error {
 	if err := to.checkWritable(); err != nil {
 		return err
 	}

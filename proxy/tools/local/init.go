@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// initHead is the part of a new file before the engines and models.
-const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
+// initConfigHead is the part of a new file before the engines and models.
+const initConfigHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
 admin: { listen: 127.0.0.1:9090, token: %q }   # status page, metrics, reload, drain
@@ -33,18 +33,18 @@ seal: { keys: [%q] }
 # In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.
 `
 
-// Destination describes where a new configuration is written.
-type Destination struct {
+// ConfigDestination describes where a new configuration is written.
+type ConfigDestination struct {
 	File string // "-" means Out
 	Out  io.Writer
 	// Notes receives all other messages if the configuration is written to Out.
 	Notes io.Writer
 }
 
-// Init writes a configuration for the engines that respond, with new seal keys, a new API key and a
+// InitConfig writes a configuration for the engines that respond, with new seal keys, a new API key and a
 // new admin token. It prints the key and the token once, and lists the engines that do not respond.
 // It fails if no engine responds. It does not overwrite an existing file.
-func Init(ctx context.Context, named Engines, to Destination) error {
+func InitConfig(ctx context.Context, named NamedEngines, to ConfigDestination) error {
 	notes := to.notesWriter()
 	// checked before engines are queried, so that mistakes are reported early
 	if err := to.checkWritable(); err != nil {
@@ -66,7 +66,7 @@ func Init(ctx context.Context, named Engines, to Destination) error {
 	}
 	token, sealKey := rand.Text(), make([]byte, 32)
 	rand.Read(sealKey)
-	text, err := renderConfig(fmt.Sprintf(initHead, token, hash, base64.StdEncoding.EncodeToString(sealKey)), engines)
+	text, err := renderConfig(fmt.Sprintf(initConfigHead, token, hash, base64.StdEncoding.EncodeToString(sealKey)), engines)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func Init(ctx context.Context, named Engines, to Destination) error {
 	return nil
 }
 
-func (to Destination) notesWriter() io.Writer {
+func (to ConfigDestination) notesWriter() io.Writer {
 	if to.File == "-" {
 		return to.Notes
 	}
@@ -93,7 +93,7 @@ func (to Destination) notesWriter() io.Writer {
 }
 
 // checkWritable returns an error if it is certain that the file cannot be created.
-func (to Destination) checkWritable() error {
+func (to ConfigDestination) checkWritable() error {
 	if to.File == "-" {
 		return nil
 	}
@@ -110,16 +110,16 @@ func (to Destination) checkWritable() error {
 	return nil
 }
 
-func (to Destination) writeConfig(text []byte) error {
+func (to ConfigDestination) writeConfig(text []byte) error {
 	if to.File == "-" {
 		_, err := to.Out.Write(text)
 		return err
 	}
-	return createFile(to.File, text)
+	return createPrivateFile(to.File, text)
 }
 
 // printSummary describes a new configuration. If the key is new, it prints the key.
-func (to Destination) printSummary(notes io.Writer, f *config.File, key string) {
+func (to ConfigDestination) printSummary(notes io.Writer, f *config.File, key string) {
 	fmt.Fprintf(notes, "%s, %s\n", pluralize(len(f.Upstreams), "upstream"), pluralize(len(f.Models), "model"))
 	if key != "" {
 		fmt.Fprintf(notes, "API key   %s   (shown this once: the configuration has its hash)\n", key)
@@ -137,8 +137,8 @@ func pluralize(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// createFile creates a new file that only its owner can read.
-func createFile(name string, text []byte) error {
+// createPrivateFile creates a new file that only its owner can read.
+func createPrivateFile(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fileExistsError(name)

@@ -23,10 +23,10 @@ func TestInitWithoutAFolder(t *testing.T) {
 		filepath.Join(file, "edge.yaml"):        file + " is a file, not a folder",
 		file:                                    file + " exists and is left as it is",
 	} {
-		to := Destination{File: name, Out: io.Discard, Notes: io.Discard}
+		to := ConfigDestination{File: name, Out: io.Discard, Notes: io.Discard}
 		for what, err := range map[string]error{
-			"init":   Init(t.Context(), Engines{URLs: []string{"http://127.0.0.1:1"}}, to),
-			"import": Import(filepath.Join(dir, "nothing"), to),
+			"init":   InitConfig(t.Context(), NamedEngines{URLs: []string{"http://127.0.0.1:1"}}, to),
+			"import": ImportConfig(filepath.Join(dir, "nothing"), to),
 		} {
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s %s: %v, want %q", what, name, err, want)
@@ -35,15 +35,15 @@ func TestInitWithoutAFolder(t *testing.T) {
 	}
 }
 
-// TestTellCounts checks that the correct form, singular or plural, follows a number.
-func TestTellCounts(t *testing.T) {
+// TestSummaryCounts checks that the correct form, singular or plural, follows a number.
+func TestSummaryCounts(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]config.File{
 		"1 upstream, 1 model\n":   {Upstreams: make([]config.Upstream, 1), Models: make([]config.Model, 1)},
 		"2 upstreams, 0 models\n": {Upstreams: make([]config.Upstream, 2)},
 	} {
 		var notes strings.Builder
-		Destination{File: "-"}.printSummary(&notes, &f, "")
+		ConfigDestination{File: "-"}.printSummary(&notes, &f, "")
 		if notes.String() != want {
 			t.Errorf("%q, want %q", notes.String(), want)
 		}

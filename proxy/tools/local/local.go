@@ -17,20 +17,20 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Engines are the engines named by the user. If URLs is empty, the usual ports on this machine are
+// NamedEngines are the engines named by the user. If URLs is empty, the usual ports on this machine are
 // scanned.
-type Engines struct {
+type NamedEngines struct {
 	URLs   []string
 	APIKey string // key for all engines; written as ${ENGINE_API_KEY}
 }
 
-// Serve serves engines until end starts the shutdown. If no engine is named or found, it serves the
+// ServeEngines serves engines until end starts the shutdown. If no engine is named or found, it serves the
 // engine at the URL returned by simulator. It prints a description of what it serves to out.
-func Serve(
-	end *proxy.Shutdown, out io.Writer, named Engines, at ListenOptions, simulator func() (url string, stop func(), err error),
+func ServeEngines(
+	end *proxy.Shutdown, out io.Writer, named NamedEngines, at ListenOptions, simulator func() (url string, stop func(), err error),
 ) error {
 	end.HandleHangup()
-	public, admin, err := at.addresses()
+	public, admin, err := at.listenAddresses()
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func Serve(
 		defer stop()
 		fmt.Fprintln(out,
 			"No engine was found on the usual ports of this machine, so the bundled simulator was started.")
-		if engines, err = (Engines{URLs: []string{url}}).detectAll(end.Context, out); err != nil {
+		if engines, err = (NamedEngines{URLs: []string{url}}).detectAll(end.Context, out); err != nil {
 			return err
 		}
 	}
@@ -54,8 +54,8 @@ func Serve(
 	if err != nil {
 		return err
 	}
-	head := fmt.Sprintf(serveHead, public, admin, tokenLine(at.AdminToken))
-	text, err := renderConfig(head+fmt.Sprintf(serveKeys, key.hash), engines)
+	head := fmt.Sprintf(serveConfigHead, public, admin, adminTokenLine(at.AdminToken))
+	text, err := renderConfig(head+fmt.Sprintf(serveConfigKeys, key.hash), engines)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func Serve(
 	return proxy.Run(end, proxy.RunOptions{
 		Config: f, Origin: describeStart(f),
 		NextPort: at.Listen == "", NextAdminPort: at.AdminListen == "", SharePort: at.SharePort,
-		Ready: func(public, admin string) { fmt.Fprint(out, welcome(f, public, admin, key)) },
+		Ready: func(public, admin string) { fmt.Fprint(out, welcomeText(f, public, admin, key)) },
 	})
 }
 
@@ -81,18 +81,18 @@ func describeStart(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveHead and serveKeys are the parts of the configuration before the engines and models.
-const serveHead = `log: { format: console }
+// serveConfigHead and serveConfigKeys are the parts of the configuration before the engines and models.
+const serveConfigHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q
 admin: { listen: %q%s }
 `
 
-const serveKeys = `keys:
+const serveConfigKeys = `keys:
   - { id: local, hash: %q }
 `
 
-func tokenLine(token string) string {
+func adminTokenLine(token string) string {
 	if token == "" {
 		return ""
 	}
@@ -106,7 +106,7 @@ func renderConfig(head string, engines []engine.Detection) ([]byte, error) {
 }
 
 // detectAll is like detectEngines, but returns an error if a named engine is missing.
-func (e Engines) detectAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
+func (e NamedEngines) detectAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.detectEngines(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
@@ -114,7 +114,7 @@ func (e Engines) detectAll(ctx context.Context, out io.Writer) ([]engine.Detecti
 // detectEngines detects the named engines. If no engines are named, it scans the usual ports on
 // this machine, and prints the engines that it omits to out. missing explains why named engines
 // were omitted: they do not respond, or have no model that a client could request.
-func (e Engines) detectEngines(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
+func (e NamedEngines) detectEngines(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +142,7 @@ func (e Engines) detectEngines(ctx context.Context, out io.Writer) (engines []en
 func scanUsualPorts(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {
-		case found.Engine == engine.Penstock:
+		case found.Engine == engine.PenstockProfile:
 			fmt.Fprintf(out, "%s is another Penstock, not an engine, so it is left out.\n", found.URL)
 		case len(found.UsableModels()) == 0:
 			fmt.Fprintln(out, "Left out:", omissionReason(&found))

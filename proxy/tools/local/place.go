@@ -28,18 +28,18 @@ type ListenOptions struct {
 }
 
 const (
-	defaultListen  = "127.0.0.1:4000"
-	defaultAdmin   = "127.0.0.1:9090"
-	alternateAdmin = "127.0.0.1:9091" // used if the API uses the port of defaultAdmin
+	defaultPublicListen  = "127.0.0.1:4000"
+	defaultAdminListen   = "127.0.0.1:9090"
+	alternateAdminListen = "127.0.0.1:9091" // used if the API uses the port of defaultAdminListen
 )
 
-func (p *ListenOptions) addresses() (public, admin string, err error) {
-	if public, err = listenAddress("--listen", cmp.Or(p.Listen, defaultListen)); err != nil {
+func (p *ListenOptions) listenAddresses() (public, admin string, err error) {
+	if public, err = listenAddress("--listen", cmp.Or(p.Listen, defaultPublicListen)); err != nil {
 		return "", "", err
 	}
-	usual := defaultAdmin
-	if strings.HasSuffix(defaultAdmin, public[strings.LastIndexByte(public, ':'):]) {
-		usual = alternateAdmin
+	usual := defaultAdminListen
+	if strings.HasSuffix(defaultAdminListen, public[strings.LastIndexByte(public, ':'):]) {
+		usual = alternateAdminListen
 	}
 	if admin, err = listenAddress("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
 		return "", "", err
@@ -96,7 +96,7 @@ func (p *ListenOptions) loadOrCreateKey() (clientKey, error) {
 	if k.plain, k.hash, err = auth.NewKey(); err != nil || p.KeyFile == "" {
 		return k, err
 	}
-	if err := createFile(p.KeyFile, []byte(k.plain+"\n")); err != nil {
+	if err := createPrivateFile(p.KeyFile, []byte(k.plain+"\n")); err != nil {
 		return k, fmt.Errorf("--key-file: %w", err)
 	}
 	return k, nil
@@ -109,7 +109,7 @@ func checkKeyFile(name, plain string) error {
 	if err := auth.CheckKey(plain); err != nil {
 		return fmt.Errorf("--key-file: %s: %w", name, err)
 	}
-	if auth.Guessable(plain) {
+	if auth.IsGuessable(plain) {
 		return fmt.Errorf("--key-file: the key in %s can be guessed: remove the file to have a key made, or write one of 20 random characters or more", name)
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace checks the address formats that new users are likely to type.
-func TestPlace(t *testing.T) {
+// TestListenAddresses checks the address formats that new users are likely to type.
+func TestListenAddresses(t *testing.T) {
 	for _, row := range []struct {
 		at            ListenOptions
 		public, admin string
@@ -31,7 +31,7 @@ func TestPlace(t *testing.T) {
 		{ListenOptions{AdminListen: ":9000", AdminToken: "short"}, "", "", "16 characters or more"},
 		{ListenOptions{Listen: "8000", AdminListen: "8000"}, "", "", "give the admin listener another port"},
 	} {
-		public, admin, err := row.at.addresses()
+		public, admin, err := row.at.listenAddresses()
 		if public != row.public || admin != row.admin || (err == nil) != (row.wrong == "") {
 			t.Errorf("addresses of %+v = %q and %q, %v; want %q and %q", row.at, public, admin, err, row.public, row.admin)
 		}

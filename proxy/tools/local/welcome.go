@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// welcome returns the text printed at a start without a configuration file. It contains the engines
+// welcomeText returns the text printed at a start without a configuration file. It contains the engines
 // and models, the base URLs, the key, and a command to try.
-func welcome(f *config.File, public, admin string, key clientKey) string {
+func welcomeText(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
 		fmt.Fprintf(&b, "Engine    %s (%s)\n", plaintext.CleanLine(u.URL), u.Engine)

@@ -89,9 +89,9 @@ var unsupportedReasons = map[string]string{
 	"max_parallel_requests":        "keys are bounded by keys[].limits.concurrency, engines by upstreams[].concurrency",
 }
 
-func (p *plan) readLiteLLM(file *section) {
+func (p *conversionPlan) readLiteLLM(file *sourceMapping) {
 	for i, entry := range file.takeList("model_list") {
-		p.readModel(newSection(fmt.Sprintf("model_list[%d]", i), entry))
+		p.readModel(newSourceMapping(fmt.Sprintf("model_list[%d]", i), entry))
 	}
 	for _, m := range p.models {
 		m.assignTiers()
@@ -100,9 +100,9 @@ func (p *plan) readLiteLLM(file *section) {
 	general := file.takeSection("general_settings")
 	p.readAliases(router.takeSection("model_group_alias"))
 	p.readAliases(library.takeSection("model_alias_map"))
-	for _, s := range []*section{library, router} {
+	for _, s := range []*sourceMapping{library, router} {
 		p.readFallbacks(s)
-		if s.take("num_retries") != nil {
+		if s.takeKey("num_retries") != nil {
 			p.attempts = 1 + min(s.takeInteger("num_retries"), 1)
 			if s.takeInteger("num_retries") > 1 {
 				p.addNote("%s.num_retries: a call is sent at most twice (retry.attempts)", s.path)
@@ -110,7 +110,7 @@ func (p *plan) readLiteLLM(file *section) {
 		}
 		p.timeouts.answer = cmp.Or(s.takeNumber("timeout"), s.takeNumber("request_timeout"), p.timeouts.answer)
 		p.timeouts.firstEvent = cmp.Or(s.takeNumber("stream_timeout"), p.timeouts.firstEvent)
-		s.ignore("set_verbose", "json_logs", "request_timeout", "timeout", "telemetry", "suppress_debug_info")
+		s.ignoreKeys("set_verbose", "json_logs", "request_timeout", "timeout", "telemetry", "suppress_debug_info")
 	}
 	if strategy := router.takeText("routing_strategy"); strategy != "" && strategy != "least-busy" {
 		p.addNote("router_settings.routing_strategy: least_loaded takes its place; models[].policy has round_robin")
@@ -125,15 +125,15 @@ func (p *plan) readLiteLLM(file *section) {
 	if mib := general.takeNumber("max_request_size_mb"); mib > 0 {
 		p.requestBody = fmt.Sprintf("%dKiB", max(int64(mib*1024), 1))
 	}
-	general.ignore("completion_model")
-	for _, s := range []*section{router, library, general, file} {
-		s.noteUntaken(p, unsupportedReasons)
+	general.ignoreKeys("completion_model")
+	for _, s := range []*sourceMapping{router, library, general, file} {
+		s.noteUnreadKeys(p, unsupportedReasons)
 	}
 }
 
 const maxConcurrency = 1e6
 
-func (p *plan) readModel(entry *section) {
+func (p *conversionPlan) readModel(entry *sourceMapping) {
 	id, params := entry.takeText("model_name"), entry.takeSection("litellm_params")
 	entry.path += " (" + id + ")"
 	params.path = entry.path + ".litellm_params"
@@ -166,17 +166,17 @@ func (p *plan) readModel(entry *section) {
 	if i := slices.IndexFunc(m.deployments, same); i < 0 {
 		m.deployments = append(m.deployments, d)
 	}
-	params.ignore("timeout", "stream_timeout", "input_cost_per_token", "output_cost_per_token",
+	params.ignoreKeys("timeout", "stream_timeout", "input_cost_per_token", "output_cost_per_token",
 		"cache_read_input_token_cost", "custom_llm_provider")
-	entry.ignore("tpm")
-	for _, s := range []*section{params, entry} {
-		s.noteUntaken(p, unsupportedReasons)
+	entry.ignoreKeys("tpm")
+	for _, s := range []*sourceMapping{params, entry} {
+		s.noteUnreadKeys(p, unsupportedReasons)
 	}
 }
 
 // modelUpstream returns the upstream for a model, and the model's name at the engine. If the engine
 // cannot be an upstream, the upstream is nil.
-func (p *plan) modelUpstream(params *section, where, served string) (*upstream, string) {
+func (p *conversionPlan) modelUpstream(params *sourceMapping, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
 	named := params.takeText("custom_llm_provider")
 	base := params.takeText("api_base") + params.takeText("base_url")
@@ -233,7 +233,7 @@ func isHostedProvider(address string) bool {
 	return false
 }
 
-func (p *plan) convertAPIKey(text string) string {
+func (p *conversionPlan) convertAPIKey(text string) string {
 	if name, ok := strings.CutPrefix(text, "os.environ/"); ok {
 		return p.variableReference(name)
 	}
@@ -241,9 +241,9 @@ func (p *plan) convertAPIKey(text string) string {
 }
 
 // convertAddress converts an upstream's base URL to our format, and derives the upstream's name from it.
-func (p *plan) convertAddress(u *upstream, where, kind string) bool {
+func (p *conversionPlan) convertAddress(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
-		u.url, u.name = p.variableReference(name), slug(strings.ToLower(name))
+		u.url, u.name = p.variableReference(name), slugify(strings.ToLower(name))
 		p.addNote("%s: the variable %s has to be the engine's base URL without /v1", where, name)
 		return u.url != ""
 	}
@@ -263,28 +263,28 @@ func (p *plan) convertAddress(u *upstream, where, kind string) bool {
 		return false
 	}
 	u.url = escapeReferences(at.String())
-	u.name = slug(cmp.Or(kind, "engine") + "-" + at.Host)
+	u.name = slugify(cmp.Or(kind, "engine") + "-" + at.Host)
 	if u.external {
-		u.name = slug(at.Hostname())
+		u.name = slugify(at.Hostname())
 	}
 	return true
 }
 
-var kinds = map[string]string{
+var modelKinds = map[string]string{
 	"chat": config.KindChat, "completion": config.KindChat, "responses": config.KindChat,
 	"embedding": config.KindEmbedding, "rerank": config.KindRerank, "image_generation": config.KindImage,
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-func (m *model) readModelInfo(p *plan, info, params *section) {
+func (m *model) readModelInfo(p *conversionPlan, info, params *sourceMapping) {
 	mode := info.takeText("mode")
-	if kind := kinds[mode]; m.kind == "" && kind != "" {
+	if kind := modelKinds[mode]; m.kind == "" && kind != "" {
 		m.kind = kind
 	} else if mode != "" && kind == "" {
 		p.addNote("%s.mode: there is no such kind of models", info.path)
 	}
 	if m.kind == "" {
-		m.kind, m.guessed = guessKind(m.id + " " + params.takeText("model"))
+		m.kind, m.guessed = guessModelKind(m.id + " " + params.takeText("model"))
 	}
 	m.context = cmp.Or(m.context, info.takeInteger("max_input_tokens"))
 	m.maxOutput = cmp.Or(m.maxOutput, info.takeInteger("max_output_tokens"), info.takeInteger("max_tokens"))
@@ -297,14 +297,14 @@ func (m *model) readModelInfo(p *plan, info, params *section) {
 			m.pricing[i] = strconv.FormatFloat(math.Round(cost*1e12)/1e6, 'f', -1, 64)
 		}
 	}
-	info.ignore("id", "base_model", "max_tokens", "max_output_tokens", "input_cost_per_token", "output_cost_per_token",
+	info.ignoreKeys("id", "base_model", "max_tokens", "max_output_tokens", "input_cost_per_token", "output_cost_per_token",
 		"cache_read_input_token_cost",
 		"supports_function_calling", "supports_tool_choice", "supports_parallel_function_calling", "supports_response_schema",
 		"supports_reasoning", "supports_system_messages", "litellm_provider")
-	info.noteUntaken(p, unsupportedReasons)
+	info.noteUnreadKeys(p, unsupportedReasons)
 }
 
-func guessKind(name string) (kind string, guessed bool) {
+func guessModelKind(name string) (kind string, guessed bool) {
 	name = strings.ToLower(name)
 	for _, word := range []struct{ part, kind string }{
 		{"rerank", config.KindRerank},
@@ -343,12 +343,12 @@ func (m *model) assignTiers() {
 	}
 }
 
-func (p *plan) readAliases(s *section) {
+func (p *conversionPlan) readAliases(s *sourceMapping) {
 	s.eachEntry(func(alias string, target any) {
-		to := newSection(s.path+"."+alias, target)
+		to := newSourceMapping(s.path+"."+alias, target)
 		name := cmp.Or(scalarText(target), to.takeText("model"))
-		to.ignore("hidden")
-		to.noteUntaken(p, unsupportedReasons)
+		to.ignoreKeys("hidden")
+		to.noteUnreadKeys(p, unsupportedReasons)
 		switch m := p.findModel(name); {
 		case m == nil:
 			p.addNote("%s.%s: it leads to no model of this file", s.path, alias)
@@ -360,11 +360,11 @@ func (p *plan) readAliases(s *section) {
 	})
 }
 
-func (p *plan) readFallbacks(s *section) {
+func (p *conversionPlan) readFallbacks(s *sourceMapping) {
 	list, general := s.takeList("fallbacks"), s.takeNames("default_fallbacks")
 	for _, entry := range list {
 		items, _ := entry.(yaml.MapSlice)
-		of := newSection(s.path+".fallbacks", items)
+		of := newSourceMapping(s.path+".fallbacks", items)
 		for _, item := range items {
 			name := fmt.Sprint(item.Key)
 			if m := p.findModel(name); m != nil {

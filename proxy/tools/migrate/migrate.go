@@ -32,21 +32,21 @@ func Convert(src []byte, env Environment) (*Conversion, error) {
 		}
 		return nil, errors.New("it is no YAML mapping")
 	}
-	file := newSection("", root)
-	p := &plan{env: env}
+	file := newSourceMapping("", root)
+	p := &conversionPlan{env: env}
 	switch {
-	case file.take("model_list") != nil:
+	case file.takeKey("model_list") != nil:
 		p.program = "LiteLLM"
-		p.readLiteLLM(newSection("", root))
-	case file.take("upstreams") != nil:
+		p.readLiteLLM(newSourceMapping("", root))
+	case file.takeKey("upstreams") != nil:
 		return nil, errors.New("it is a configuration of Penstock already: penstock check says whether it is right")
 	default:
 		return nil, errors.New("it is not a configuration of LiteLLM's proxy, which has a model_list")
 	}
-	return p.finish()
+	return p.finishConversion()
 }
 
-func (p *plan) finish() (*Conversion, error) {
+func (p *conversionPlan) finishConversion() (*Conversion, error) {
 	p.models = slices.DeleteFunc(p.models, func(m *model) bool { return len(m.deployments) == 0 })
 	if len(p.models) == 0 {
 		return nil, fmt.Errorf("no model of this %s configuration can be served:\n%s", p.program, strings.Join(p.notes, "\n"))
@@ -61,7 +61,7 @@ func (p *plan) finish() (*Conversion, error) {
 			return nil, err
 		}
 		c.NewKey = plain
-		p.keys = []key{{id: "first", hash: hash}}
+		p.keys = []clientKey{{id: "first", hash: hash}}
 	}
 	c.Text, c.Notes, c.Variables = p.renderYAML(), p.notes, p.variables
 	return c, nil

@@ -16,7 +16,7 @@ import (
 // configurations. Each result must pass the check, and must contain neither a client key nor a
 // secret from the environment.
 func TestConvert(t *testing.T) {
-	golden.Archives(t, "testdata", func(t *testing.T, a *golden.Archive) {
+	golden.RunArchives(t, "testdata", func(t *testing.T, a *golden.Archive) {
 		env := map[string]string{}
 		for line := range strings.Lines(string(a.Section("env"))) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -53,7 +53,7 @@ func TestConvert(t *testing.T) {
 				t.Errorf("the file does not say: %s", note)
 			}
 		}
-		a.Set("edge.yaml", []byte(text))
+		a.SetSection("edge.yaml", []byte(text))
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // Environment looks up a variable as os.LookupEnv does.
 type Environment func(name string) (value string, set bool)
 
-type plan struct {
+type conversionPlan struct {
 	env     Environment
 	program string
 
@@ -22,7 +22,7 @@ type plan struct {
 	requestBody string
 	attempts    int
 	timeouts    timeouts
-	keys        []key
+	keys        []clientKey
 	upstreams   []*upstream
 	models      []*model
 
@@ -33,7 +33,7 @@ type plan struct {
 // timeouts contains timeouts in seconds. 0 means that a timeout is not set.
 type timeouts struct{ connect, firstEvent, answer float64 }
 
-type key struct{ id, hash string }
+type clientKey struct{ id, hash string }
 
 type upstream struct {
 	name        string // may be changed by nameUpstreams
@@ -70,18 +70,18 @@ type deployment struct {
 	tier     int
 }
 
-func (p *plan) addNote(format string, args ...any) {
+func (p *conversionPlan) addNote(format string, args ...any) {
 	note := plaintext.CleanLine(fmt.Sprintf(format, args...))
 	if !slices.Contains(p.notes, note) {
 		p.notes = append(p.notes, note)
 	}
 }
 
-var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var variableNamePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // variableReference returns a reference to an environment variable. If the name is invalid, it returns "".
-func (p *plan) variableReference(name string) string {
-	if !variableName.MatchString(name) {
+func (p *conversionPlan) variableReference(name string) string {
+	if !variableNamePattern.MatchString(name) {
 		p.addNote("a reference to the environment does not name a variable")
 		return ""
 	}
@@ -93,25 +93,25 @@ func (p *plan) variableReference(name string) string {
 
 // addClientKey adds the hash of a client key. where is the setting that contains the key. variable
 // is the environment variable that contains the key. If variable is empty, plain is the key.
-func (p *plan) addClientKey(where, id, plain, variable string) {
+func (p *conversionPlan) addClientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
 			p.addNote("%s: the variable %s is not set here, so its key has no hash in this file: penstock key hash makes one", where, variable)
 			return
 		}
 	}
-	if auth.Guessable(plain) {
+	if auth.IsGuessable(plain) {
 		p.addNote("%s: this key is so short that it can be guessed: make clients another one with penstock key new", where)
 	}
 	hash := auth.HashKey(plain)
-	if !slices.ContainsFunc(p.keys, func(k key) bool { return k.hash == hash }) {
-		p.keys = append(p.keys, key{id: id, hash: hash})
+	if !slices.ContainsFunc(p.keys, func(k clientKey) bool { return k.hash == hash }) {
+		p.keys = append(p.keys, clientKey{id: id, hash: hash})
 	}
 }
 
 // findOrAddUpstream returns the upstream that has the URL and key of u. If there is none, it adds
 // u.
-func (p *plan) findOrAddUpstream(u upstream) *upstream {
+func (p *conversionPlan) findOrAddUpstream(u upstream) *upstream {
 	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.addNote("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
@@ -131,7 +131,7 @@ func (p *plan) findOrAddUpstream(u upstream) *upstream {
 	return &u
 }
 
-func (p *plan) findOrAddModel(id string) *model {
+func (p *conversionPlan) findOrAddModel(id string) *model {
 	if m := p.findModel(id); m != nil {
 		return m
 	}
@@ -140,7 +140,7 @@ func (p *plan) findOrAddModel(id string) *model {
 	return m
 }
 
-func (p *plan) findModel(id string) *model {
+func (p *conversionPlan) findModel(id string) *model {
 	for _, m := range p.models {
 		if m.id == id {
 			return m
@@ -150,7 +150,7 @@ func (p *plan) findModel(id string) *model {
 }
 
 // nameUpstreams makes the names of upstreams unique, and drops upstreams that no model uses.
-func (p *plan) nameUpstreams() {
+func (p *conversionPlan) nameUpstreams() {
 	used := map[*upstream]bool{}
 	for _, m := range p.models {
 		for _, d := range m.deployments {
@@ -170,7 +170,7 @@ func (p *plan) nameUpstreams() {
 }
 
 // resolveAliases drops aliases that belong to two models or equal the id of a model.
-func (p *plan) resolveAliases() {
+func (p *conversionPlan) resolveAliases() {
 	seen := map[string]string{}
 	for _, m := range p.models {
 		m.aliases = slices.DeleteFunc(m.aliases, func(alias string) bool {
@@ -192,7 +192,7 @@ func (p *plan) resolveAliases() {
 }
 
 // resolveFallbacks resolves aliases, and drops fallbacks that cannot replace a model.
-func (p *plan) resolveFallbacks() {
+func (p *conversionPlan) resolveFallbacks() {
 	for _, m := range p.models {
 		var fit []string
 		for _, name := range m.fallback {
@@ -216,7 +216,7 @@ func (p *plan) resolveFallbacks() {
 	}
 }
 
-func slug(s string) string {
+func slugify(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z') {
 			return r

@@ -8,20 +8,20 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping in the other file. The reader takes the settings that it understands out of
+// sourceMapping is a mapping in the other file. The reader takes the settings that it understands out of
 // the section.
-type section struct {
+type sourceMapping struct {
 	path      string // empty for the entire file
 	items     yaml.MapSlice
 	takenKeys map[string]bool
 }
 
-func newSection(path string, v any) *section {
+func newSourceMapping(path string, v any) *sourceMapping {
 	items, _ := v.(yaml.MapSlice)
-	return &section{path: path, items: items, takenKeys: map[string]bool{}}
+	return &sourceMapping{path: path, items: items, takenKeys: map[string]bool{}}
 }
 
-func (s *section) take(key string) any {
+func (s *sourceMapping) takeKey(key string) any {
 	s.takenKeys[key] = true
 	for _, item := range s.items {
 		if fmt.Sprint(item.Key) == key {
@@ -32,7 +32,7 @@ func (s *section) take(key string) any {
 }
 
 // takeText takes a setting and returns its scalar value. If the setting is missing, it returns "".
-func (s *section) takeText(key string) string { return scalarText(s.take(key)) }
+func (s *sourceMapping) takeText(key string) string { return scalarText(s.takeKey(key)) }
 
 func scalarText(v any) string {
 	switch v := v.(type) {
@@ -47,7 +47,7 @@ func scalarText(v any) string {
 
 // takeNumber takes a setting and returns its value. If the value is not a positive number, it returns
 // 0.
-func (s *section) takeNumber(key string) float64 {
+func (s *sourceMapping) takeNumber(key string) float64 {
 	n, err := strconv.ParseFloat(s.takeText(key), 64)
 	if err != nil || !(n > 0) || n > 1e12 {
 		return 0
@@ -57,15 +57,15 @@ func (s *section) takeNumber(key string) float64 {
 
 // takeInteger takes a setting and returns its value. If the value is not a positive integer, it returns
 // 0.
-func (s *section) takeInteger(key string) int { return int(s.takeNumber(key)) }
+func (s *sourceMapping) takeInteger(key string) int { return int(s.takeNumber(key)) }
 
-func (s *section) takeSection(key string) *section {
-	return newSection(joinPath(s.path, key), s.take(key))
+func (s *sourceMapping) takeSection(key string) *sourceMapping {
+	return newSourceMapping(joinPath(s.path, key), s.takeKey(key))
 }
 
 // takeList takes a setting and returns its list. A single value counts as a list with one element.
-func (s *section) takeList(key string) []any {
-	switch v := s.take(key).(type) {
+func (s *sourceMapping) takeList(key string) []any {
+	switch v := s.takeKey(key).(type) {
 	case nil:
 		return nil
 	case []any:
@@ -75,7 +75,7 @@ func (s *section) takeList(key string) []any {
 	}
 }
 
-func (s *section) takeNames(key string) (out []string) {
+func (s *sourceMapping) takeNames(key string) (out []string) {
 	for _, v := range s.takeList(key) {
 		if name := scalarText(v); name != "" {
 			out = append(out, name)
@@ -84,7 +84,7 @@ func (s *section) takeNames(key string) (out []string) {
 	return out
 }
 
-func (s *section) eachEntry(f func(key string, value any)) {
+func (s *sourceMapping) eachEntry(f func(key string, value any)) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)
 		s.takenKeys[key] = true
@@ -92,15 +92,15 @@ func (s *section) eachEntry(f func(key string, value any)) {
 	}
 }
 
-func (s *section) ignore(keys ...string) {
+func (s *sourceMapping) ignoreKeys(keys ...string) {
 	for _, key := range keys {
 		s.takenKeys[key] = true
 	}
 }
 
-// noteUntaken adds a note for each setting that was not taken. why maps common settings to the reasons why
+// noteUnreadKeys adds a note for each setting that was not taken. why maps common settings to the reasons why
 // they have no counterpart.
-func (s *section) noteUntaken(p *plan, why map[string]string) {
+func (s *sourceMapping) noteUnreadKeys(p *conversionPlan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)
 		if s.takenKeys[key] || item.Value == nil {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-func (p *plan) renderYAML() []byte {
+func (p *conversionPlan) renderYAML() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Made of a configuration of %s by \"penstock init --from\". Every setting and its meaning: penstock check --example.\n", p.program)
 	if len(p.notes) > 0 {
@@ -37,18 +37,18 @@ func (p *plan) renderYAML() []byte {
 	p.writeKeys(&b)
 	b.WriteString("\nupstreams:\n")
 	for _, u := range p.upstreams {
-		u.write(&b)
+		u.writeYAML(&b)
 	}
 	b.WriteString("\n# In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.\nmodels:\n")
 	for _, m := range p.models {
-		m.write(&b)
+		m.writeYAML(&b)
 	}
 	return b.Bytes()
 }
 
 // writeKeys writes the client keys. If there are external upstreams, each key gets the consent to
 // use them, because the other program allows every key to use every engine.
-func (p *plan) writeKeys(b *bytes.Buffer) {
+func (p *conversionPlan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
 		var tiers []string
@@ -66,7 +66,7 @@ func (p *plan) writeKeys(b *bytes.Buffer) {
 	}
 }
 
-func (u *upstream) write(b *bytes.Buffer) {
+func (u *upstream) writeYAML(b *bytes.Buffer) {
 	for i, line := range u.command {
 		lead := "  #   "
 		if i == 0 {
@@ -92,7 +92,7 @@ func (u *upstream) write(b *bytes.Buffer) {
 	}
 }
 
-func (m *model) write(b *bytes.Buffer) {
+func (m *model) writeYAML(b *bytes.Buffer) {
 	fmt.Fprintf(b, "  - id: %s\n", quoteYAML(m.id))
 	switch {
 	case m.guessed:

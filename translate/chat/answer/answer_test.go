@@ -46,7 +46,7 @@ func relay(s *Stream, a *Options, src io.Reader) []byte {
 	r := sse.NewReader(src, 8<<20)
 	var out []byte
 	for {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err == nil {
 			if out, err = s.Append(out, ev); err == nil {
 				continue
@@ -65,7 +65,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
 	for {
-		ev, err := r.Next()
+		ev, err := r.NextEvent()
 		if err == nil {
 			if err = as.AddEvent(ev); err == nil {
 				continue
@@ -96,11 +96,11 @@ func describe(err error) string {
 func TestStreamGolden(t *testing.T) {
 	var s Stream // reused for all cases, as a pool does
 	var as Assembler
-	golden.Archives(t, "testdata/stream", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/stream", func(t *testing.T, ar *golden.Archive) {
 		a := parseAnswer(t, ar.Section("answer"))
 		upstream := ar.Section("upstream")
 		client := relay(&s, &a, bytes.NewReader(upstream))
-		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.state.deltas, s.Started(), s.Done(), s.Finished())
+		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.state.deltas, s.HasStarted(), s.IsDone(), s.IsFinished())
 		assembled := assemble(&as, &a, bytes.NewReader(upstream))
 		counts := s.Usage()
 		if strings.HasPrefix(string(assembled), "!!") { // the Assembler stopped before the end
@@ -111,15 +111,15 @@ func TestStreamGolden(t *testing.T) {
 		}
 		checkUsageEvents(t, client, a.ContinuousUsage)
 		checkAssembled(t, assembled)
-		ar.Set("client", []byte(string(client)))
-		ar.Set("usage", []byte(usage))
-		ar.Set("assembled", assembled)
+		ar.SetSection("client", []byte(string(client)))
+		ar.SetSection("usage", []byte(usage))
+		ar.SetSection("assembled", assembled)
 	})
 }
 
 func TestCompletionGolden(t *testing.T) {
 	var c Completion
-	golden.Archives(t, "testdata/whole", func(t *testing.T, ar *golden.Archive) {
+	golden.RunArchives(t, "testdata/whole", func(t *testing.T, ar *golden.Archive) {
 		a := parseAnswer(t, ar.Section("answer"))
 		var out []byte
 		usage := ""
@@ -138,8 +138,8 @@ func TestCompletionGolden(t *testing.T) {
 			usage = usageText(c.Usage()) + "\n"
 			checkAssembled(t, out)
 		}
-		ar.Set("client", out)
-		ar.Set("usage", []byte(usage))
+		ar.SetSection("client", out)
+		ar.SetSection("usage", []byte(usage))
 	})
 }
 

@@ -11,16 +11,16 @@ type assembledChoice struct {
 	index        int
 	finish       []byte // a finish_reason of the chat dialect, in quotes
 	finishKind   Finish
-	otherMembers members
+	otherMembers passedMembers
 
 	content, refusal, reasoning optionalText
 	reasoningName               string
 	toolCalls                   []assembledToolCall
-	messageMembers              members
+	messageMembers              passedMembers
 
 	hasLogprobs               bool
 	logprobs, refusalLogprobs []byte // comma-separated elements of logprobs.content and logprobs.refusal
-	logprobsMore              members
+	logprobsMore              passedMembers
 }
 
 // given is true if the string occurred in the stream.
@@ -32,20 +32,20 @@ type optionalText struct {
 type assembledToolCall struct {
 	id, kind, name         []byte // contents of JSON strings; the edge replaces an empty id
 	args                   []byte // contents of a JSON string that contains a JSON text
-	otherMembers, function members
+	otherMembers, function passedMembers
 }
 
-// members lists members that are passed on unread.
-type members []member
+// passedMembers lists members that are passed on unread.
+type passedMembers []passedMember
 
-type member struct {
+type passedMember struct {
 	name, value []byte // if list is true, value lacks the array brackets
 	list        bool
 }
 
 const maxMembers = 64
 
-func (m members) find(name []byte) *member {
+func (m passedMembers) find(name []byte) *passedMember {
 	for i := range m {
 		if bytes.Equal(m[i].name, name) {
 			return &m[i]
@@ -137,7 +137,7 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 		toolcall.ReplaceLoneEscapes(c.args, true)
 	}
 	dst = append(append(dst, '"'), c.args...)
-	if !cut && toolcall.Blank(c.args) {
+	if !cut && toolcall.IsBlank(c.args) {
 		dst = append(dst, emptyObject...)
 	}
 	dst = append(dst, '"')
@@ -147,7 +147,7 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 	return append(dst, '}')
 }
 
-func (m members) append(dst []byte, strip bool) []byte {
+func (m passedMembers) append(dst []byte, strip bool) []byte {
 	for i := range m {
 		if strip && isReasoning(m[i].name) {
 			continue

@@ -20,8 +20,8 @@ type Assembler struct {
 	chunk            Chunk
 	tools            toolcall.Assembler
 	assembledChoices []assembledChoice // in order of first appearance
-	identity         identity
-	otherMembers     members
+	identity         answerIdentity
+	otherMembers     passedMembers
 	keptBytes        int  // number of stored bytes, for the size limit
 	hasLoneSurrogate bool // a string contains half of a surrogate pair
 }
@@ -37,7 +37,7 @@ func (a *Assembler) Reset() {
 func (a *Assembler) SetToolNames(names toolcall.ToolNames) { a.tools.SetToolNames(names) }
 
 // AddEvent adds one upstream event. If the event is malformed or the answer is too large, the error
-// is a *translate.BadAnswer. If the engine reports a failure, the error is an *engineerror.Error.
+// is a *translate.BadAnswerError. If the engine reports a failure, the error is an *engineerror.Error.
 // AddEvent ignores events after the end. It does not retain the event's data.
 func (a *Assembler) AddEvent(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
@@ -59,8 +59,8 @@ func (a *Assembler) AddEvent(ev sse.Event) error {
 
 // storeBytes appends raw to dst and counts it against the size limit of an answer.
 func (a *Assembler) storeBytes(dst *[]byte, raw []byte) error {
-	if a.keptBytes += len(raw); a.keptBytes > translate.MaxAnswer {
-		return badAnswer(translate.TooLarge)
+	if a.keptBytes += len(raw); a.keptBytes > translate.MaxAnswerBytes {
+		return newBadAnswer(translate.ReasonTooLarge)
 	}
 	*dst = append(*dst, raw...)
 	return nil
@@ -72,7 +72,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 			return err
 		}
 	}
-	if len(a.identity.created) == 0 && IsTime(c.created) {
+	if len(a.identity.created) == 0 && IsValidCreated(c.created) {
 		if err := a.storeBytes(&a.identity.created, c.created.Raw()); err != nil {
 			return err
 		}
@@ -95,16 +95,16 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 // storeMember stores an unknown member. If join is true and v is an array, its elements are
 // appended to the existing elements. Otherwise v replaces an existing member of the same name. Null
 // is ignored.
-func (a *Assembler) storeMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
+func (a *Assembler) storeMember(to *passedMembers, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
 	}
 	m := to.find(k.Raw())
 	if m == nil {
 		if len(*to) == maxMembers {
-			return badAnswer(translate.TooLarge)
+			return newBadAnswer(translate.ReasonTooLarge)
 		}
-		*to = append(*to, member{list: join && v.IsArray()})
+		*to = append(*to, passedMember{list: join && v.IsArray()})
 		m = &(*to)[len(*to)-1]
 		if err := a.storeBytes(&m.name, k.Raw()); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 			to = &a.assembledChoices[i]
 		}
 	}
-	if c.Finished() && to.finishKind == FinishNone { // some engines send the end twice
+	if c.HasFinished() && to.finishKind == FinishNone { // some engines send the end twice
 		to.finishKind, _ = parseFinish(c.Finish)
 		word := replacementFinish(c.Finish, false)
 		if word == nil {
@@ -167,7 +167,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := a.addLogprobs(to, c.Logprobs); err != nil {
 		return err
 	}
-	if err := a.addDelta(to, c.Body); err != nil || !c.Finished() {
+	if err := a.addDelta(to, c.Body); err != nil || !c.HasFinished() {
 		return err
 	}
 	return a.applyParts(to, a.tools.ReleaseNames(c.Index)...)
@@ -255,18 +255,18 @@ func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
-	return badAnswer(notText)
+	return newBadAnswer(reasonNotText)
 }
 
 func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
-	var p toolcall.Piece
+	var p toolcall.ToolCallPiece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return badAnswer(badToolCall)
+			return newBadAnswer(reasonBadToolCall)
 		}
 		part, ok := a.tools.AddPiece(to.index, &p)
 		if !ok {
-			return badAnswer(tooManyToolCalls)
+			return newBadAnswer(reasonTooManyToolCalls)
 		}
 		if err := a.applyParts(to, part.Before...); err != nil {
 			return err
@@ -284,7 +284,7 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	return nil
 }
 
-func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
+func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.ToolCallPiece) error {
 	for it := p.Object.Iter(); it.Next(); {
 		switch string(it.Key().Name()) {
 		case "index", "id", "type", "function":
@@ -311,7 +311,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	return a.addArguments(&to.args, p.Args)
 }
 
-func (a *Assembler) applyParts(choice *assembledChoice, parts ...toolcall.Part) error {
+func (a *Assembler) applyParts(choice *assembledChoice, parts ...toolcall.PieceContribution) error {
 	for i := range parts {
 		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
 		if part.TakeID {
@@ -339,14 +339,14 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
-	return badAnswer(badToolCall)
+	return newBadAnswer(reasonBadToolCall)
 }
 
 // Usage returns the token counts so far, or an estimate.
 func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 
-// Done reports whether the caller can ignore later upstream events.
-func (a *Assembler) Done() bool { return a.state.done(0) }
+// IsDone reports whether the caller can ignore later upstream events.
+func (a *Assembler) IsDone() bool { return a.state.isDone(0) }
 
 // Append appends the completion for the client. If a choice is missing or lacks its finish_reason,
 // Append appends nothing and returns ErrNoFinish.
@@ -374,7 +374,8 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.otherMembers.find([]byte("usage")); m != nil && a.state.usage.summed { // the engine's usage member counts only one choice
+	// The engine's usage member counts only one choice.
+	if m := a.otherMembers.find([]byte("usage")); m != nil && a.state.usage.summed {
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
@@ -390,8 +391,8 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// Finished reports whether every choice has a finish_reason.
-func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
+// IsFinished reports whether every choice has a finish_reason.
+func (a *Assembler) IsFinished() bool { return a.state.allFinished(0) }
 
 // BufferedBytes returns the approximate number of bytes that the Assembler stores.
 func (a *Assembler) BufferedBytes() int { return a.keptBytes }

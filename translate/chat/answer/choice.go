@@ -32,14 +32,15 @@ func (c *Choice) ReadDelta(v jsonx.Value) error {
 	}
 	c.chooseBody(c.delta, c.message)
 	missing := c.Body.IsNull() || !c.Body.Exists()
-	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text belongs to legacy completions
+	// text belongs to legacy completions.
+	if c.Body.IsObject() || missing && (c.HasFinished() || !v.Get("text").Exists()) {
 		return nil
 	}
-	return badAnswer(noDelta)
+	return newBadAnswer(reasonNoDelta)
 }
 
 // ReadMessage reads an element of a completion's choices. If the engine aborted the choice, the
-// error is an *engineerror.Error. Otherwise it is a *translate.BadAnswer.
+// error is an *engineerror.Error. Otherwise it is a *translate.BadAnswerError.
 func (c *Choice) ReadMessage(v jsonx.Value) error {
 	err := c.read(v)
 	c.chooseBody(c.message, c.delta)
@@ -49,7 +50,7 @@ func (c *Choice) ReadMessage(v jsonx.Value) error {
 func (c *Choice) read(v jsonx.Value) error {
 	*c = Choice{}
 	if !v.IsObject() {
-		return badAnswer(badChoice)
+		return newBadAnswer(reasonBadChoice)
 	}
 	for it := v.Iter(); it.Next(); {
 		name := it.Key().Name()
@@ -59,7 +60,7 @@ func (c *Choice) read(v jsonx.Value) error {
 		}
 		c.hasPrivate = c.hasPrivate || !known && isPrivate(name) && !it.Value().IsNull()
 	}
-	if c.Finished() {
+	if c.HasFinished() {
 		if _, failed := parseFinish(c.Finish); failed {
 			return AbortedError()
 		}
@@ -83,11 +84,11 @@ func (d *Delta) check() error {
 	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
 		switch text.Kind() {
 		case jsonx.Number, jsonx.True, jsonx.False, jsonx.Object:
-			return badAnswer(notText)
+			return newBadAnswer(reasonNotText)
 		}
 	}
 	if toolCalls := d.ToolCalls; toolCalls.Exists() && !toolCalls.IsArray() && !toolCalls.IsNull() {
-		return badAnswer(badToolCall)
+		return newBadAnswer(reasonBadToolCall)
 	}
 	return nil
 }
@@ -99,9 +100,9 @@ func (c *Choice) readMember(name []byte, v jsonx.Value) (known bool, err error) 
 		switch {
 		case v.IsNull():
 		case !ok || n < 0:
-			return true, badAnswer(badChoice)
+			return true, newBadAnswer(reasonBadChoice)
 		case n >= translate.MaxChoices:
-			return true, badAnswer(tooManyChoices)
+			return true, newBadAnswer(reasonTooManyChoices)
 		default:
 			c.Index, c.Numbered = int(n), true
 		}
@@ -123,8 +124,8 @@ func (c *Choice) readMember(name []byte, v jsonx.Value) (known bool, err error) 
 	return true, nil
 }
 
-// Finished reports whether the choice has a finish_reason.
-func (c *Choice) Finished() bool {
+// HasFinished reports whether the choice has a finish_reason.
+func (c *Choice) HasFinished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 

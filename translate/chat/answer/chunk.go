@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-type topLevel struct {
+type topLevelMembers struct {
 	doc jsonx.Doc
 	src []byte
 
@@ -22,24 +22,24 @@ type topLevel struct {
 
 // parse validates data and finds its members. The caller must not modify data until the next parse
 // or reset.
-func (h *topLevel) parse(data []byte) error {
+func (h *topLevelMembers) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.hasProgress, h.hasPrivate, h.fingerprint, h.hasLoneSurrogate, h.src = false, false, false, false, data
-	if len(data) > translate.MaxAnswer {
-		return badAnswer(translate.TooLarge)
+	if len(data) > translate.MaxAnswerBytes {
+		return newBadAnswer(translate.ReasonTooLarge)
 	}
-	err := h.doc.Parse(data, jsonx.Options{Record: recordDepth, Paired: true})
+	err := h.doc.Parse(data, jsonx.Options{Record: indexedDepth, Paired: true})
 	if err != nil && jsonx.IsLoneSurrogateError(err) {
 		h.hasLoneSurrogate = true
-		err = h.doc.Parse(data, jsonx.Options{Record: recordDepth})
+		err = h.doc.Parse(data, jsonx.Options{Record: indexedDepth})
 	}
 	if err != nil {
-		return badSyntax(err)
+		return newBadSyntaxError(err)
 	}
 	h.root = h.doc.Root()
 	if !h.root.IsObject() {
-		return badAnswer(translate.NotObject)
+		return newBadAnswer(translate.ReasonNotObject)
 	}
 	for it := h.root.Iter(); it.Next(); {
 		name := it.Key().Name()
@@ -51,7 +51,7 @@ func (h *topLevel) parse(data []byte) error {
 		// If a member occurs twice, the edge and the client could read different values. The edge
 		// could then bill one answer while the client sees another.
 		if at.Exists() {
-			return badAnswer(translate.DuplicateMember)
+			return newBadAnswer(translate.ReasonDuplicateMember)
 		}
 		*at = it.Value()
 	}
@@ -59,7 +59,7 @@ func (h *topLevel) parse(data []byte) error {
 }
 
 // memberField returns the field for the named member, or nil if the edge does not read the member.
-func (h *topLevel) memberField(name []byte) *jsonx.Value {
+func (h *topLevelMembers) memberField(name []byte) *jsonx.Value {
 	switch string(name) {
 	case "id":
 		return &h.id
@@ -91,12 +91,12 @@ func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
 
-// IsPrivate reports whether HidePrivate removes members with the given name.
+// IsPrivate reports whether RemovePrivateMembers removes members with the given name.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate removes the members of an answer, or of a choice, that are meant for routers between
+// RemovePrivateMembers removes the members of an answer, or of a choice, that are meant for routers between
 // engines.
-func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
+func RemovePrivateMembers(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
 			edits.Delete(it.Value())
@@ -104,15 +104,15 @@ func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	}
 }
 
-func (h *topLevel) reset() {
-	*h = topLevel{doc: h.doc}
+func (h *topLevelMembers) reset() {
+	*h = topLevelMembers{doc: h.doc}
 	h.doc.Reset()
 }
 
-// engineError returns the error that the engine sent instead of an answer, or nil. It recognizes a
+// reasonEngineError returns the error that the engine sent instead of an answer, or nil. It recognizes a
 // truthy `error` member, and the flat format used by SGLang and older vLLM.
-func (h *topLevel) engineError() *engineerror.Error {
-	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
+func (h *topLevelMembers) engineError() *engineerror.Error {
+	if !engineerror.IsTruthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
 	}
 	e := engineerror.ReadObject(h.root)
@@ -121,7 +121,7 @@ func (h *topLevel) engineError() *engineerror.Error {
 
 // Chunk is a view of one chunk of a chat stream. The zero value is ready for use. The values in a
 // Chunk refer to the event's data and are valid until the next Parse.
-type Chunk struct{ topLevel }
+type Chunk struct{ topLevelMembers }
 
 // chunkPool saves memory in waiting streams. A stream needs a Chunk only while it parses an event,
 // and most events are not parsed (see template).
@@ -134,7 +134,7 @@ func (c *Chunk) recycle() {
 }
 
 // Parse reads the data of one event. If the event is not a chunk, the error is a
-// *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error. A chunk
+// *translate.BadAnswerError. If the engine reports a failure, it is an *engineerror.Error. A chunk
 // without choices is valid if it contains usage or prompt_progress. A ping, or a chunk with null
 // choices, is valid but empty.
 func (c *Chunk) Parse(data []byte) error {
@@ -145,7 +145,7 @@ func (c *Chunk) Parse(data []byte) error {
 		return e
 	}
 	if !c.choices.IsArray() && !c.choices.IsNull() && (c.choices.Exists() || !c.hasUsageOrProgress() && !c.isPing()) {
-		return badAnswer(noChoices)
+		return newBadAnswer(reasonNoChoices)
 	}
 	return nil
 }

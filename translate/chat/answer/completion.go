@@ -15,7 +15,7 @@ import (
 // is ready for use. The Completion refers to the body passed to Parse. The caller must not modify
 // this body until the next Parse or Reset.
 type Completion struct {
-	top                 topLevel
+	top                 topLevelMembers
 	firstText           jsonx.Value
 	generatedBytes      int // bytes of text, reasoning and arguments, used to estimate tokens
 	finish              Finish
@@ -36,11 +36,11 @@ func (c *Completion) SetSingleToolCall(single bool) { c.singleToolCall = single 
 
 // Parse reads the body of a response with status 200. The body must be a chat completion with at
 // least one choice, and each choice must have a message and must have ended. Otherwise the error is
-// a *translate.BadAnswer:
+// a *translate.BadAnswerError:
 //   - A finish_reason of null means that the choice has not ended. If Ollama's runner dies, Ollama
 //     sends null with the text so far.
 //   - A choice without a finish_reason counts as ended.
-//   - If the engine sent an error, or aborted a choice, the BadAnswer's cause is the
+//   - If the engine sent an error, or aborted a choice, the BadAnswerError's cause is the
 //     *engineerror.Error.
 func (c *Completion) Parse(body []byte) error {
 	c.finish, c.firstText = FinishNone, jsonx.Value{}
@@ -51,10 +51,10 @@ func (c *Completion) Parse(body []byte) error {
 		return err
 	}
 	if e := c.top.engineError(); e != nil {
-		return &translate.BadAnswer{Reason: engineError, Cause: e}
+		return &translate.BadAnswerError{Reason: reasonEngineError, Cause: e}
 	}
 	if !c.top.choices.Index(0).Exists() || !c.top.choices.IsArray() {
-		return badAnswer(noChoices)
+		return newBadAnswer(reasonNoChoices)
 	}
 	var (
 		choice  Choice
@@ -64,7 +64,7 @@ func (c *Completion) Parse(body []byte) error {
 		if err := choice.ReadMessage(it.Value()); err != nil {
 			var e *engineerror.Error
 			if errors.As(err, &e) {
-				return &translate.BadAnswer{Reason: engineError, Cause: e}
+				return &translate.BadAnswerError{Reason: reasonEngineError, Cause: e}
 			}
 			return err
 		}
@@ -74,13 +74,13 @@ func (c *Completion) Parse(body []byte) error {
 		}
 		c.hidesMembers = c.hidesMembers || choice.hasPrivate || choice.unused.IsObject()
 		if it.Index() >= translate.MaxChoices {
-			return badAnswer(tooManyChoices)
+			return newBadAnswer(reasonTooManyChoices)
 		}
 		switch {
 		case !choice.Body.IsObject():
-			return badAnswer(noMessage)
+			return newBadAnswer(reasonNoMessage)
 		case choice.Finish.IsNull():
-			return badAnswer(notFinished)
+			return newBadAnswer(reasonNotFinished)
 		}
 		if c.finish == FinishNone {
 			c.finish, _ = parseFinish(choice.Finish)
@@ -125,7 +125,7 @@ func (c *Completion) Usage() translate.Usage {
 	u, ok := c.engineUsage, c.hasCounts
 	if !ok {
 		if u, ok = readTimings(c.top.timings); !ok {
-			u = translate.EstimatedUsage(translate.TokensInBytes(c.generatedBytes))
+			u = translate.EstimateUsage(translate.TokensInBytes(c.generatedBytes))
 		}
 	}
 	u.Finish, u.CutToolCalls = c.finish, c.tools.HasSurplus()
@@ -135,7 +135,7 @@ func (c *Completion) Usage() translate.Usage {
 // Markup returns the markup word at the start of the first choice's text, if any.
 func (c *Completion) Markup() translate.Markup {
 	var o translate.MarkupDetector
-	o.Add(c.firstText)
+	o.AddValue(c.firstText)
 	return o.Markup
 }
 
@@ -173,7 +173,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 	}
 	BoundIn(&c.edits, c.top.timings)
 	if c.top.hasPrivate {
-		HidePrivate(&c.edits, c.top.root)
+		RemovePrivateMembers(&c.edits, c.top.root)
 	}
 	for _, m := range c.missing {
 		m.addTo(&c.edits)
@@ -182,7 +182,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 		var (
 			choice  Choice
 			message Delta
-			p       toolcall.Piece
+			p       toolcall.ToolCallPiece
 		)
 		c.tools.Reset()
 		c.tools.SetSingle(c.singleToolCall)
@@ -191,7 +191,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 				continue
 			}
 			if choice.hasPrivate {
-				HidePrivate(&c.edits, it.Value())
+				RemovePrivateMembers(&c.edits, it.Value())
 			}
 			if choice.unused.IsObject() {
 				c.edits.Delete(choice.unused)
@@ -233,12 +233,12 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 
 // readToolCall makes p a view of a tool call, and returns the members that the tool call lacks. It
 // returns false if the tool call is not an object or exceeds the limit.
-func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
+func (c *Completion) readToolCall(n int, p *toolcall.ToolCallPiece, v jsonx.Value) (toolcall.PieceContribution, bool) {
 	if !p.Read(v) {
-		return toolcall.Part{}, false
+		return toolcall.PieceContribution{}, false
 	}
-	part, ok := c.tools.AddWhole(n, p)
-	if ok && !p.Named() && !part.Surplus { // the tool call is complete, so no more pieces follow
+	part, ok := c.tools.AddMessageToolCall(n, p)
+	if ok && !p.HasName() && !part.Surplus { // the tool call is complete, so no more pieces follow
 		part.MakeID, part.NeedType = part.MakeID || !p.ID.HasText(), !p.Type.HasText()
 	}
 	return part, ok

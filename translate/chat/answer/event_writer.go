@@ -25,15 +25,15 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	} else if c.choices.IsNull() {
 		w.edits.Set(c.choices, emptyArray)
 	}
-	addObject(&w.edits, &c.topLevel, chunkObject)
+	addObject(&w.edits, &c.topLevelMembers, chunkObject)
 	if c.hasPrivate {
-		HidePrivate(&w.edits, c.root)
+		RemovePrivateMembers(&w.edits, c.root)
 	}
 	if !pinned {
-		addIdentity(&w.edits, &c.topLevel, o)
+		addIdentity(&w.edits, &c.topLevelMembers, o)
 	}
 	if w.edits.Len() > 0 || !c.model.Exists() {
-		setModel(&w.edits, &c.topLevel, w.model)
+		setModel(&w.edits, &c.topLevelMembers, w.model)
 	} // append replaces an existing model
 }
 

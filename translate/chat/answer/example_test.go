@@ -27,7 +27,7 @@ data: [DONE]
 	events := sse.NewReader(strings.NewReader(upstream), 8<<20)
 	var out []byte
 	for {
-		ev, err := events.Next()
+		ev, err := events.NextEvent()
 		if errors.Is(err, io.EOF) {
 			break
 		}

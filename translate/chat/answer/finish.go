@@ -10,7 +10,7 @@ import (
 )
 
 // Finish says how a choice ended.
-type Finish = translate.Finish
+type Finish = translate.FinishReason
 
 // The values of Finish.
 const (
@@ -102,9 +102,9 @@ var (
 	}
 )
 
-// LegacyFinish returns the replacement for the finish_reason v of a legacy completion, or nil.
+// ReplaceLegacyFinish returns the replacement for the finish_reason v of a legacy completion, or nil.
 // failed is true if the engine aborted the choice.
-func LegacyFinish(v jsonx.Value) (word []byte, failed bool) {
+func ReplaceLegacyFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false
 	}

@@ -7,10 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// handover is the state that a stream carries over from earlier engines. If a chunk has a different
+// engineHandover is the state that a stream carries over from earlier engines. If a chunk has a different
 // id, SDKs treat the chunk as part of a different answer. If a role is sent twice, SDKs concatenate
 // the two roles.
-type handover struct {
+type engineHandover struct {
 	pinned    bool
 	rolesSent [translate.MaxChoices / 64]uint64
 }
@@ -22,7 +22,7 @@ func (s *Stream) NextEngine() {
 		s.handover.rolesSent[i] |= seen
 	}
 	s.handover.pinned = s.handover.pinned || s.state.choicesSeen > 0 || len(s.identity.id) > 0
-	if s.Started() {
+	if s.HasStarted() {
 		s.state.resume()
 	} else {
 		s.state = streamState{promptEstimate: s.state.promptEstimate}
@@ -60,14 +60,14 @@ func (t *streamState) isResumed() bool { return t.earlierUsage.Resumed > 0 }
 
 // addEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine
 // reported.
-func (t *streamState) addEarlierUsage(next translate.Usage) counts {
-	return counts{Usage: t.earlierUsage.ContinueWith(next), summed: true}
+func (t *streamState) addEarlierUsage(next translate.Usage) usageCounts {
+	return usageCounts{Usage: t.earlierUsage.ContinueWith(next), summed: true}
 }
 
 // isRoleSent reports whether the client has received choice n's role from an earlier engine.
-func (h *handover) isRoleSent(n int) bool { return h.rolesSent[n/64]&(1<<(n%64)) != 0 }
+func (h *engineHandover) isRoleSent(n int) bool { return h.rolesSent[n/64]&(1<<(n%64)) != 0 }
 
-func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {
+func (i *answerIdentity) pin(edits *jsonx.Edits, h *topLevelMembers, o *Options) {
 	id, created := i.id, i.created
 	if len(id) == 0 {
 		id = jsonx.AppendStringS(nil, o.ID)

@@ -22,12 +22,12 @@ func TestRestart(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
 	announced := appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":90,"completion_tokens":0}}`)
-	if !strings.Contains(announced, `"id":"a","created":1`) || s.Started() {
-		t.Fatalf("started = %v, want false and the first engine's id: %s", s.Started(), announced)
+	if !strings.Contains(announced, `"id":"a","created":1`) || s.HasStarted() {
+		t.Fatalf("started = %v, want false and the first engine's id: %s", s.HasStarted(), announced)
 	}
 	s.NextEngine()
 	first := appendData(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}},{"index":1,"delta":{"role":"assistant","content":"Ho"}}]}`)
-	if !strings.Contains(first, `"id":"a","created":1,"model":"m"`) || strings.Count(first, `"role"`) != 1 || !s.Started() {
+	if !strings.Contains(first, `"id":"a","created":1,"model":"m"`) || strings.Count(first, `"role"`) != 1 || !s.HasStarted() {
 		t.Errorf("the other engine's first chunk is %s", first)
 	}
 	end := appendData(t, &s, `{"model":"y","choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`)

@@ -49,7 +49,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	if !message.Refusal.Exists() {
 		c.missing = append(c.missing, missingMember{target: choice.Body, text: nullRefusal})
 	}
-	var p toolcall.Piece
+	var p toolcall.ToolCallPiece
 	cut := choice.isTruncated()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())

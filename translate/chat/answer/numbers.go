@@ -12,12 +12,12 @@ import (
 // JSON does not limit numbers, but clients read counts and times as 64-bit integers or as floats.
 // These clients fail on 1e400, or overflow when they add up counts.
 
-// maxNumber is the bound up to which floats represent every integer.
-const maxNumber = 1 << 53
+// maxExactInteger is the bound up to which floats represent every integer.
+const maxExactInteger = 1 << 53
 
-// IsTime reports whether v is a time that clients accept in `created`: whole seconds, written as
+// IsValidCreated reports whether v is a time that clients accept in `created`: whole seconds, written as
 // digits only.
-func IsTime(v jsonx.Value) bool {
+func IsValidCreated(v jsonx.Value) bool {
 	raw := v.Raw()
 	if len(raw) == 0 || len(raw) > 15 {
 		return false
@@ -30,14 +30,14 @@ func IsTime(v jsonx.Value) bool {
 	return true
 }
 
-// BoundTime returns the replacement for the value v of `created`, or nil if clients accept v. The
+// BoundCreated returns the replacement for the value v of `created`, or nil if clients accept v. The
 // replacement is v in whole seconds, or 0 if v is too large.
-func BoundTime(v jsonx.Value) []byte {
-	if !v.IsNumber() || IsTime(v) {
+func BoundCreated(v jsonx.Value) []byte {
+	if !v.IsNumber() || IsValidCreated(v) {
 		return nil
 	}
 	f, err := strconv.ParseFloat(string(v.Raw()), 64)
-	if err != nil || f < 0 || f > maxNumber {
+	if err != nil || f < 0 || f > maxExactInteger {
 		f = 0
 	}
 	return strconv.AppendInt(nil, int64(f), 10)
@@ -67,7 +67,7 @@ func BoundNumbers(raw []byte) []byte {
 			for end < len(raw) && isNumberByte(raw[end]) {
 				end++
 			}
-			if bound, over := boundOf(raw[i:end], counts); over {
+			if bound, over := numberBound(raw[i:end], counts); over {
 				out = strconv.AppendInt(append(out, raw[from:i]...), bound, 10)
 				from = end
 			}
@@ -101,9 +101,9 @@ func mayHaveLargeNumbers(raw []byte) bool {
 	return false
 }
 
-func boundOf(number []byte, count bool) (bound int64, over bool) {
+func numberBound(number []byte, count bool) (bound int64, over bool) {
 	f, err := strconv.ParseFloat(string(number), 64)
-	most := int64(maxNumber)
+	most := int64(maxExactInteger)
 	if count {
 		most = translate.MaxCount
 	}
@@ -134,7 +134,8 @@ func isNumberByte(c byte) bool {
 
 // BoundIn limits the numbers in an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
-	if !v.IsObject() || v.SmallIntegers() { // nearly always true for a usage, and cheaper than a scan of the bytes
+	// Nearly always true for a usage, and cheaper than a scan of the bytes.
+	if !v.IsObject() || v.SmallIntegers() {
 		return
 	}
 	if b := BoundNumbers(v.Raw()); b != nil {

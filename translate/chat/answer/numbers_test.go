@@ -97,7 +97,7 @@ func TestBoundNumbersProperty(t *testing.T) {
 				break
 			}
 			if n, ok := token.(json.Number); ok {
-				if f, err := n.Float64(); err != nil || math.Abs(f) > maxNumber {
+				if f, err := n.Float64(); err != nil || math.Abs(f) > maxExactInteger {
 					t.Fatalf("%s holds the number %s (%v), want at most the largest", got, n, err)
 				}
 			}

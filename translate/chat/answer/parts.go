@@ -12,7 +12,7 @@ func visitTextParts(content jsonx.Value, take func(text []byte, thought bool) er
 		if part.Get("type").EqualText("thinking") {
 			text, thought = part.Get("thinking"), true
 		}
-		if text.IsArray() { // nested parts are deeper than recordDepth
+		if text.IsArray() { // nested parts are deeper than indexedDepth
 			var doc jsonx.Doc
 			if doc.Parse(text.Raw(), jsonx.Options{Record: 2}) != nil {
 				continue

@@ -16,12 +16,12 @@ type Facts struct {
 // Parse and Append, but in one pass and without a tape. For any other body it appends nothing and
 // returns false.
 func AppendSimpleAnswer(dst, body []byte, o *Options) ([]byte, Facts, bool) {
-	if len(body) > translate.MaxAnswer {
+	if len(body) > translate.MaxAnswerBytes {
 		return dst, Facts{}, false
 	}
 	p := simpleAnswer{Cursor: jsonx.NewCursor(body), stripReasoning: o.StripReasoning}
 	p.readAnswer()
-	if !p.Done() || p.seen&requiredMembers != requiredMembers {
+	if !p.IsAccepted() || p.seen&requiredMembers != requiredMembers {
 		return dst, Facts{}, false
 	}
 	from := 0
@@ -111,7 +111,7 @@ func (p *simpleAnswer) readAnswer() {
 			p.ReadUint()
 		case "model":
 			p.markSeen(seenModel)
-			raw, _ := p.String()
+			raw, _ := p.ReadString()
 			p.model.end = p.Offset()
 			p.model.at = p.model.end - len(raw)
 		case "choices":
@@ -124,18 +124,18 @@ func (p *simpleAnswer) readAnswer() {
 			p.readUsage()
 		case "system_fingerprint":
 			p.seen |= seenFingerprint
-			p.Value()
+			p.ReadValue()
 		case "error", "timings":
 			p.Reject()
 		default:
-			p.readOther(name)
+			p.readPassedMember(name)
 		}
 		p.topEnd = p.Offset()
 	}
 }
 
 func (p *simpleAnswer) readNonEmptyString() []byte {
-	raw, _ := p.String()
+	raw, _ := p.ReadString()
 	if len(raw) <= 2 {
 		p.Reject()
 	}
@@ -144,10 +144,10 @@ func (p *simpleAnswer) readNonEmptyString() []byte {
 
 func (p *simpleAnswer) readStringOrNull() (raw []byte, escaped bool) {
 	if p.Peek() == 'n' {
-		p.Value()
+		p.ReadValue()
 		return nil, false
 	}
-	return p.String()
+	return p.ReadString()
 }
 
 func (p *simpleAnswer) scanOpening(raw []byte, escaped bool) {
@@ -171,9 +171,9 @@ func (p *simpleAnswer) scanOpening(raw []byte, escaped bool) {
 	p.opening.AddText(text)
 }
 
-// readOther reads a member that the edge passes on unchanged.
-func (p *simpleAnswer) readOther(name []byte) {
-	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
+// readPassedMember reads a member that the edge passes on unchanged.
+func (p *simpleAnswer) readPassedMember(name []byte) {
+	if raw := p.ReadValue(); isPrivate(name) && string(raw) != "null" {
 		p.Reject()
 	}
 }
@@ -191,7 +191,7 @@ func (p *simpleAnswer) readChoice() {
 			p.readMessage()
 		case "finish_reason":
 			p.markSeen(seenFinish)
-			raw, escaped := p.String()
+			raw, escaped := p.ReadString()
 			finish, known := FinishNone, false
 			if len(raw) > 2 && !escaped {
 				finish, known = parseChatFinish(raw[1 : len(raw)-1])
@@ -202,11 +202,11 @@ func (p *simpleAnswer) readChoice() {
 			p.usage.Finish = finish
 		case "logprobs":
 			p.seen |= seenLogprobs
-			p.Value()
+			p.ReadValue()
 		case "delta":
 			p.Reject()
 		default:
-			p.readOther(name)
+			p.readPassedMember(name)
 		}
 		p.choiceEnd = p.Offset()
 	}
@@ -226,14 +226,14 @@ func (p *simpleAnswer) readMessage() {
 			p.readStringOrNull()
 		case "tool_calls":
 			p.markSeen(seenToolCalls)
-			if raw := p.Value(); string(raw) != "[]" && string(raw) != "null" {
+			if raw := p.ReadValue(); string(raw) != "[]" && string(raw) != "null" {
 				p.Reject()
 			}
 		default:
 			if p.stripReasoning && isReasoning(name) {
 				p.Reject()
 			}
-			p.Value()
+			p.ReadValue()
 		}
 		p.messageEnd = p.Offset()
 	}
@@ -279,7 +279,7 @@ func (p *simpleAnswer) readRequiredCount() (int, bool) {
 // readCount reads null or a number within all limits. ok is false for null.
 func (p *simpleAnswer) readCount() (n int, ok bool) {
 	if p.Peek() == 'n' {
-		p.Value()
+		p.ReadValue()
 		return 0, false
 	}
 	if n = p.ReadUint(); n >= 1e9 {
@@ -291,7 +291,7 @@ func (p *simpleAnswer) readCount() (n int, ok bool) {
 // readDetail reads null or an object with counts, and returns the first count with the given name.
 func (p *simpleAnswer) readDetail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
-		if string(p.Value()) != "null" {
+		if string(p.ReadValue()) != "null" {
 			p.Reject()
 		}
 		return 0, false

@@ -19,7 +19,7 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 	}
 	p := simpleChunk{simpleAnswer: simpleAnswer{Cursor: jsonx.NewCursor(data), stripReasoning: s.options.StripReasoning}}
 	p.read(data, &s.head)
-	if !p.Done() || !s.acceptsSimpleChunk(&p) {
+	if !p.IsAccepted() || !s.acceptsSimpleChunk(&p) {
 		return dst, false
 	}
 	s.identity.recordID(p.id)
@@ -65,7 +65,7 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 func (s *Stream) storeTemplate(data []byte, p *simpleChunk) {
 	t := &s.template
 	t.toolCall = false
-	if !t.template.store(data, p.content.at, p.content.end) {
+	if !t.chunkTemplate.store(data, p.content.at, p.content.end) {
 		return
 	}
 	event := s.appendWithRole(t.outHead[:0], data, p, false)
@@ -173,7 +173,7 @@ func (p *simpleChunk) readMember(data, name []byte) {
 		p.created = data[at:p.Offset()]
 	case "model":
 		p.markSeen(seenModel)
-		raw, _ := p.String()
+		raw, _ := p.ReadString()
 		p.model.end = p.Offset()
 		p.model.at = p.model.end - len(raw)
 	case "choices":
@@ -197,7 +197,7 @@ func (p *simpleChunk) readMember(data, name []byte) {
 	case "error", "timings", "prompt_progress":
 		p.Reject()
 	default:
-		p.readOther(name)
+		p.readPassedMember(name)
 	}
 }
 
@@ -226,7 +226,7 @@ func (p *simpleChunk) readChoice() {
 		case "message":
 			p.Reject()
 		default:
-			p.readOther(name)
+			p.readPassedMember(name)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (p *simpleChunk) readDelta() {
 				p.Reject()
 			}
 		default:
-			if p.Value(); p.stripReasoning && isReasoning(name) {
+			if p.ReadValue(); p.stripReasoning && isReasoning(name) {
 				p.Reject()
 			}
 		}
@@ -275,7 +275,7 @@ func (p *simpleChunk) readDelta() {
 }
 
 func (p *simpleChunk) readNull() {
-	if string(p.Value()) != "null" {
+	if string(p.ReadValue()) != "null" {
 		p.Reject()
 	}
 }

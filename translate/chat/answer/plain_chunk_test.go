@@ -23,7 +23,7 @@ func compareStreams(t rapid.TB, short, long *Stream, data string) (failed bool) 
 	if short.state != long.state || short.started != long.started || short.opening != long.opening ||
 		!reflect.DeepEqual(short.identity, long.identity) || short.held.awaitsTimings != long.held.awaitsTimings ||
 		!bytes.Equal(short.held.event, long.held.event) {
-		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.callState, long.callState)
+		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.streamCallState, long.streamCallState)
 	}
 	return gotErr != nil
 }

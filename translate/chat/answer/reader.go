@@ -32,7 +32,7 @@ const (
 // grown, it does not allocate per event.
 type Reader struct {
 	state        streamState
-	template     template
+	template     chunkTemplate
 	templateText *[]byte // the text to which template applies; nil means the arguments of the last tool call
 
 	// Content, Refusal and Reasoning are the texts in the last event. They are slices of the event
@@ -74,10 +74,10 @@ func (r *Reader) SetTools(names toolcall.ToolNames, single bool) {
 
 // Read reads one event of the engine's stream. It returns false if the event contains nothing for
 // the client. If the event is malformed or the answer is too large, the error is a
-// *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error.
+// *translate.BadAnswerError. If the engine reports a failure, it is an *engineerror.Error.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
-	if text, same := r.template.matchText(ev.Data); same && len(ev.Name) == 0 && len(r.heldSurrogates) == 0 && !r.Done() {
+	if text, same := r.template.matchText(ev.Data); same && len(ev.Name) == 0 && len(r.heldSurrogates) == 0 && !r.IsDone() {
 		return true, r.readTemplateText(text)
 	}
 	c := chunkPool.Get().(*Chunk)
@@ -107,8 +107,8 @@ func (r *Reader) readTemplateText(text []byte) error {
 func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
 func (r *Reader) countBytes(n int) error {
-	if r.answerBytes += n; r.answerBytes > translate.MaxAnswer {
-		return badAnswer(translate.TooLarge)
+	if r.answerBytes += n; r.answerBytes > translate.MaxAnswerBytes {
+		return newBadAnswer(translate.ReasonTooLarge)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		if err := r.readChoice(&choice, &delta, false); err != nil {
 			return err
 		}
-		if !choice.Finished() {
+		if !choice.HasFinished() {
 			text, toolCall = delta.onlyText()
 		}
 	}
@@ -178,7 +178,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if d.HasVisibleOutput() || d.Reasoning.HasText() {
 		r.state.recordOutput(d.generatedBytes())
 	}
-	end := whole || choice.Finished()
+	end := whole || choice.HasFinished()
 	for _, t := range [...]struct {
 		to     *[]byte
 		from   jsonx.Value
@@ -196,14 +196,14 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 			}
 		case t.to == &r.Content && t.from.IsArray():
 		case t.from.Exists() && !t.from.IsNull() && t.to != &r.Reasoning:
-			return badAnswer(notText)
+			return newBadAnswer(reasonNotText)
 		}
 	}
 	if d.Content.IsArray() {
 		r.joinParts(d.Content)
 	}
 	if !r.opening.Done {
-		r.opening.Add(d.Content)
+		r.opening.AddValue(d.Content)
 	}
 	r.readLogprobs(choice, d, whole)
 	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.hasLoneSurrogate, &r.heldSurrogates)
@@ -222,7 +222,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if err := r.countBytes(r.textBytes()); err != nil {
 		return err
 	}
-	if choice.Finished() {
+	if choice.HasFinished() {
 		if r.Finish == FinishNone { // some engines send the end twice
 			r.Finish, _ = parseFinish(choice.Finish)
 		}
@@ -240,7 +240,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 // and no third choice has tool calls.
 func (r *Reader) readSecondChoice(choice *Choice, d *Delta, whole bool) error {
 	ours := r.secondChoice == choice.Index
-	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
+	if !ours && (!whole && !r.IsFinished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
 		return nil
 	}
 	if err := d.check(); err != nil {
@@ -254,7 +254,7 @@ func (r *Reader) readSecondChoice(choice *Choice, d *Delta, whole bool) error {
 	if err != nil {
 		return err
 	}
-	if whole || choice.Finished() {
+	if whole || choice.HasFinished() {
 		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseNames(0))
 	}
 	if r.Finish == FinishStop { // the end of the first choice
@@ -320,7 +320,7 @@ func (r *Reader) finishTexts() {
 }
 
 // ReadCompletion reads the first choice of a completion, as if it had arrived in one event. The
-// finish_reason may be missing. The error is a *translate.BadAnswer. While the texts are in use,
+// finish_reason may be missing. The error is a *translate.BadAnswerError. While the texts are in use,
 // the completion must not change.
 func (r *Reader) ReadCompletion(c *Completion) error {
 	var (
@@ -358,11 +358,11 @@ func (r *Reader) ReadCompletion(c *Completion) error {
 // TextSize returns the number of bytes of text and of tool calls so far.
 func (r *Reader) TextSize() int { return r.answerBytes }
 
-// Finished reports whether the choice has a finish_reason.
-func (r *Reader) Finished() bool { return r.state.allFinished(0) }
+// IsFinished reports whether the choice has a finish_reason.
+func (r *Reader) IsFinished() bool { return r.state.allFinished(0) }
 
-// Done reports whether the caller can ignore later upstream events.
-func (r *Reader) Done() bool { return r.state.done(0) }
+// IsDone reports whether the caller can ignore later upstream events.
+func (r *Reader) IsDone() bool { return r.state.isDone(0) }
 
 // Markup returns the markup word at the start of the text, if any.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
@@ -380,7 +380,7 @@ func (r *Reader) Usage() translate.Usage {
 
 // CheckFinished returns ErrNoFinish if the choice lacks a finish_reason.
 func (r *Reader) CheckFinished() error {
-	if !r.Finished() {
+	if !r.IsFinished() {
 		return translate.ErrNoFinish
 	}
 	return nil

@@ -26,8 +26,8 @@ type answerTexts struct {
 func readWithReader(s *Reader, src []byte, forget bool) (out answerTexts) {
 	s.Reset("fallback", 0)
 	r := sse.NewReader(bytes.NewReader(src), 8<<20)
-	for !s.Done() {
-		ev, err := r.Next()
+	for !s.IsDone() {
+		ev, err := r.NextEvent()
 		if err != nil {
 			break
 		}
@@ -52,7 +52,7 @@ func readWithReader(s *Reader, src []byte, forget bool) (out answerTexts) {
 func (out *answerTexts) addFinal(s *Reader) {
 	for i := range s.ToolCalls.List {
 		args := string(s.ToolCalls.List[i].Args)
-		if toolcall.Blank([]byte(args)) && !isTruncated(s.Finish) {
+		if toolcall.IsBlank([]byte(args)) && !isTruncated(s.Finish) {
 			args += "{}" // as the translators do
 		}
 		out.Calls = append(out.Calls, string(s.ToolCalls.ID(i))+" "+string(s.ToolCalls.List[i].Name)+" "+args)
@@ -87,7 +87,8 @@ func TestSource(t *testing.T) {
 		}
 		want := answerTexts{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.addFinal(&s)
-		want.Usage, want.Stop = got.Usage, got.Stop // may differ: an assembled answer counts differently and has only the last stop reason
+		// May differ: an assembled answer counts differently and has only the last stop reason.
+		want.Usage, want.Stop = got.Usage, got.Stop
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
@@ -184,8 +185,8 @@ func TestSourceBound(t *testing.T) {
 		ev := sse.Event{Data: []byte(data)}
 		for n := 0; ; n++ {
 			_, err := s.Read(ev)
-			var bad *translate.BadAnswer
-			if errors.As(err, &bad) && bad.Reason == translate.TooLarge && n >= 31 {
+			var bad *translate.BadAnswerError
+			if errors.As(err, &bad) && bad.Reason == translate.ReasonTooLarge && n >= 31 {
 				break
 			}
 			if err != nil || n > 40 {

@@ -54,22 +54,22 @@ func emptyForReuse(b []byte) []byte {
 // in v contains a lone surrogate. read returns how many bytes it stored.
 func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *heldSurrogates) (int, error) {
 	before := t.bufferedBytes
-	var p toolcall.Piece
+	var p toolcall.ToolCallPiece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return t.bufferedBytes - before, badAnswer(badToolCall)
+			return t.bufferedBytes - before, newBadAnswer(reasonBadToolCall)
 		}
 		var (
-			part toolcall.Part
+			part toolcall.PieceContribution
 			ok   bool
 		)
 		if whole {
-			part, ok = t.tools.AddWhole(0, &p)
+			part, ok = t.tools.AddMessageToolCall(0, &p)
 		} else {
 			part, ok = t.tools.AddPiece(0, &p)
 		}
 		if !ok {
-			return t.bufferedBytes - before, badAnswer(tooManyToolCalls)
+			return t.bufferedBytes - before, newBadAnswer(reasonTooManyToolCalls)
 		}
 		t.applyReleased(part.Before)
 		if part.Surplus {
@@ -94,7 +94,7 @@ func (t *ToolCalls) addToolCall() {
 	t.List = append(t.List, ToolCall{})
 }
 
-func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool, h *heldSurrogates) error {
+func (t *ToolCalls) readPiece(p *toolcall.ToolCallPiece, part *toolcall.PieceContribution, lone bool, h *heldSurrogates) error {
 	t.applyPart(part)
 	switch args := p.Args; {
 	case args.IsString() && (lone || len(*h) > 0 || toolcall.HasEscapes(args.RawContents())):
@@ -104,12 +104,12 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 	case args.IsObject(): // as in Ollama's native format
 		t.addArgs(part.Position, appendArguments(nil, args))
 	case args.Exists() && !args.IsNull():
-		return badAnswer(badToolCall)
+		return newBadAnswer(reasonBadToolCall)
 	}
 	return nil
 }
 
-func (t *ToolCalls) applyPart(part *toolcall.Part) {
+func (t *ToolCalls) applyPart(part *toolcall.PieceContribution) {
 	to := &t.List[part.Position]
 	before := len(to.ID) + len(to.Name)
 	if part.TakeID {
@@ -124,7 +124,7 @@ func (t *ToolCalls) applyPart(part *toolcall.Part) {
 }
 
 // applyReleased stores names that were held back because more of the name could have followed.
-func (t *ToolCalls) applyReleased(parts []toolcall.Part) {
+func (t *ToolCalls) applyReleased(parts []toolcall.PieceContribution) {
 	for i := range parts {
 		t.applyPart(&parts[i])
 		t.Touched = append(t.Touched, parts[i].Position)

@@ -104,7 +104,7 @@ func TestSingleToolCall(t *testing.T) {
 func visitEvents(t *testing.T, src []byte, take func(ev sse.Event) error) {
 	t.Helper()
 	r := sse.NewReader(bytes.NewReader(src), 1<<20)
-	for ev, err := r.Next(); err == nil; ev, err = r.Next() {
+	for ev, err := r.NextEvent(); err == nil; ev, err = r.NextEvent() {
 		if err := take(ev); err != nil {
 			t.Fatal(err)
 		}

@@ -23,19 +23,19 @@ import (
 // and finally either Finish or Fail. A Stream does not allocate per event once its buffers have
 // grown.
 type Stream struct {
-	callState
+	streamCallState
 	out      eventWriter
-	identity identity // from the first chunk, for the edge's usage chunk and for another engine's chunks
+	identity answerIdentity // from the first chunk, for the edge's usage chunk and for another engine's chunks
 	held     heldEvent
 	template eventTemplate
 	head     chunkHead
 	tools    toolcall.Assembler
 }
 
-type callState struct {
+type streamCallState struct {
 	state          streamState
 	options        Options
-	handover       handover
+	handover       engineHandover
 	heldSurrogates heldSurrogates
 	opening        translate.MarkupDetector
 	started        bool
@@ -48,7 +48,7 @@ const maxKeptBuffer = 64 << 10
 
 // Reset prepares the Stream for a call and copies o. If o is nil, Reset only releases memory.
 func (s *Stream) Reset(o *Options) {
-	s.callState = callState{}
+	s.streamCallState = streamCallState{}
 	s.out.reset()
 	s.identity.reset()
 	s.held.reset()
@@ -67,12 +67,12 @@ func (s *Stream) Reset(o *Options) {
 func (s *Stream) BufferedBytes() int { return cap(s.held.event) }
 
 // Append appends the client's event for one upstream event, if there is one. If the event is
-// malformed, the error is a *translate.BadAnswer. If the engine reports a failure, it is an
+// malformed, the error is a *translate.BadAnswerError. If the engine reports a failure, it is an
 // *engineerror.Error. If Append returns an error, it appends nothing, and the stream has failed.
 // Append does not retain the event's data.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	waits := len(s.heldSurrogates) > 0 || s.held.awaitsTimings
-	if len(ev.Name) == 0 && !waits && !s.Done() {
+	if len(ev.Name) == 0 && !waits && !s.IsDone() {
 		if text, same := s.template.matchText(ev.Data); same {
 			if len(text) > 0 || s.template.toolCall {
 				s.state.recordOutput(len(text))
@@ -111,7 +111,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	case summary.choices == 0 && !c.hasProgress && !s.options.IncludeUsage: // clients read choices[0] of every chunk except the usage chunk
 		return dst, nil
 	}
-	if s.options.StripTimings && c.timings.Exists() && !s.Finished() {
+	if s.options.StripTimings && c.timings.Exists() && !s.IsFinished() {
 		s.out.edits.Delete(c.timings)
 	} else {
 		BoundIn(&s.out.edits, c.timings)
@@ -143,7 +143,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 
 func (s *Stream) completeTopLevel(c *Chunk) {
 	if s.handover.pinned {
-		s.identity.pin(&s.out.edits, &c.topLevel, &s.options)
+		s.identity.pin(&s.out.edits, &c.topLevelMembers, &s.options)
 	}
 	s.out.completeTopLevel(c, &s.options, s.handover.pinned)
 }
@@ -157,7 +157,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 		BoundIn(edits, c.usage)
 	case c.usage.IsNull(): // SGLang sends a null usage in every chunk
 	case s.options.IncludeUsage:
-		edits.Set(c.usage, null)
+		edits.Set(c.usage, nullValue)
 	default:
 		edits.Delete(c.usage)
 	}
@@ -167,7 +167,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 // finish_reason, Finish appends nothing and returns translate.ErrNoFinish. A second call appends
 // nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
-	if !s.Finished() {
+	if !s.IsFinished() {
 		return dst, translate.ErrNoFinish
 	}
 	if s.closed {
@@ -187,18 +187,18 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return append(dst, "data: [DONE]\n\n"...), nil
 }
 
-// Fail appends the event that reports a failure, without [DONE].
-func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
+// AppendFailure appends the event that reports a failure, without [DONE].
+func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 	if s.closed {
 		return dst
 	}
 	s.closed = true
 	dst = append(s.held.appendHeld(dst), "data: "...)
-	return append(e.Append(dst), "\n\n"...)
+	return append(e.AppendBody(dst), "\n\n"...)
 }
 
-// Keepalive appends a comment, which clients ignore.
-func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
+// AppendKeepalive appends a comment, which clients ignore.
+func (s *Stream) AppendKeepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
 // Usage returns the token counts so far, or an estimate.
 func (s *Stream) Usage() translate.Usage {
@@ -210,15 +210,15 @@ func (s *Stream) Usage() translate.Usage {
 // Markup returns the markup word at the start of the first choice's text, if any.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
-// Started reports whether any part of the answer has been written for the client.
-func (s *Stream) Started() bool {
+// HasStarted reports whether any part of the answer has been written for the client.
+func (s *Stream) HasStarted() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the caller can ignore later upstream events, because [DONE] has arrived, or
+// IsDone reports whether the caller can ignore later upstream events, because [DONE] has arrived, or
 // because every choice has ended and the usage is known. Only Finish shows whether the answer is
 // complete.
-func (s *Stream) Done() bool { return s.state.done(s.options.N) }
+func (s *Stream) IsDone() bool { return s.state.isDone(s.options.N) }
 
-// Finished reports whether every choice has a finish_reason.
-func (s *Stream) Finished() bool { return s.state.allFinished(s.options.N) }
+// IsFinished reports whether every choice has a finish_reason.
+func (s *Stream) IsFinished() bool { return s.state.allFinished(s.options.N) }

@@ -42,8 +42,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if err := delta.check(); err != nil {
 		return err
 	}
-	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines send the end twice
-		edits.Set(choice.Finish, null)
+	if choice.HasFinished() && s.state.hasFinished(choice.Index) { // some engines send the end twice
+		edits.Set(choice.Finish, nullValue)
 		choice.Finish, sum.repeatsFinish = jsonx.Value{}, true
 	}
 	first := s.summarize(&choice, &delta, sum)
@@ -64,7 +64,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		pieces [][]byte
 		rest   []byte
 	)
-	if choice.Finished() {
+	if choice.HasFinished() {
 		s.template.forget() // the chunk that ends a choice is held back, including its text
 		pieces = finishToolCalls(&s.tools, &choice, s.options.ID)
 		if word := replacementFinish(choice.Finish, s.tools.HasToolCalls(choice.Index)); word != nil {
@@ -73,12 +73,12 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	}
 	if mends || len(s.heldSurrogates) > 0 || len(pieces) > 0 {
 		s.heldSurrogates.editTexts(edits, &choice)
-		if sum.onlyText = (jsonx.Value{}); choice.Finished() {
+		if sum.onlyText = (jsonx.Value{}); choice.HasFinished() {
 			rest = s.heldSurrogates.finishTexts(edits, &choice, pieces, s.options.StripReasoning)
 		}
 	}
 	if choice.hasPrivate {
-		HidePrivate(edits, v)
+		RemovePrivateMembers(edits, v)
 	}
 	switch {
 	case s.handover.isRoleSent(choice.Index):
@@ -109,16 +109,16 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	if visible || reasoning {
 		s.state.recordOutput(d.generatedBytes())
 	}
-	sum.visible = sum.visible || visible || c.Finished() || first
+	sum.visible = sum.visible || visible || c.HasFinished() || first
 	if s.options.StripReasoning && stripReasoning(&s.out.edits, c.Body) {
 		sum.stripped, reasoning = true, false
 	}
 	sum.generated = sum.generated || visible || reasoning || d.Content.IsArray()
-	if sum.onlyText = (jsonx.Value{}); sum.choices == 1 && !c.Finished() {
+	if sum.onlyText = (jsonx.Value{}); sum.choices == 1 && !c.HasFinished() {
 		sum.onlyText, sum.toolCall = d.onlyText()
 	}
 	if c.Index == 0 && !s.opening.Done {
-		if s.opening.Add(d.Content); !s.opening.Done && sum.onlyText == d.Content {
+		if s.opening.AddValue(d.Content); !s.opening.Done && sum.onlyText == d.Content {
 			sum.onlyText = jsonx.Value{} // the template would skip the check for markup
 		}
 	}
@@ -130,14 +130,14 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
 	s.template.forget() // the template's chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
-	var p toolcall.Piece
+	var p toolcall.ToolCallPiece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return false, badAnswer(badToolCall)
+			return false, newBadAnswer(reasonBadToolCall)
 		}
 		part, ok := s.tools.AddPiece(choice, &p)
 		if !ok {
-			return false, badAnswer(tooManyToolCalls)
+			return false, newBadAnswer(reasonTooManyToolCalls)
 		}
 		shown += len(part.Before)
 		if part.Surplus {
@@ -156,7 +156,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would append this id to the first id
 			edits.Delete(p.ID)
 		}
-		if p.Named() && !part.TakeName {
+		if p.HasName() && !part.TakeName {
 			edits.Delete(p.Name)
 		}
 		if p.Args.IsString() && (mends || len(s.heldSurrogates) > 0 || toolcall.HasEscapes(p.Args.RawContents())) {
@@ -170,9 +170,9 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients concatenate the pieces
 			setMember(edits, p.Function, p.Args, "arguments", emptyText)
 		}
-		unique = unique || part.ContributesOnce() || s.tools.IsLatestBlank()
+		unique = unique || part.ContributesOnce() || s.tools.IsLatestArgumentsBlank()
 	}
-	if unique && shown == 0 && !c.Finished() { // clients read the first element
+	if unique && shown == 0 && !c.HasFinished() { // clients read the first element
 		edits.Delete(v)
 	}
 	return unique, nil
@@ -180,7 +180,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 
 // holdPiece reports whether the name of a piece is still held back. If the piece starts another
 // tool call, names that were held back are sent before the piece.
-func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
+func (s *Stream) holdPiece(choice int, p *toolcall.ToolCallPiece, part *toolcall.PieceContribution) bool {
 	edits := &s.out.edits
 	var before []byte
 	for i := range part.Before {

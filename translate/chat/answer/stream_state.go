@@ -19,7 +19,7 @@ type streamState struct {
 
 	deltas         int // number of deltas that contain text or tool calls
 	generatedBytes int // bytes of text, reasoning and tool calls
-	usage          counts
+	usage          usageCounts
 	bytesAtUsage   int             // generatedBytes when usage or earlierUsage was set
 	promptEstimate int             // in tokens
 	earlierUsage   translate.Usage // usage of earlier engines in a resumed answer
@@ -35,14 +35,14 @@ func (t *streamState) allFinished(n int) bool {
 	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
 }
 
-func (t *streamState) done(n int) bool {
+func (t *streamState) isDone(n int) bool {
 	return t.ended || t.usageFinal && t.allFinished(n)
 }
 
 // recordChoice records a choice of a chunk, and reports whether this is the choice's first chunk.
 func (t *streamState) recordChoice(c *Choice) (first bool) {
 	finish := FinishNone
-	if c.Finished() {
+	if c.HasFinished() {
 		finish, _ = parseFinish(c.Finish)
 	}
 	return t.recordDelta(c.Index, finish)
@@ -98,7 +98,7 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 		return true
 	}
 	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.fromTimings) {
-		if t.usage = (counts{Usage: u, fromTimings: true}); t.isResumed() {
+		if t.usage = (usageCounts{Usage: u, fromTimings: true}); t.isResumed() {
 			t.usage = t.addEarlierUsage(u)
 			t.usage.fromTimings = true
 		}
@@ -109,13 +109,13 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 
 // usagePerChoice adds up the usage if an engine counts each choice separately.
 type usagePerChoice struct {
-	chunks  counts
+	chunks  usageCounts
 	count   int
-	choices counts // sum of the usages in chunks that end a choice
+	choices usageCounts // sum of the usages in chunks that end a choice
 	counted [translate.MaxChoices / 64]uint64
 }
 
-type counts struct {
+type usageCounts struct {
 	translate.Usage
 
 	fromTimings bool // the counts come from timings
@@ -124,33 +124,33 @@ type counts struct {
 
 // plus adds the counts of another choice. All choices have the same prompt. If p has no counts,
 // plus returns u.
-func (p counts) plus(u translate.Usage) counts {
+func (p usageCounts) plus(u translate.Usage) usageCounts {
 	if !p.Known {
-		return counts{Usage: u}
+		return usageCounts{Usage: u}
 	}
-	return counts{Usage: p.Usage.Plus(u), summed: true}
+	return usageCounts{Usage: p.Usage.Plus(u), summed: true}
 }
 
 // addChunk reads the usage in a chunk without choices. finished is the number of choices that ended
 // before this chunk. llama.cpp sends such a chunk after the end of each choice, with the counts of
 // that choice. Other engines send one chunk at the end, with the counts of all choices.
-func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
+func (p *usagePerChoice) addChunk(u translate.Usage, finished int) usageCounts {
 	if p.count++; p.count != finished || p.count == 1 {
-		p.chunks = counts{Usage: u}
+		p.chunks = usageCounts{Usage: u}
 	} else {
 		p.chunks = p.chunks.plus(u)
 	}
 	return p.chunks
 }
 
-func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
+func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) usageCounts {
 	index, ok := first.Get("index").Int()
 	if !ok {
 		index = 0
 	}
 	if c.choices.Index(1).Exists() || index < 0 || index >= translate.MaxChoices ||
 		p.counted[index/64]&(1<<(index%64)) != 0 {
-		return counts{Usage: u}
+		return usageCounts{Usage: u}
 	}
 	sum := p.choices.plus(u)
 	if first.Get("finish_reason").HasText() {
@@ -182,7 +182,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 		return u.Usage
 	}
 	b := &t.earlierUsage
-	u := translate.EstimatedUsage(max(t.deltas, b.Completion+t.tokensSince(t.bytesAtUsage))).WithPrompt(t.promptEstimate)
+	u := translate.EstimateUsage(max(t.deltas, b.Completion+t.tokensSince(t.bytesAtUsage))).WithPrompt(t.promptEstimate)
 	if b.Resumed > 0 { // the next engine's prompt includes the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
@@ -223,7 +223,7 @@ func classifyEvent(ev sse.Event) eventKind {
 // parseEvent parses an event. It reports whether the event is a chunk that is not empty. If the
 // answer is already complete, an error or a malformed event only ends the stream.
 func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
-	if t.done(n) {
+	if t.isDone(n) {
 		return false, nil
 	}
 	var err error
@@ -238,7 +238,7 @@ func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 		t.ended = true
 		return false, nil
 	case eventError:
-		e := engineerror.Parse(0, "", ev.Data)
+		e := engineerror.ParseErrorBody(0, "", ev.Data)
 		err = &e
 	}
 	if t.allFinished(n) {

@@ -106,7 +106,7 @@ func TestRepeatIsNotObservable(t *testing.T) {
 		long.Reset(&a)
 		r := sse.NewReader(bytes.NewReader(streams[name]), 8<<20)
 		for {
-			ev, err := r.Next()
+			ev, err := r.NextEvent()
 			if err != nil {
 				break
 			}
@@ -157,7 +157,7 @@ func FuzzStream(f *testing.F) {
 		s.Reset(&a)
 		r := sse.NewReader(bytes.NewReader(upstream), 8<<20)
 		for {
-			ev, err := r.Next()
+			ev, err := r.NextEvent()
 			if err != nil {
 				break
 			}
@@ -228,7 +228,7 @@ func FuzzCompletion(f *testing.F) {
 }
 
 func TestStreamAllocs(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range streamCases {
@@ -237,7 +237,8 @@ func TestStreamAllocs(t *testing.T) {
 			s.Reset(&c.answer)
 			events := []sse.Event{
 				{Data: []byte(c.data)},
-				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // the fast path does not apply
+				// The fast path does not apply.
+				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))},
 			}
 			var dst []byte
 			step := func() {
@@ -264,7 +265,7 @@ func TestStreamAllocs(t *testing.T) {
 }
 
 func TestCompletionAllocs(t *testing.T) {
-	if raced.On {
+	if raced.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	body := []byte(`{"id":"c","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"Hi","reasoning":"h"},"finish_reason":"stop"}]}`)
@@ -317,7 +318,7 @@ func TestAssembledShape(t *testing.T) {
 
 func archiveSection(t *testing.T, dir, name, part string) []byte {
 	t.Helper()
-	text := golden.Read(t, filepath.Join("testdata", dir, name+".txtar")).Section(part)
+	text := golden.ReadArchive(t, filepath.Join("testdata", dir, name+".txtar")).Section(part)
 	if text == nil {
 		t.Fatalf("no section %s", part)
 	}
@@ -394,7 +395,7 @@ func TestAssembleAnySplit(t *testing.T) {
 }
 
 func TestAssemblerIsBounded(t *testing.T) {
-	var bad *translate.BadAnswer
+	var bad *translate.BadAnswerError
 	t.Run("bytes", func(t *testing.T) {
 		var as Assembler
 		chunk := []byte(`{"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 1<<20) + `"}}]}`)
@@ -403,7 +404,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 			if err == nil && n <= 33 {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != translate.TooLarge || n < 31 {
+			if !errors.As(err, &bad) || bad.Reason != translate.ReasonTooLarge || n < 31 {
 				t.Fatalf("event %d: got the error %v, want TooLarge", n, err)
 			}
 			return
@@ -413,10 +414,10 @@ func TestAssemblerIsBounded(t *testing.T) {
 		var as Assembler
 		for n := 0; ; n++ {
 			err := as.AddEvent(sse.Event{Data: []byte(`{"choices":[{"delta":{"tool_calls":[{"id":"` + strconv.Itoa(n) + `","function":{"name":"f"}}]}}]}`)})
-			if err == nil && n <= toolcall.MaxPerChoice {
+			if err == nil && n <= toolcall.MaxToolCallsPerChoice {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != tooManyToolCalls || n != toolcall.MaxPerChoice {
+			if !errors.As(err, &bad) || bad.Reason != reasonTooManyToolCalls || n != toolcall.MaxToolCallsPerChoice {
 				t.Fatalf("call %d: got the error %v, want too many tool calls", n, err)
 			}
 			return
@@ -429,7 +430,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 			if err == nil && n <= maxMembers {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != translate.TooLarge || n != maxMembers {
+			if !errors.As(err, &bad) || bad.Reason != translate.ReasonTooLarge || n != maxMembers {
 				t.Fatalf("member %d: got the error %v, want TooLarge", n, err)
 			}
 			return
@@ -455,14 +456,14 @@ func TestStreamLargeEvent(t *testing.T) {
 func TestFail(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "public"})
-	out := s.Keepalive(nil)
+	out := s.AppendKeepalive(nil)
 	out, err := s.Append(out, sse.Event{Data: []byte(vllmChunk)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = s.Keepalive(out)
-	out = s.Fail(out, apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed."))
-	out = s.Fail(out, apierr.New(502, apierr.CodeUpstreamFailed, "Twice."))
+	out = s.AppendKeepalive(out)
+	out = s.AppendFailure(out, apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed."))
+	out = s.AppendFailure(out, apierr.New(502, apierr.CodeUpstreamFailed, "Twice."))
 	checkEvents(t, out)
 	const want = `data: {"error":{"message":"The engine failed.","type":"api_error","code":"upstream_failed","param":null}}` + "\n\n"
 	if !bytes.HasSuffix(out, []byte(want)) || bytes.Contains(out, []byte("[DONE]")) {
@@ -484,7 +485,7 @@ func TestFinishTwice(t *testing.T) {
 	if err != nil || len(again) > 0 {
 		t.Errorf("second Finish: %q, %v", again, err)
 	}
-	if failed := s.Fail(nil, apierr.New(502, "x", "y")); len(failed) > 0 {
+	if failed := s.AppendFailure(nil, apierr.New(502, "x", "y")); len(failed) > 0 {
 		t.Errorf("Fail behind [DONE]: %q", failed)
 	}
 	checkEvents(t, out)

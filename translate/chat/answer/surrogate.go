@@ -78,7 +78,7 @@ func (h *heldSurrogates) editTexts(edits *jsonx.Edits, c *Choice) {
 	for it := c.Body.Iter(); it.Next(); {
 		name := it.Key().Name()
 		if it.Value().IsString() && (isReasoning(name) || string(name) == memberContent || string(name) == memberRefusal) {
-			h.editText(edits, textLocation{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
+			h.editText(edits, textLocation{choice: c.Index, member: string(name)}, it.Value(), c.HasFinished())
 		}
 	}
 }

@@ -10,29 +10,30 @@ import (
 // maxTemplate is the maximum length of a stored chunk in bytes, without its text.
 const maxTemplate = 2 << 10
 
-// template is an earlier chunk without its text. The chunks of one stream usually differ only in
+// chunkTemplate is an earlier chunk without its text. The chunks of one stream usually differ only in
 // their text. A chunk needs no parsing if it equals the stored chunk before and after the text, and
 // if the text is the contents of one JSON string. This check takes less than a tenth of the parsing
 // time.
-type template struct {
-	head, tail []byte // the chunk around the text: head ends with the opening quote, tail starts with the closing quote
-	toolCall   bool   // the text is tool call arguments, which count as generated even if empty
+type chunkTemplate struct {
+	// The chunk around the text: head ends with the opening quote, tail starts with the closing quote.
+	head, tail []byte
+	toolCall   bool // the text is tool call arguments, which count as generated even if empty
 	sinceMatch uint8
 }
 
-func (t *template) reset() {
+func (t *chunkTemplate) reset() {
 	t.forget()
 	t.sinceMatch = 0
 }
 
 // forget discards the stored chunk, so matchText fails until another chunk is stored.
-func (t *template) forget() {
+func (t *chunkTemplate) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
 // matchText returns the text of a chunk. It returns false if data differs from the stored chunk in
 // anything other than the text.
-func (t *template) matchText(data []byte) (text []byte, ok bool) {
+func (t *chunkTemplate) matchText(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
 		return nil, false
@@ -50,7 +51,7 @@ func (t *template) matchText(data []byte) (text []byte, ok bool) {
 
 // store stores a chunk whose text is data[start:end], and reports whether the chunk was stored. If
 // the chunks of a stream do not match, store skips most of them to save time.
-func (t *template) store(data []byte, start, end int) bool {
+func (t *chunkTemplate) store(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
 		t.forget()
@@ -61,7 +62,7 @@ func (t *template) store(data []byte, start, end int) bool {
 }
 
 type eventTemplate struct {
-	template
+	chunkTemplate
 	outHead, outTail []byte
 }
 
@@ -74,7 +75,7 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 // store stores a chunk whose text is data[start:end], and the client's event for the chunk. from is
 // the offset in the event at which the unchanged text starts.
 func (t *eventTemplate) store(data []byte, start, end int, event []byte, from int) {
-	if !t.template.store(data, start, end) {
+	if !t.chunkTemplate.store(data, start, end) {
 		return
 	}
 	to := from + end - start
@@ -93,8 +94,8 @@ func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 		}
 	}
 	if first := d.ToolCalls.Index(0); first.Exists() {
-		var p toolcall.Piece
-		if !p.Read(first) || p.Named() {
+		var p toolcall.ToolCallPiece
+		if !p.Read(first) || p.HasName() {
 			return jsonx.Value{}, false
 		}
 		v, toolCall = p.Args, true

@@ -32,13 +32,13 @@ func finishToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (piece
 	if c.isTruncated() {
 		return pieces
 	}
-	for _, position := range tools.TakeBlank(nil, c.Index) {
+	for _, position := range tools.TakeBlankArguments(nil, c.Index) {
 		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
 	}
 	return pieces
 }
 
-func namePiece(part *toolcall.Part, answer string, choice int) []byte {
+func namePiece(part *toolcall.PieceContribution, answer string, choice int) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(part.Position), 10)
 	switch { // the piece has the id if no earlier piece had it
 	case part.TakeID:
@@ -50,7 +50,7 @@ func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	return append(piece, `,"arguments":""}}`...)
 }
 
-func setJoinedName(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
+func setJoinedName(edits *jsonx.Edits, p *toolcall.ToolCallPiece, part *toolcall.PieceContribution) {
 	if part.TakeID {
 		setMember(edits, p.Object, p.ID, "id", appendQuoted(nil, part.ID))
 	}
@@ -59,11 +59,11 @@ func setJoinedName(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 
 // completeArguments returns the replacement for the arguments of a whole tool call, or nil if they
 // are kept.
-func completeArguments(p *toolcall.Piece, cut bool) []byte {
+func completeArguments(p *toolcall.ToolCallPiece, cut bool) []byte {
 	switch {
 	case !p.Function.IsObject() || p.Args.Exists() && !p.Args.IsString() && !p.Args.IsNull():
 		return nil
-	case p.Args.IsString() && (cut || !toolcall.Blank(p.Args.RawContents())):
+	case p.Args.IsString() && (cut || !toolcall.IsBlank(p.Args.RawContents())):
 		return nil
 	case cut:
 		return emptyText
@@ -73,14 +73,14 @@ func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	return []byte(`"{}"`)
 }
 
-func hasWrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
+func hasWrongIndex(p *toolcall.ToolCallPiece, part *toolcall.PieceContribution) bool {
 	index, given := p.Index.Int()
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
 
 // addToolCallMembers adds the members that clients need to a piece. answer is the edge's id for the
 // answer.
-func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
+func addToolCallMembers(edits *jsonx.Edits, p *toolcall.ToolCallPiece, part *toolcall.PieceContribution, answer string, choice int) {
 	if part.MakeID {
 		setMember(edits, p.Object, p.ID, "id", append(toolcall.AppendID([]byte{'"'}, answer, choice, part.Position), '"'))
 	}

@@ -419,7 +419,8 @@ func (h engineHabits) check(t *rapid.T) {
 			if h.ids == "none" {
 				got[n][i].ID = ""
 			}
-			got[n][i].Args = strings.TrimSpace(got[n][i].Args) // space between the pieces of two objects may belong to either of them
+			// Space between the pieces of two objects may belong to either of them.
+			got[n][i].Args = strings.TrimSpace(got[n][i].Args)
 		}
 	}
 	if diff := cmp.Diff(meant, got); diff != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	null            = []byte("null")
+	nullValue       = []byte("null")
 	emptyArray      = []byte("[]")
 	noChoicesMember = []byte(`"choices":[]`)
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
@@ -18,36 +18,36 @@ var (
 // uses its own id.
 const maxID = 256
 
-// identity is the raw `id` and `created` of an answer. A field is empty if the engine did not send
+// answerIdentity is the raw `id` and `created` of an answer. A field is empty if the engine did not send
 // the member.
-type identity struct{ id, created []byte }
+type answerIdentity struct{ id, created []byte }
 
-func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
+func (i *answerIdentity) reset() { *i = answerIdentity{i.id[:0], i.created[:0]} }
 
-func (i *identity) record(c *Chunk) {
+func (i *answerIdentity) record(c *Chunk) {
 	if c.id.HasText() {
 		i.recordID(c.id.Raw())
 	}
-	if IsTime(c.created) {
+	if IsValidCreated(c.created) {
 		i.recordCreated(c.created.Raw())
 	}
 }
 
-func (i *identity) recordID(raw []byte) {
+func (i *answerIdentity) recordID(raw []byte) {
 	if len(i.id) == 0 && len(raw) <= maxID {
 		i.id = append(i.id, raw...)
 		jsonx.ReplaceLoneSurrogates(i.id)
 	}
 }
 
-func (i *identity) recordCreated(raw []byte) {
+func (i *answerIdentity) recordCreated(raw []byte) {
 	if len(i.created) == 0 {
 		i.created = append(i.created, raw...)
 	}
 }
 
 // append appends the members id, object, created and model, which start an answer.
-func (i *identity) append(dst []byte, object string, o *Options) []byte {
+func (i *answerIdentity) append(dst []byte, object string, o *Options) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(i.id) > 0 {
 		dst = append(dst, i.id...)
@@ -63,7 +63,7 @@ func (i *identity) append(dst []byte, object string, o *Options) []byte {
 	return jsonx.AppendStringS(append(dst, `,"model":`...), o.Model)
 }
 
-func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
+func addObject(edits *jsonx.Edits, h *topLevelMembers, member []byte) {
 	switch {
 	case !h.object.Exists():
 		edits.Add(h.root, member)
@@ -72,7 +72,7 @@ func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
 	}
 }
 
-func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
+func addIdentity(edits *jsonx.Edits, h *topLevelMembers, o *Options) {
 	switch {
 	case !h.id.Exists():
 		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), o.ID))
@@ -82,13 +82,13 @@ func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	switch {
 	case !h.created.Exists():
 		edits.Add(h.root, strconv.AppendInt([]byte(`"created":`), o.Created, 10))
-	case !IsTime(h.created):
+	case !IsValidCreated(h.created):
 		edits.Set(h.created, strconv.AppendInt(nil, o.Created, 10))
 	}
 }
 
 // setModel replaces the model with the public id, which must be in quotes.
-func setModel(edits *jsonx.Edits, h *topLevel, model []byte) {
+func setModel(edits *jsonx.Edits, h *topLevelMembers, model []byte) {
 	switch {
 	case !h.model.Exists():
 		edits.Add(h.root, append([]byte(`"model":`), model...))

@@ -74,5 +74,5 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 		dst = strconv.AppendInt(dst, int64(u.Reasoning), 10)
 		dst = append(dst, '}')
 	}
-	return append(u.AppendResumed(dst), '}')
+	return append(u.AppendResumeCount(dst), '}')
 }

@@ -7,19 +7,19 @@ import (
 	"penstock/translate/sse"
 )
 
-// AppendEvents appends a whole completion as a stream that consists of one chunk and [DONE]. Some
+// AppendAsStream appends a whole completion as a stream that consists of one chunk and [DONE]. Some
 // engines and gateways send a completion even though the client requested a stream. If the body is
-// not a completion, the error is a *translate.BadAnswer.
-func AppendEvents(dst, completion []byte) ([]byte, error) {
+// not a completion, the error is a *translate.BadAnswerError.
+func AppendAsStream(dst, completion []byte) ([]byte, error) {
 	var (
-		top   topLevel
+		top   topLevelMembers
 		edits jsonx.Edits
 	)
 	if err := top.parse(completion); err != nil {
 		return dst, err
 	}
 	if !top.choices.Index(0).Exists() || !top.choices.IsArray() || top.engineError() != nil {
-		return dst, badAnswer(noChoices)
+		return dst, newBadAnswer(reasonNoChoices)
 	}
 	if top.object.EqualText("chat.completion") {
 		edits.Set(top.object, []byte(`"chat.completion.chunk"`))

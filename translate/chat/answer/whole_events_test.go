@@ -28,14 +28,14 @@ func TestAppendEvents(t *testing.T) {
 		{"a delta and a message", `{"choices":[{"index":0,"delta":null,"message":{"content":"a"},"finish_reason":"stop"}]}`, `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`},
 		{"broken off", `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":null}]}`, `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}`},
 	} {
-		got, err := AppendEvents(nil, []byte(c.body))
+		got, err := AppendAsStream(nil, []byte(c.body))
 		if want := "data: " + c.want + "\n\ndata: [DONE]\n\n"; err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", c.name, got, err, want)
 		}
 	}
 	for _, body := range []string{"", "<html>", "[]", "{}", `{"choices":[]}`, `{"choices":null}`, `{"choices":[1]}`, `{"error":{"message":"no"},"choices":[{"message":{"content":"a"}}]}`, `{"choices":[{"message":{"content":"a"},"finish_reason":"abort"}]}`} {
-		if got, err := AppendEvents(nil, []byte(body)); err == nil || len(got) > 0 {
-			t.Errorf("AppendEvents of %s = %s, %v, want an error", body, got, err)
+		if got, err := AppendAsStream(nil, []byte(body)); err == nil || len(got) > 0 {
+			t.Errorf("AppendAsStream of %s = %s, %v, want an error", body, got, err)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestAppendEvents(t *testing.T) {
 // TestAppendEvents_Stream checks that a chat client receives a complete stream from a whole answer.
 func TestAppendEvents_Stream(t *testing.T) {
 	t.Parallel()
-	events, err := AppendEvents(nil, []byte(`{"id":"i","created":5,"choices":[{"message":{"content":"a","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`))
+	events, err := AppendAsStream(nil, []byte(`{"id":"i","created":5,"choices":[{"message":{"content":"a","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestAppendEvents_Stream(t *testing.T) {
 	s.Reset(&Options{Model: "m", ID: "id", IncludeUsage: true})
 	var out []byte
 	r := sse.NewReader(strings.NewReader(string(events)), 1<<20)
-	for ev, err := r.Next(); err == nil; ev, err = r.Next() {
+	for ev, err := r.NextEvent(); err == nil; ev, err = r.NextEvent() {
 		if out, err = s.Append(out, ev); err != nil {
 			t.Fatal(err)
 		}

@@ -2,10 +2,10 @@ package toolcall
 
 import "cmp"
 
-// Limits on tool calls. If a tool call exceeds one of them, AddPiece and AddWhole return false.
+// Limits on tool calls. If a tool call exceeds one of them, AddPiece and AddMessageToolCall return false.
 const (
-	MaxPerChoice = 1024
-	MaxPerAnswer = 4096
+	MaxToolCallsPerChoice = 1024
+	MaxToolCallsPerAnswer = 4096
 )
 
 // Assembler decides to which tool call each piece belongs (see the package documentation). The zero
@@ -29,7 +29,7 @@ type toolCall struct {
 	indexed     bool
 	lastPieceAt uint32 // the assembler's clock at the latest piece
 	id, name    uint64 // hashes; 0 if unknown
-	args        scanner
+	args        objectScanner
 
 	hasArgs     bool
 	identified  bool // an id from the engine or the edge has been chosen
@@ -39,8 +39,8 @@ type toolCall struct {
 	otherIDs    bool // the pieces had more than one id
 }
 
-// Part describes what a piece contributes to its tool call.
-type Part struct {
+// PieceContribution describes what a piece contributes to its tool call.
+type PieceContribution struct {
 	Position int
 	TakeID   bool // the piece's id becomes the tool call's id
 	MakeID   bool // the edge generates the tool call's id; see AppendID
@@ -54,12 +54,14 @@ type Part struct {
 	ID, Name []byte
 
 	// If the piece starts another tool call, Before lists the names that were still held back.
-	Before []Part
+	Before []PieceContribution
 }
 
 // ContributesOnce reports whether the piece contributes an id, a name or a type, which later pieces
 // of the tool call cannot contribute again.
-func (p *Part) ContributesOnce() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
+func (p *PieceContribution) ContributesOnce() bool {
+	return p.TakeID || p.MakeID || p.TakeName || p.NeedType
+}
 
 const maxKeptToolCalls = 64
 
@@ -81,16 +83,16 @@ func (a *Assembler) HasSurplus() bool { return a.hasSurplus }
 
 // AddPiece assigns a piece of a delta to a tool call. It returns false if the tool call exceeds a
 // limit.
-func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
+func (a *Assembler) AddPiece(choice int, p *ToolCallPiece) (PieceContribution, bool) {
 	a.clock++
-	id, name := hashOf(p.ID), hashOf(p.Name)
+	id, name := hashStringValue(p.ID), hashStringValue(p.Name)
 	index, indexed := p.Index.Int()
-	if at := a.find(choice, index, indexed, id, name); at >= 0 {
+	if at := a.findToolCall(choice, index, indexed, id, name); at >= 0 {
 		if !a.startsNewToolCall(at, p, id, name, indexed) {
 			return a.applyPiece(at, p, id, name), true
 		}
 	}
-	var before []Part
+	var before []PieceContribution
 	if len(a.held) > 0 { // held names must be sent first, because clients rely on the order
 		before = a.ReleaseNames(choice)
 	}
@@ -99,14 +101,14 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	return part, ok
 }
 
-// AddWhole adds a tool call from a message. It returns false if the tool call exceeds a limit.
-func (a *Assembler) AddWhole(choice int, p *Piece) (Part, bool) {
+// AddMessageToolCall adds a tool call from a message. It returns false if the tool call exceeds a limit.
+func (a *Assembler) AddMessageToolCall(choice int, p *ToolCallPiece) (PieceContribution, bool) {
 	a.clock++
-	return a.beginToolCall(choice, p, hashOf(p.ID), hashOf(p.Name))
+	return a.beginToolCall(choice, p, hashStringValue(p.ID), hashStringValue(p.Name))
 }
 
-// find returns the index of the tool call that a piece would continue, or -1.
-func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64) int {
+// findToolCall returns the index of the tool call that a piece would continue, or -1.
+func (a *Assembler) findToolCall(choice int, index int64, indexed bool, id, name uint64) int {
 	if len(a.toolCalls) == 0 {
 		return -1
 	}
@@ -149,18 +151,18 @@ func (a *Assembler) moreRecent(i, j int) int {
 
 func (t *toolCall) isInChoice(choice int) bool { return int(t.choice) == choice }
 
-func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
+func (a *Assembler) startsNewToolCall(at int, p *ToolCallPiece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
 	}
 	t := &a.toolCalls[at]
-	var args scanner
-	args.add(p.Args)
+	var args objectScanner
+	args.addValue(p.Args)
 	differ := id != 0 && t.id != 0 && id != t.id
 	switch {
 	case t.name == 0: // the name arrives late or in pieces
-		h := a.heldOf(at)
-		return differ || h != nil && a.join(h.name, p.Name.RawContents()) == nil
+		h := a.findHeldName(at)
+		return differ || h != nil && a.appendNamePiece(h.name, p.Name.RawContents()) == nil
 	case t.name != name:
 		return true
 	case t.args.isEnded() && args.isBegun():
@@ -180,12 +182,12 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	case t.args.isOpen() && p.Args.IsObject(): // the arguments are an object, not a piece of a string
 		return true
 	}
-	return t.args.isEnded() && !p.Args.HasText() && !a.repeats(t.choice)
+	return t.args.isEnded() && !p.Args.HasText() && !a.repeatsNames(t.choice)
 }
 
-// repeats reports whether the engine repeats names in the choice. Such an engine may also repeat a
+// repeatsNames reports whether the engine repeats names in the choice. Such an engine may also repeat a
 // name after the end of the arguments.
-func (a *Assembler) repeats(choice int32) bool {
+func (a *Assembler) repeatsNames(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeatsName {
 			return true
@@ -194,7 +196,7 @@ func (a *Assembler) repeats(choice int32) bool {
 	return false
 }
 
-func (a *Assembler) beginToolCall(choice int, p *Piece, id, name uint64) (Part, bool) {
+func (a *Assembler) beginToolCall(choice int, p *ToolCallPiece, id, name uint64) (PieceContribution, bool) {
 	position := int32(0)
 	for i := len(a.toolCalls) - 1; i >= 0; i-- {
 		if a.toolCalls[i].isInChoice(choice) {
@@ -202,36 +204,36 @@ func (a *Assembler) beginToolCall(choice int, p *Piece, id, name uint64) (Part, 
 			break
 		}
 	}
-	if position == MaxPerChoice || len(a.toolCalls) == MaxPerAnswer {
-		return Part{}, false
+	if position == MaxToolCallsPerChoice || len(a.toolCalls) == MaxToolCallsPerAnswer {
+		return PieceContribution{}, false
 	}
 	a.toolCalls = append(a.toolCalls, toolCall{choice: int32(choice), position: position})
 	return a.applyPiece(len(a.toolCalls)-1, p, id, name), true
 }
 
-func (a *Assembler) applyPiece(at int, p *Piece, id, name uint64) Part {
+func (a *Assembler) applyPiece(at int, p *ToolCallPiece, id, name uint64) PieceContribution {
 	t := &a.toolCalls[at]
-	part := Part{Position: int(t.position), ID: rawString(p.ID), Name: rawString(p.Name)}
+	part := PieceContribution{Position: int(t.position), ID: rawString(p.ID), Name: rawString(p.Name)}
 	a.lastToolCall, t.lastPieceAt = at, a.clock
 	if index, indexed := p.Index.Int(); indexed {
 		t.index, t.indexed = index, true
 	}
 	if a.single && t.position > 0 {
 		part.Surplus, a.hasSurplus = true, true
-		t.args.add(p.Args)
+		t.args.addValue(p.Args)
 		t.id, t.name = cmp.Or(t.id, id), cmp.Or(t.name, name)
 		return part
 	}
 	if len(a.names) > 0 && t.name == 0 {
-		if part.Hold = a.hold(at, p, &part); part.Hold {
+		if part.Hold = a.holdName(at, p, &part); part.Hold {
 			if t.id == 0 {
 				t.id = id
 			}
 			return part
 		}
 		if part.Joined {
-			id, name = hash(part.ID), hash(part.Name)
-			t.nameless = !p.Named() && p.Args.IsString()
+			id, name = hashText(part.ID), hashText(part.Name)
+			t.nameless = !p.HasName() && p.Args.IsString()
 		}
 	}
 	switch {
@@ -243,9 +245,9 @@ func (a *Assembler) applyPiece(at int, p *Piece, id, name uint64) Part {
 		t.repeatsName = true
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
-	t.hasArgs = t.hasArgs || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.RawContents())
+	t.hasArgs = t.hasArgs || p.Args.IsObject() || p.Args.IsString() && !IsBlank(p.Args.RawContents())
 	if !t.nameless { // after a piece without a name, ids are ignored, because a template may skip such pieces
-		t.args.add(p.Args)
+		t.args.addValue(p.Args)
 	}
 	a.chooseID(at, &part, id)
 	switch {
@@ -257,7 +259,7 @@ func (a *Assembler) applyPiece(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-func (a *Assembler) chooseID(at int, part *Part, id uint64) {
+func (a *Assembler) chooseID(at int, part *PieceContribution, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {
 		t.identified = true
@@ -279,13 +281,13 @@ func (a *Assembler) HasToolCalls(choice int) bool {
 	return false
 }
 
-// IsLatestBlank reports whether the tool call of the latest piece has no arguments except
+// IsLatestArgumentsBlank reports whether the tool call of the latest piece has no arguments except
 // whitespace.
-func (a *Assembler) IsLatestBlank() bool { return !a.toolCalls[a.lastToolCall].hasArgs }
+func (a *Assembler) IsLatestArgumentsBlank() bool { return !a.toolCalls[a.lastToolCall].hasArgs }
 
-// TakeBlank appends the positions of the tool calls that have blank arguments, and marks these tool
+// TakeBlankArguments appends the positions of the tool calls that have blank arguments, and marks these tool
 // calls as filled.
-func (a *Assembler) TakeBlank(positions []int, choice int) []int {
+func (a *Assembler) TakeBlankArguments(positions []int, choice int) []int {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.isInChoice(choice) && !t.hasArgs && !(a.single && t.position > 0) {
 			t.hasArgs = true

@@ -8,11 +8,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-func parsePiece(t testing.TB, text string) *Piece {
+func parsePiece(t testing.TB, text string) *ToolCallPiece {
 	t.Helper()
 	var (
 		d jsonx.Doc
-		p Piece
+		p ToolCallPiece
 	)
 	if err := d.Parse([]byte(text), jsonx.Options{Record: 3}); err != nil || !p.Read(d.Root()) {
 		t.Fatalf("Read of %s = %v, want success", text, err)
@@ -123,7 +123,7 @@ func TestBounds(t *testing.T) {
 	for choice := range 8 {
 		for i := 0; ; i++ {
 			if _, ok := a.AddPiece(choice, p); !ok {
-				if i != MaxPerChoice && n != MaxPerAnswer {
+				if i != MaxToolCallsPerChoice && n != MaxToolCallsPerAnswer {
 					t.Fatalf("choice %d refuses tool call %d", choice, i)
 				}
 				break
@@ -131,7 +131,7 @@ func TestBounds(t *testing.T) {
 			n++
 		}
 	}
-	if _, ok := a.AddWhole(9, p); ok || n != MaxPerAnswer {
+	if _, ok := a.AddMessageToolCall(9, p); ok || n != MaxToolCallsPerAnswer {
 		t.Errorf("%d tool calls", n)
 	}
 	if a.Reset(); cap(a.toolCalls) > maxKeptToolCalls {

@@ -37,7 +37,7 @@ func (a *Assembler) SetToolNames(names ToolNames) { a.names = names }
 // HasHeldNames reports whether a tool call's name is held back.
 func (a *Assembler) HasHeldNames() bool { return len(a.held) > 0 }
 
-func (a *Assembler) heldOf(at int) *heldName {
+func (a *Assembler) findHeldName(at int) *heldName {
 	for i := range a.held {
 		if a.held[i].at == at {
 			return &a.held[i]
@@ -46,9 +46,9 @@ func (a *Assembler) heldOf(at int) *heldName {
 	return nil
 }
 
-// join appends a piece to a held name. Some engines repeat the name from its start, so join also
+// appendNamePiece appends a piece to a held name. Some engines repeat the name from its start, so join also
 // accepts such a piece. If the piece belongs to a different name, join returns nil.
-func (a *Assembler) join(name, piece []byte) []byte {
+func (a *Assembler) appendNamePiece(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
 		return joined
@@ -59,10 +59,10 @@ func (a *Assembler) join(name, piece []byte) []byte {
 	return nil
 }
 
-// hold reports whether the name of the tool call with index at is still held back after this piece.
+// holdName reports whether the name of the tool call with index at is still held back after this piece.
 // If the name is complete, hold copies the name and the id to part.
-func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
-	h := a.heldOf(at)
+func (a *Assembler) holdName(at int, p *ToolCallPiece, part *PieceContribution) bool {
+	h := a.findHeldName(at)
 	if h == nil {
 		if len(part.Name) == 0 || p.hasArgs() || len(part.ID) > maxHeldID {
 			return false
@@ -73,8 +73,8 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 		a.held = append(a.held, heldName{at: at, id: bytes.Clone(part.ID), name: bytes.Clone(part.Name)})
 		return true
 	}
-	if p.Named() {
-		h.name = a.join(h.name, part.Name)
+	if p.HasName() {
+		h.name = a.appendNamePiece(h.name, part.Name)
 	}
 	if len(h.id) == 0 && len(part.ID) <= maxHeldID {
 		h.id = bytes.Clone(part.ID)
@@ -88,10 +88,10 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 }
 
 // hasArgs reports whether the piece has arguments, which means that the name is complete.
-func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
+func (p *ToolCallPiece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
 // ReleaseNames returns the held names of a choice that has ended.
-func (a *Assembler) ReleaseNames(choice int) (released []Part) {
+func (a *Assembler) ReleaseNames(choice int) (released []PieceContribution) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]
 		t := &a.toolCalls[h.at]
@@ -99,8 +99,8 @@ func (a *Assembler) ReleaseNames(choice int) (released []Part) {
 			i++
 			continue
 		}
-		part := Part{Position: int(t.position), ID: h.id, Name: h.name, Joined: true, TakeName: true}
-		t.name = hash(h.name)
+		part := PieceContribution{Position: int(t.position), ID: h.id, Name: h.name, Joined: true, TakeName: true}
+		t.name = hashText(h.name)
 		a.chooseID(h.at, &part, t.id)
 		released = append(released, part)
 		a.held = slices.Delete(a.held, i, i+1)

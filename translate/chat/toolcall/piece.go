@@ -4,17 +4,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Piece is a view of one element of tool_calls: a whole tool call, the start of one, or a piece of
+// ToolCallPiece is a view of one element of tool_calls: a whole tool call, the start of one, or a piece of
 // its arguments. If a member occurs twice, Read uses the last value, as client libraries do.
-type Piece struct {
+type ToolCallPiece struct {
 	Object, Function jsonx.Value // for callers that read other members
 
 	Index, ID, Type, Name, Args jsonx.Value
 }
 
 // Read makes p a view of v and reports whether v is an object.
-func (p *Piece) Read(v jsonx.Value) bool {
-	*p = Piece{Object: v}
+func (p *ToolCallPiece) Read(v jsonx.Value) bool {
+	*p = ToolCallPiece{Object: v}
 	if !v.IsObject() {
 		return false
 	}
@@ -41,5 +41,5 @@ func (p *Piece) Read(v jsonx.Value) bool {
 	return true
 }
 
-// Named reports whether the piece has a name.
-func (p *Piece) Named() bool { return p.Name.HasText() }
+// HasName reports whether the piece has a name.
+func (p *ToolCallPiece) HasName() bool { return p.Name.HasText() }

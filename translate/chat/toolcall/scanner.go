@@ -8,17 +8,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// seed is random, so that an engine cannot choose names with colliding hashes.
-var seed = maphash.MakeSeed()
+// hashSeed is random, so that an engine cannot choose names with colliding hashes.
+var hashSeed = maphash.MakeSeed()
 
-// hashOf returns a hash of the string v. It returns 0 if v is empty or not a string.
-func hashOf(v jsonx.Value) uint64 { return hash(rawString(v)) }
+// hashStringValue returns a hash of the string v. It returns 0 if v is empty or not a string.
+func hashStringValue(v jsonx.Value) uint64 { return hashText(rawString(v)) }
 
-func hash(text []byte) uint64 {
+func hashText(text []byte) uint64 {
 	if len(text) == 0 {
 		return 0
 	}
-	return max(maphash.Bytes(seed, text), 1)
+	return max(maphash.Bytes(hashSeed, text), 1)
 }
 
 func rawString(v jsonx.Value) []byte {
@@ -28,31 +28,31 @@ func rawString(v jsonx.Value) []byte {
 	return v.RawContents()
 }
 
-// scanner finds the start and the end of an object. It checks only strings and brackets, which are
+// objectScanner finds the start and the end of an object. It checks only strings and brackets, which are
 // the best indication even if the arguments are malformed.
-type scanner struct {
-	phase          phase
+type objectScanner struct {
+	phase          scanPhase
 	depth          int32
 	text           bool // within a string in the arguments
 	afterBackslash bool // after a backslash in such a string
 }
 
-type phase uint8
+type scanPhase uint8
 
 const (
-	phaseBlank phase = iota // only whitespace so far
+	phaseBlank scanPhase = iota // only whitespace so far
 	phaseOpen
 	phaseEnded // the object has ended; only whitespace follows
 	phaseOther // not an object, or more than one object
 )
 
-func (s *scanner) isOpen() bool  { return s.phase == phaseOpen }
-func (s *scanner) isEnded() bool { return s.phase == phaseEnded }
+func (s *objectScanner) isOpen() bool  { return s.phase == phaseOpen }
+func (s *objectScanner) isEnded() bool { return s.phase == phaseEnded }
 
-func (s *scanner) isBegun() bool { return s.phase == phaseOpen || s.phase == phaseEnded }
+func (s *objectScanner) isBegun() bool { return s.phase == phaseOpen || s.phase == phaseEnded }
 
-// Blank reports whether raw, the contents of a JSON string, contains only whitespace.
-func Blank(raw []byte) bool {
+// IsBlank reports whether raw, the contents of a JSON string, contains only whitespace.
+func IsBlank(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		c := raw[i]
 		i++
@@ -66,8 +66,8 @@ func Blank(raw []byte) bool {
 	return true
 }
 
-// add scans a piece of the arguments: a string or, as in Ollama's native API, an object.
-func (s *scanner) add(v jsonx.Value) {
+// addValue scans a piece of the arguments: a string or, as in Ollama's native API, an object.
+func (s *objectScanner) addValue(v jsonx.Value) {
 	switch {
 	case v.IsObject() && s.phase == phaseBlank:
 		s.phase = phaseEnded
@@ -78,7 +78,7 @@ func (s *scanner) add(v jsonx.Value) {
 	}
 }
 
-func (s *scanner) scan(raw []byte) {
+func (s *objectScanner) scan(raw []byte) {
 	for i := 0; i < len(raw); {
 		if s.phase == phaseOther {
 			return
@@ -101,7 +101,7 @@ func (s *scanner) scan(raw []byte) {
 
 // scanByte processes one character of the arguments. Only quotes, backslashes, brackets and
 // whitespace matter.
-func (s *scanner) scanByte(c byte) {
+func (s *objectScanner) scanByte(c byte) {
 	switch {
 	case s.afterBackslash:
 		s.afterBackslash = false

@@ -20,7 +20,7 @@ func TestScanner(t *testing.T) {
 		object := rapid.SampledFrom(objects).Draw(t, "object")
 		before, behind := rapid.SampledFrom([]string{"", " \n"}).Draw(t, "before"), rapid.SampledFrom([]string{"", "\t", "x", "{}"}).Draw(t, "behind")
 		text := before + object + behind
-		var s scanner
+		var s objectScanner
 		for i := 0; i < len(text); {
 			n := rapid.IntRange(1, len(text)-i).Draw(t, "piece")
 			piece, _ := json.Marshal(text[i : i+n])
@@ -31,7 +31,7 @@ func TestScanner(t *testing.T) {
 			if err := d.Parse(piece, jsonx.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			s.add(d.Root())
+			s.addValue(d.Root())
 			i += n
 			want := phaseOpen
 			switch rest := strings.TrimSpace(text[:i]); {
@@ -50,15 +50,15 @@ func TestScanner(t *testing.T) {
 }
 
 func TestScannerOfOtherThings(t *testing.T) {
-	for raw, want := range map[string]phase{
+	for raw, want := range map[string]scanPhase{
 		`""`: phaseBlank, `" \n"`: phaseBlank, `"null"`: phaseOther, `"[{}]"`: phaseOther, `{"a":1}`: phaseEnded, `null`: phaseBlank, `7`: phaseBlank,
 	} {
 		var d jsonx.Doc
 		if err := d.Parse([]byte(raw), jsonx.Options{Record: 1}); err != nil {
 			t.Fatal(err)
 		}
-		var s scanner
-		if s.add(d.Root()); s.phase != want {
+		var s objectScanner
+		if s.addValue(d.Root()); s.phase != want {
 			t.Errorf("%s: phase %d, want %d", raw, s.phase, want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestBlank(t *testing.T) {
 	for text, want := range map[string]bool{
 		``: true, ` `: true, `\n\t\r `: true, ` \u0020\u000a`: true, `x`: false, `\\`: false, `\"n`: false, ` \u2028`: false, `\ud83d`: false,
 	} {
-		if Blank([]byte(text)) != want {
+		if IsBlank([]byte(text)) != want {
 			t.Errorf("Blank(%q) = %v, want %v", text, !want, want)
 		}
 	}

@@ -16,9 +16,9 @@ var (
 	ErrTooLarge  = errors.New("chunk extension or trailers too large")
 )
 
-// Rules contains limits in addition to the grammar. Extensions and trailers are skipped, so their
+// ExtraLimits contains limits in addition to the grammar. Extensions and trailers are skipped, so their
 // size is limited and they must not contain control characters.
-type Rules struct {
+type ExtraLimits struct {
 	MaxDigits     uint8 // maximum number of digits of a chunk size; at most 16
 	MaxExtensions int   // maximum number of bytes between the chunk size and the end of its line
 	MaxTrailers   int   // maximum total size of all trailers in bytes, not counting line ends
@@ -30,40 +30,40 @@ type Rules struct {
 	Folded bool
 }
 
-// state is the decoder's state before the next byte.
-type state uint8
+// decoderState is the decoder's state before the next byte.
+type decoderState uint8
 
 const (
-	inSize      state = iota // in the digits of a size
-	inBlanks                 // in the spaces or tabs after a size
-	atExtension              // after a semicolon, before the extension's name
-	inName                   // in the extension's name
-	inExtension              // after the extension's name
-	atSizeLF                 // at the LF that ends the line with the size
-	inPayload
-	atPayloadCR // at the CR after the payload
-	atPayloadLF
-	atTrailer // at the start of a line after the last chunk
-	inTrailer // within a line after the last chunk
-	atTrailerLF
-	atEndLF // at the LF of the empty line that ends the body
-	atEnd
+	stateInSize          decoderState = iota // in the digits of a size
+	stateInBlanks                            // in the spaces or tabs after a size
+	stateAtExtension                         // after a semicolon, before the extension's name
+	stateInExtensionName                     // in the extension's name
+	stateInExtension                         // after the extension's name
+	stateAtSizeLF                            // at the LF that ends the line with the size
+	stateInPayload
+	stateAtPayloadCR // at the CR after the payload
+	stateAtPayloadLF
+	stateAtTrailer // at the start of a line after the last chunk
+	stateInTrailer // within a line after the last chunk
+	stateAtTrailerLF
+	stateAtEndLF // at the LF of the empty line that ends the body
+	stateAtEnd
 )
 
 // Decoder is a position in a body. The zero value is the start of a body.
 type Decoder struct {
-	state   state
+	state   decoderState
 	digits  uint8
 	skipped int32 // skipped bytes of extensions and trailers that count towards a limit in Rules
 	payload int64 // payload bytes left in the current chunk
 }
 
 // HasEnded reports whether the end of the body was read.
-func (d *Decoder) HasEnded() bool { return d.state == atEnd }
+func (d *Decoder) HasEnded() bool { return d.state == stateAtEnd }
 
 // PayloadLeft returns how many payload bytes precede the next framing.
 func (d *Decoder) PayloadLeft() int64 {
-	if d.state != inPayload {
+	if d.state != stateInPayload {
 		return 0
 	}
 	return d.payload
@@ -72,15 +72,15 @@ func (d *Decoder) PayloadLeft() int64 {
 // Consume advances the position by n payload bytes.
 func (d *Decoder) Consume(n int64) {
 	if d.payload -= n; d.payload == 0 {
-		d.state = atPayloadCR
+		d.state = stateAtPayloadCR
 	}
 }
 
 // SkipFraming parses the framing at the start of b. It stops at payload, at the end of the body or
 // at the end of b. It returns the number of parsed bytes. If err is not nil, b[n] is the invalid
 // byte. Parsing that byte again returns the same error.
-func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
-	for n < len(b) && d.state != inPayload && d.state != atEnd {
+func (d *Decoder) SkipFraming(b []byte, r *ExtraLimits) (n int, err error) {
+	for n < len(b) && d.state != stateInPayload && d.state != stateAtEnd {
 		if m := d.skipUsualFraming(b[n:], r); m > 0 {
 			n += m
 			continue
@@ -96,19 +96,19 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 // skipUsualFraming is a fast path for the line end after a payload, and for the line before a
 // payload if it has no extension. It returns the number of bytes it has parsed, or 0 if b starts
 // with anything else.
-func (d *Decoder) skipUsualFraming(b []byte, r *Rules) int {
+func (d *Decoder) skipUsualFraming(b []byte, r *ExtraLimits) int {
 	switch {
-	case d.state == atPayloadCR && len(b) > 1 && b[0] == '\r' && b[1] == '\n':
-		d.state = inSize
+	case d.state == stateAtPayloadCR && len(b) > 1 && b[0] == '\r' && b[1] == '\n':
+		d.state = stateInSize
 		return 2
-	case d.state != inSize || d.digits != 0:
+	case d.state != stateInSize || d.digits != 0:
 		return 0
 	}
 	size, start := parseSizeLine(b)
 	if size == 0 || start-len("\r\n") > int(r.MaxDigits) {
 		return 0
 	}
-	if d.state, d.payload = inPayload, int64(size); !r.Total {
+	if d.state, d.payload = stateInPayload, int64(size); !r.Total {
 		d.skipped = 0
 	}
 	return start
@@ -135,7 +135,7 @@ func parseSizeLine(b []byte) (size, length int) {
 // returns one chunk. The decoder's state does not change, because it is the same after the chunk in
 // b. Otherwise SingleChunkPayload returns nil, and the caller must call Unframe.
 func (d *Decoder) SingleChunkPayload(b []byte) []byte {
-	if d.state != inSize || d.digits != 0 {
+	if d.state != stateInSize || d.digits != 0 {
 		return nil
 	}
 	size, start := parseSizeLine(b)
@@ -156,9 +156,9 @@ var hexDigits = func() (t [256]uint8) {
 
 // Unframe moves the payload in b to the start of b. It returns the payload's length and the number
 // of bytes parsed. It parses all of b unless the body ends or an error occurs.
-func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
-	for read < len(b) && d.state != atEnd {
-		if d.state != inPayload {
+func (d *Decoder) Unframe(b []byte, r *ExtraLimits) (payload, read int, err error) {
+	for read < len(b) && d.state != stateAtEnd {
+		if d.state != stateInPayload {
 			n, err := d.SkipFraming(b[read:], r)
 			if read += n; err != nil {
 				return payload, read, err
@@ -177,7 +177,7 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 }
 
 // HasBytesAfterBody reports whether b contains a complete body followed by more bytes.
-func HasBytesAfterBody(b []byte, r *Rules) bool {
+func HasBytesAfterBody(b []byte, r *ExtraLimits) bool {
 	var d Decoder
 	for len(b) > 0 && !d.HasEnded() {
 		n, err := d.SkipFraming(b, r)
@@ -193,73 +193,73 @@ func HasBytesAfterBody(b []byte, r *Rules) bool {
 	return d.HasEnded() && len(b) > 0
 }
 
-func (d *Decoder) decodeByte(b byte, r *Rules) error {
+func (d *Decoder) decodeByte(b byte, r *ExtraLimits) error {
 	switch d.state {
-	case inSize:
+	case stateInSize:
 		return d.parseSizeByte(b, r)
-	case inBlanks:
+	case stateInBlanks:
 		switch {
 		case b == ';':
-			d.state = atExtension
+			d.state = stateAtExtension
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
 		return d.countSkipped(b, r.MaxExtensions)
-	case atExtension:
+	case stateAtExtension:
 		switch {
 		case httptoken.IsTokenByte(b):
-			d.state = inName
+			d.state = stateInExtensionName
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
 		return d.countSkipped(b, r.MaxExtensions)
-	case inName, inExtension:
+	case stateInExtensionName, stateInExtension:
 		switch {
 		case b == '\r':
-			d.state = atSizeLF
+			d.state = stateAtSizeLF
 			return nil
-		case d.state == inName && (b == '=' || httptoken.IsBlank(b)):
-			d.state = inExtension // values may be quoted strings, so they are skipped
-		case d.state == inName && b == ';':
-			d.state = atExtension
-		case d.state == inName && !httptoken.IsTokenByte(b):
+		case d.state == stateInExtensionName && (b == '=' || httptoken.IsBlank(b)):
+			d.state = stateInExtension // values may be quoted strings, so they are skipped
+		case d.state == stateInExtensionName && b == ';':
+			d.state = stateAtExtension
+		case d.state == stateInExtensionName && !httptoken.IsTokenByte(b):
 			return ErrMalformed
 		}
 		return d.countSkipped(b, r.MaxExtensions)
-	case atSizeLF:
+	case stateAtSizeLF:
 		d.digits = 0
 		if !r.Total {
 			d.skipped = 0
 		}
 		if d.payload == 0 {
-			return d.expectByte(b, '\n', atTrailer)
+			return d.expectByte(b, '\n', stateAtTrailer)
 		}
-		return d.expectByte(b, '\n', inPayload)
-	case atPayloadCR:
-		return d.expectByte(b, '\r', atPayloadLF)
-	case atPayloadLF:
-		return d.expectByte(b, '\n', inSize)
-	case atTrailer:
+		return d.expectByte(b, '\n', stateInPayload)
+	case stateAtPayloadCR:
+		return d.expectByte(b, '\r', stateAtPayloadLF)
+	case stateAtPayloadLF:
+		return d.expectByte(b, '\n', stateInSize)
+	case stateAtTrailer:
 		switch {
 		case b == '\r':
-			d.state = atEndLF
+			d.state = stateAtEndLF
 			return nil
 		case httptoken.IsBlank(b) && !r.Folded:
 			return ErrMalformed
 		}
-		d.state = inTrailer
+		d.state = stateInTrailer
 		return d.parseTrailerByte(b, r)
-	case inTrailer:
+	case stateInTrailer:
 		return d.parseTrailerByte(b, r)
-	case atTrailerLF:
-		return d.expectByte(b, '\n', atTrailer)
-	case atEndLF:
-		return d.expectByte(b, '\n', atEnd)
+	case stateAtTrailerLF:
+		return d.expectByte(b, '\n', stateAtTrailer)
+	case stateAtEndLF:
+		return d.expectByte(b, '\n', stateAtEnd)
 	}
 	panic("BUG: chunk framing is not read in its payload or after its end")
 }
 
-func (d *Decoder) parseSizeByte(b byte, r *Rules) error {
+func (d *Decoder) parseSizeByte(b byte, r *ExtraLimits) error {
 	var digit byte
 	switch {
 	case '0' <= b && b <= '9':
@@ -269,13 +269,13 @@ func (d *Decoder) parseSizeByte(b byte, r *Rules) error {
 	case d.digits == 0:
 		return ErrMalformed
 	case b == '\r':
-		d.state = atSizeLF
+		d.state = stateAtSizeLF
 		return nil
 	case b == ';':
-		d.state = atExtension
+		d.state = stateAtExtension
 		return d.countSkipped(b, r.MaxExtensions)
 	case httptoken.IsBlank(b):
-		d.state = inBlanks
+		d.state = stateInBlanks
 		return d.countSkipped(b, r.MaxExtensions)
 	default:
 		return ErrMalformed
@@ -288,9 +288,9 @@ func (d *Decoder) parseSizeByte(b byte, r *Rules) error {
 	return nil
 }
 
-func (d *Decoder) parseTrailerByte(b byte, r *Rules) error {
+func (d *Decoder) parseTrailerByte(b byte, r *ExtraLimits) error {
 	if b == '\r' {
-		d.state = atTrailerLF
+		d.state = stateAtTrailerLF
 		return nil
 	}
 	return d.countSkipped(b, r.MaxTrailers)
@@ -310,7 +310,7 @@ func (d *Decoder) countSkipped(b byte, limit int) error {
 // expectByte changes to the state next if b is the required byte. Otherwise the state does not
 // change, so that parsing the same byte again returns the same error. The caller can therefore
 // first return the payload that precedes the error.
-func (d *Decoder) expectByte(b, want byte, next state) error {
+func (d *Decoder) expectByte(b, want byte, next decoderState) error {
 	if b != want {
 		return ErrMalformed
 	}

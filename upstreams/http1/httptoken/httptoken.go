@@ -59,8 +59,8 @@ func anyControl[T string | []byte](s T) bool {
 
 // mayHaveControl reports whether w contains a control character, including a tab.
 func mayHaveControl(w uint64) bool {
-	del := w ^ 0x7f*ones
-	return ((w-' '*ones)&^w|(del-ones)&^del)&highs != 0
+	del := w ^ 0x7f*lowBits
+	return ((w-' '*lowBits)&^w|(del-lowBits)&^del)&highBits != 0
 }
 
 func isControl(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f }
@@ -99,7 +99,7 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 
 func equalFoldWord(is, lower uint64) bool {
 	differ := is ^ lower
-	if differ&^(0x20*ones) != 0 {
+	if differ&^(0x20*lowBits) != 0 {
 		return false
 	}
 	for ; differ != 0; differ &= differ - 1 {
@@ -125,8 +125,8 @@ func equalFoldShort[T string | []byte](s T, lower string) bool {
 }
 
 const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
+	lowBits  = 0x0101010101010101
+	highBits = 0x8080808080808080
 )
 
 // loadWord returns the first eight bytes of s. The compiler turns this into a single load.

@@ -29,12 +29,12 @@ type HangUpWatch struct {
 	epoll     *os.File // nil while there is no set
 	isOpen    bool     // Open was called
 	callbacks map[uint64]func()
-	arrivals  map[uint64]arrival // connections that wait for bytes
+	arrivals  map[uint64]byteWaiter // connections that wait for bytes
 	lastID    uint64
 }
 
-// arrival is a connection that waits for bytes.
-type arrival struct {
+// byteWaiter is a connection that waits for bytes.
+type byteWaiter struct {
 	raw  syscall.RawConn
 	came func()
 }
@@ -100,9 +100,9 @@ func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()
 		return err
 	}
 	if h.arrivals == nil {
-		h.arrivals = map[uint64]arrival{}
+		h.arrivals = map[uint64]byteWaiter{}
 	}
-	h.arrivals[id] = arrival{c, came}
+	h.arrivals[id] = byteWaiter{c, came}
 	return nil
 }
 

@@ -15,9 +15,9 @@ func EnableTimestamps(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
 }
 
-// stampSize is the size of a timestamp in a control message: seconds and nanoseconds, each an
+// timestampSize is the size of a timestamp in a control message: seconds and nanoseconds, each an
 // int64.
-const stampSize = 16
+const timestampSize = 16
 
 // RecvTimestamped is like Recv, but also returns the time at which the last of the bytes arrived at
 // this host. The time is in nanoseconds since 1970, or 0 if the kernel did not record the arrival.
@@ -43,7 +43,7 @@ func RecvTimestamped(fd uintptr, p []byte) (n int, at int64, err error) {
 // parseTimestamp returns the timestamp in a control message.
 func parseTimestamp(control []byte) int64 {
 	data := unix.CmsgLen(0)
-	if len(control) < data+stampSize {
+	if len(control) < data+timestampSize {
 		return 0
 	}
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0])) //nolint:gosec // the kernel wrote a Cmsghdr

@@ -12,7 +12,7 @@ import (
 // the Stream. One goroutine may call Read while another goroutine calls Write.
 type Stream struct {
 	raw     syscall.RawConn
-	in, out transfer
+	in, out pendingTransfer
 	recv    func(fd uintptr) bool // in.recv, bound once so that a read does not allocate
 	send    func(fd uintptr) bool // out.send, bound once
 	sendNow func(fd uintptr)      // out.sendNow, bound once
@@ -22,7 +22,7 @@ type Stream struct {
 // takes about 50 µs, during which the scheduler cannot run another goroutine on this CPU.
 const sendLimit = 256 << 10
 
-type transfer struct {
+type pendingTransfer struct {
 	p   []byte
 	n   int
 	err error
@@ -41,13 +41,13 @@ func (s *Stream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	s.in = transfer{p: p}
+	s.in = pendingTransfer{p: p}
 	err := s.raw.Read(s.recv)
 	n := s.in.n
 	if err == nil {
 		err = s.in.err
 	}
-	s.in = transfer{}
+	s.in = pendingTransfer{}
 	return n, err
 }
 
@@ -57,7 +57,7 @@ func (s *Stream) TryRead(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	now := transfer{p: p}
+	now := pendingTransfer{p: p}
 	came := false
 	err := s.raw.Control(func(fd uintptr) { came = now.recv(fd) })
 	switch {
@@ -75,13 +75,13 @@ func (s *Stream) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	s.out = transfer{p: p}
+	s.out = pendingTransfer{p: p}
 	err := s.raw.Write(s.send)
 	n := s.out.n
 	if err == nil {
 		err = s.out.err
 	}
-	s.out = transfer{}
+	s.out = pendingTransfer{}
 	return n, err
 }
 
@@ -94,12 +94,12 @@ func (s *Stream) TryWrite(p []byte) int {
 	s.out.p = p
 	_ = s.raw.Control(s.sendNow) // fails only on a closed connection
 	n := s.out.n
-	s.out = transfer{}
+	s.out = pendingTransfer{}
 	return n
 }
 
 // recv tries to read once. It returns false if nothing has arrived yet.
-func (t *transfer) recv(fd uintptr) bool {
+func (t *pendingTransfer) recv(fd uintptr) bool {
 	n, err := Recv(fd, t.p)
 	switch {
 	case err == nil && n == 0:
@@ -115,10 +115,10 @@ func (t *transfer) recv(fd uintptr) bool {
 }
 
 // sendNow tries to write once.
-func (t *transfer) sendNow(fd uintptr) { t.n, _ = Send(fd, t.p) }
+func (t *pendingTransfer) sendNow(fd uintptr) { t.n, _ = Send(fd, t.p) }
 
 // send writes the remaining bytes. It returns false until the socket has accepted all of them.
-func (t *transfer) send(fd uintptr) bool {
+func (t *pendingTransfer) send(fd uintptr) bool {
 	for t.n < len(t.p) {
 		n, err := Send(fd, t.p[t.n:])
 		t.n += n

@@ -15,8 +15,8 @@ import (
 
 const fetchTimeout = 10 * time.Second
 
-// client opens a new connection for each fetch, because there are minutes between fetches.
-var client = &http.Client{
+// fetchClient opens a new connection for each fetch, because there are minutes between fetches.
+var fetchClient = &http.Client{
 	Timeout: fetchTimeout,
 	Transport: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
@@ -25,15 +25,15 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// fetch fetches and parses a set. Its error contains nothing from the response except the status.
-func fetch(ctx context.Context, address string) (*jwt.Set, error) {
+// fetchKeySet fetches and parses a set. Its error contains nothing from the response except the status.
+func fetchKeySet(ctx context.Context, address string) (*jwt.Set, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, errors.New("the address cannot be read")
 	}
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
 	r.Header.Set("User-Agent", "penstock")
-	a, err := client.Do(r)
+	a, err := fetchClient.Do(r)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok { // the error text repeats the URL
 			err = wrapped.Err

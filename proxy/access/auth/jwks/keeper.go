@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	refreshEvery     = 5 * time.Minute
+	refreshInterval  = 5 * time.Minute
 	minFetchInterval = 5 * time.Second // minimum time between fetches for tokens
 	maxBackoff       = time.Minute
 
@@ -33,9 +33,9 @@ type Options struct {
 	OnLoss func()
 }
 
-// Keeper keeps the key sets of issuers up to date. Its methods may be called by multiple
+// KeySetKeeper keeps the key sets of issuers up to date. Its methods may be called by multiple
 // goroutines.
-type Keeper struct {
+type KeySetKeeper struct {
 	opts  Options
 	fetch func(ctx context.Context, url string) (*jwt.Set, error)
 
@@ -45,11 +45,13 @@ type Keeper struct {
 }
 
 // New returns a Keeper without sources.
-func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
+func New(o Options) *KeySetKeeper {
+	return &KeySetKeeper{opts: o, fetch: fetchKeySet, sources: map[string]*Source{}}
+}
 
 // Source returns the Source for a URL. The Keeper does not fetch the set until FollowURLs is called
 // with the URL.
-func (k *Keeper) Source(url string) *Source {
+func (k *KeySetKeeper) Source(url string) *Source {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.sources[url]
@@ -61,7 +63,7 @@ func (k *Keeper) Source(url string) *Source {
 }
 
 // FollowURLs makes the Keeper fetch exactly the sets at the given URLs.
-func (k *Keeper) FollowURLs(urls []string) {
+func (k *KeySetKeeper) FollowURLs(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -83,7 +85,7 @@ func (k *Keeper) FollowURLs(urls []string) {
 }
 
 // Close stops all fetching.
-func (k *Keeper) Close() {
+func (k *KeySetKeeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
@@ -95,7 +97,7 @@ func (k *Keeper) Close() {
 // Source is the key set at a URL.
 type Source struct {
 	url           string
-	keeper        *Keeper
+	keeper        *KeySetKeeper
 	cancel        context.CancelFunc // not nil while the Keeper follows the source; guarded by Keeper.mu
 	fetchRequests chan struct{}
 
@@ -187,8 +189,8 @@ func (s *Source) joinFetch(t *jwt.Token, suspect bool, now time.Time) (ended <-c
 	return s.fetchDone, !s.fetching, false
 }
 
-// State describes a source for operators.
-type State struct {
+// SourceState describes a source for operators.
+type SourceState struct {
 	Keys     int
 	Fetched  time.Time // time of the last successful fetch; zero if no fetch has succeeded
 	Failures uint64
@@ -196,7 +198,7 @@ type State struct {
 }
 
 // State returns the state of the source.
-func (s *Source) State() (st State) {
+func (s *Source) State() (st SourceState) {
 	if set := s.set.Load(); set != nil {
 		st.Keys, st.Fetched = set.Len(), time.Unix(s.fetchedAt.Load(), 0)
 	}
@@ -210,7 +212,7 @@ func (s *Source) State() (st State) {
 func (s *Source) startFetching() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
-	go s.keeper.opts.Guard.Loop(ctx.Done(), guard.Issuers, func() { s.fetchLoop(ctx) })
+	go s.keeper.opts.Guard.Loop(ctx.Done(), guard.PlaceIssuers, func() { s.fetchLoop(ctx) })
 }
 
 func (s *Source) stopFetching() {
@@ -224,12 +226,12 @@ func (s *Source) fetchLoop(ctx context.Context) {
 	pause := time.Duration(0)
 	asked := time.Time{} // when the last fetch for a token started
 	for {
-		s.keeper.opts.Guard.Point(guard.Issuers)
+		s.keeper.opts.Guard.Point(guard.PlaceIssuers)
 		err := s.refresh(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		wait := refreshEvery
+		wait := refreshInterval
 		if err != nil {
 			pause = min(max(2*pause, time.Second), maxBackoff)
 			wait = pause

@@ -45,7 +45,7 @@ func issuerAnswering(text string, err error) *issuer {
 	return i
 }
 
-func (i *issuer) keeper() *Keeper {
+func (i *issuer) keeper() *KeySetKeeper {
 	k := New(Options{Log: zap.NewNop(), Guard: guard.New(), OnLoss: func() { i.lost.Add(1) }})
 	k.fetch = func(ctx context.Context, _ string) (*jwt.Set, error) {
 		i.fetches.Add(1)
@@ -81,7 +81,7 @@ func TestRefresh(t *testing.T) {
 			t.Fatalf("%d fetches at the start", i.fetches.Load())
 		}
 		k.FollowURLs([]string{address})
-		if advanceClock(refreshEvery); i.fetches.Load() != 2 {
+		if advanceClock(refreshInterval); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
 		// A token with an unknown key immediately causes a fetch, even right after a periodic
@@ -114,7 +114,7 @@ func TestRefresh(t *testing.T) {
 func token(t *testing.T, kid string) *jwt.Token {
 	t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
-	x, err := jwt.Parse([]byte(encode([]byte(`{"alg":"EdDSA","kid":"`+kid+`"}`)) + "." + encode([]byte(`{}`)) + "." + encode(make([]byte, 64))))
+	x, err := jwt.ParseToken([]byte(encode([]byte(`{"alg":"EdDSA","kid":"`+kid+`"}`)) + "." + encode([]byte(`{}`)) + "." + encode(make([]byte, 64))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,15 +229,15 @@ func TestWithdrawnKey(t *testing.T) {
 		advanceClock(0)
 		both := strings.Replace(firstSet, "]}", ","+strings.TrimPrefix(secondSet, `{"keys":[`), 1)
 		i.answer.Store(&answer{text: both})
-		if advanceClock(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+		if advanceClock(refreshInterval); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		i.answer.Store(&answer{text: "{}"}) // not a set, so no keys are lost
-		if advanceClock(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+		if advanceClock(refreshInterval); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		i.answer.Store(&answer{text: secondSet})
-		if advanceClock(2 * refreshEvery); i.lost.Load() != 1 || s.Keys().Len() != 1 {
+		if advanceClock(2 * refreshInterval); i.lost.Load() != 1 || s.Keys().Len() != 1 {
 			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		k.Close()
@@ -269,13 +269,13 @@ func TestFetch(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	if set, err := fetch(t.Context(), server.URL+"/good"); err != nil || set.Len() != 1 {
+	if set, err := fetchKeySet(t.Context(), server.URL+"/good"); err != nil || set.Len() != 1 {
 		t.Errorf("a good set: %v", err)
 	}
 	for path, want := range map[string]string{
 		"/moved": "302", "/empty": "not JSON", "/large": "longer than", "/broken": "is truncated", "/down": "503",
 	} {
-		if _, err := fetch(t.Context(), server.URL+path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := fetchKeySet(t.Context(), server.URL+path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
@@ -283,7 +283,7 @@ func TestFetch(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 	server.Close()
-	if _, err := fetch(t.Context(), server.URL); err == nil || strings.Contains(err.Error(), server.URL) {
+	if _, err := fetchKeySet(t.Context(), server.URL); err == nil || strings.Contains(err.Error(), server.URL) {
 		t.Errorf("a dead server: %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func ParseSet(text []byte) (*Set, error) {
 		if !ok {
 			continue
 		}
-		if slices.ContainsFunc(s.keys, k.same) {
+		if slices.ContainsFunc(s.keys, k.isSameKey) {
 			continue
 		}
 		s.keys, s.thumbprints[k.thumbprint] = append(s.keys, k), struct{}{}
@@ -117,13 +117,13 @@ func isEd25519Alias(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
 
-func (k key) same(o key) bool { return o.id == k.id && o.thumbprint == k.thumbprint }
+func (k key) isSameKey(o key) bool { return o.id == k.id && o.thumbprint == k.thumbprint }
 
 // Len returns the number of keys in the set.
 func (s *Set) Len() int { return len(s.keys) }
 
-// Has reports whether a key is in the set.
-func (s *Set) Has(p Thumbprint) bool {
+// HasThumbprint reports whether a key is in the set.
+func (s *Set) HasThumbprint(p Thumbprint) bool {
 	_, ok := s.thumbprints[p]
 	return ok
 }
@@ -131,7 +131,7 @@ func (s *Set) Has(p Thumbprint) bool {
 // IsSubsetOf reports whether other contains every key of s.
 func (s *Set) IsSubsetOf(other *Set) bool {
 	for p := range s.thumbprints {
-		if !other.Has(p) {
+		if !other.HasThumbprint(p) {
 			return false
 		}
 	}

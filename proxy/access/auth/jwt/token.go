@@ -19,8 +19,8 @@ import (
 // of a few KiB.
 const MaxToken = 16 << 10
 
-// Leeway is the tolerated difference between the issuer's clock and the edge's clock.
-const Leeway = 60 * time.Second
+// ClockLeeway is the tolerated difference between the issuer's clock and the edge's clock.
+const ClockLeeway = 60 * time.Second
 
 // These are the reasons for rejecting a token.
 var (
@@ -45,8 +45,8 @@ type Token struct {
 	claims    map[string]any
 }
 
-// Parse parses a token. The error is ErrMalformed.
-func Parse(credential []byte) (*Token, error) {
+// ParseToken parses a token. The error is ErrMalformed.
+func ParseToken(credential []byte) (*Token, error) {
 	if len(credential) > MaxToken {
 		return nil, ErrMalformed
 	}
@@ -130,9 +130,9 @@ func (t *Token) Verify(s *Set) (Claims, Thumbprint, error) {
 	return Claims{}, Thumbprint{}, ErrSignature
 }
 
-// Plausible reports whether the token is intended for one of the audiences and is valid at the time
+// IsPlausible reports whether the token is intended for one of the audiences and is valid at the time
 // now. It does not check the signature. Newer keys are fetched only for plausible tokens.
-func (t *Token) Plausible(audiences []string, now time.Time) bool {
+func (t *Token) IsPlausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.CheckAudience(audiences)
 	return err == nil && times.CheckTime(now) == nil
 }
@@ -164,9 +164,9 @@ func (c Claims) CheckAudience(audiences []string) (Validity, error) {
 		}
 		switch moment := time.Unix(int64(seconds), 0); {
 		case name == "exp":
-			at.To = moment.Add(Leeway)
-		case moment.Add(-Leeway).After(at.From):
-			at.From = moment.Add(-Leeway)
+			at.To = moment.Add(ClockLeeway)
+		case moment.Add(-ClockLeeway).After(at.From):
+			at.From = moment.Add(-ClockLeeway)
 		}
 	}
 	if at.To.IsZero() {

@@ -82,7 +82,7 @@ const plainClaims = `{"iss":"joe","aud":"here","exp":2000000000}`
 
 // verify verifies a token in the same way as the edge does.
 func (i *issuer) verify(token string) (Claims, error) {
-	t, err := Parse([]byte(token))
+	t, err := ParseToken([]byte(token))
 	if err != nil {
 		return Claims{}, err
 	}
@@ -107,7 +107,7 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		token, err := Parse([]byte(c.token))
+		token, err := ParseToken([]byte(c.token))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -137,7 +137,7 @@ func TestVectors(t *testing.T) {
 	if _, err := jws.Verify(set.keys[0].public); err != nil {
 		t.Errorf("RFC 8037 A.4: Verify: %v, want no error", err)
 	}
-	if _, err := Parse([]byte(text)); !errors.Is(err, ErrMalformed) {
+	if _, err := ParseToken([]byte(text)); !errors.Is(err, ErrMalformed) {
 		t.Errorf("claims that are no object: %v", err)
 	}
 }
@@ -232,7 +232,7 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(signed(t, `{"alg":"ES256","kid":"ec","jku":"https://evil.test/","x5u":"https://evil.test/"}`, plainClaims, i.ec)); err != nil {
 		t.Errorf("a good token with jku and x5u: %v", err)
 	}
-	if token, _ := Parse([]byte(signed(t, `{"alg":"ES256","kid":"new"}`, plainClaims, other.ec))); token != nil {
+	if token, _ := ParseToken([]byte(signed(t, `{"alg":"ES256","kid":"new"}`, plainClaims, other.ec))); token != nil {
 		if _, _, err := token.Verify(i.set); !errors.Is(err, ErrUnknownKey) {
 			t.Errorf("a key that is not there: %v", err)
 		}
@@ -353,7 +353,7 @@ func TestSeveralKeys(t *testing.T) {
 			header = `{"alg":"EdDSA","kid":"one"}`
 		}
 		for i, k := range keys {
-			token, err := Parse([]byte(signed(t, header, plainClaims, k)))
+			token, err := ParseToken([]byte(signed(t, header, plainClaims, k)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -361,7 +361,7 @@ func TestSeveralKeys(t *testing.T) {
 			if i >= maxKeysTried {
 				want = ErrSignature
 			}
-			if _, print, err := token.Verify(set); !errors.Is(err, want) || err == nil && !set.Has(print) {
+			if _, print, err := token.Verify(set); !errors.Is(err, want) || err == nil && !set.HasThumbprint(print) {
 				t.Errorf("kid %q, key %d: %v, want %v", id, i, err, want)
 			}
 		}

@@ -21,9 +21,9 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// Copies manages the sinks of the current configuration. Its methods may be called by multiple
+// CopySinks manages the sinks of the current configuration. Its methods may be called by multiple
 // goroutines.
-type Copies struct {
+type CopySinks struct {
 	opts   Options
 	recent hook.RecentFailures[string]
 
@@ -33,8 +33,8 @@ type Copies struct {
 }
 
 // New returns Copies without sinks.
-func New(o Options) *Copies {
-	c := &Copies{opts: o}
+func New(o Options) *CopySinks {
+	c := &CopySinks{opts: o}
 	c.sinks.Store(&map[string]*hookSink{})
 	return c
 }
@@ -42,7 +42,7 @@ func New(o Options) *Copies {
 // Apply replaces the current sinks with the sinks configured by hooks. A sink whose settings did
 // not change continues to run. A removed sink may continue to send its queued copies for at most
 // flushTimeout.
-func (c *Copies) Apply(hooks []config.Hook) {
+func (c *CopySinks) Apply(hooks []config.Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, next := *c.sinks.Load(), map[string]*hookSink{}
@@ -54,7 +54,7 @@ func (c *Copies) Apply(hooks []config.Hook) {
 		if s := before[h.Name]; s != nil && s.settings == hookSettings(h) {
 			next[h.Name] = s
 		} else {
-			next[h.Name] = c.open(h)
+			next[h.Name] = c.openSink(h)
 		}
 	}
 	c.sinks.Store(&next)
@@ -69,7 +69,7 @@ func (c *Copies) Apply(hooks []config.Hook) {
 
 // BeginCopy returns a Copy for the sink of the hook h, linked to the copies in next. model is the
 // model that the client requested. If a reload has removed the sink, BeginCopy returns next.
-func (c *Copies) BeginCopy(h *config.Hook, model string, next *Copy) *Copy {
+func (c *CopySinks) BeginCopy(h *config.Hook, model string, next *Copy) *Copy {
 	s := (*c.sinks.Load())[h.Name]
 	if s == nil {
 		return next
@@ -78,7 +78,7 @@ func (c *Copies) BeginCopy(h *config.Hook, model string, next *Copy) *Copy {
 }
 
 // Close stops the sinks. They may continue to send their queued copies for at most flushTimeout.
-func (c *Copies) Close() {
+func (c *CopySinks) Close() {
 	c.Apply(nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ type LostCopies struct {
 }
 
 // RecentlyLost returns the hooks that lost copies in the last minute, sorted by name.
-func (c *Copies) RecentlyLost(now time.Time) (all []LostCopies) {
+func (c *CopySinks) RecentlyLost(now time.Time) (all []LostCopies) {
 	for _, f := range c.recent.FailedHooks(now) {
 		all = append(all, LostCopies{f.Hook, f.Asked, f.Failed, lostReasons[f.Last]})
 	}

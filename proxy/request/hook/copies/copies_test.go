@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type rig struct {
 	t      *testing.T
-	copies *Copies
+	copies *CopySinks
 	hook   config.Hook
 	log    *observer.ObservedLogs
 	closed bool
@@ -131,7 +131,7 @@ func (c *collector) got() []string {
 	return c.lines
 }
 
-func read(t *testing.T, line string) (d document) {
+func read(t *testing.T, line string) (d copyDocument) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(line), &d); err != nil {
 		t.Errorf("%v: %q", err, line)
@@ -154,7 +154,7 @@ func TestURL(t *testing.T) {
 	want := `{"version":1,"hook":"archive","request_id":"req_1","key":"team-a","model":"llama","endpoint":"/v1/messages","stream":true,` +
 		`"time":"2027-01-15T08:00:00Z","duration_ms":1500,"ttft_ms":20,"status":200,"outcome":"ok",` +
 		`"request":{"bytes":12,"body":"{\"a\":\n\"<b>\"}"},"answer":{"bytes":18,"body":"data: 1\n\ndata: 2\n\n"}}` + "\n"
-	r.waitFor("it is delivered", func() bool { return r.count(delivered) == 1 && len(got) == 1 })
+	r.waitFor("it is delivered", func() bool { return r.count(resultDelivered) == 1 && len(got) == 1 })
 	if line := <-got; line != want {
 		t.Errorf("%s, want %s", line, want)
 	}
@@ -184,7 +184,7 @@ func TestBounds(t *testing.T) {
 			r.call("req_1", c.text, c.text[:len(c.text)/2], c.text[len(c.text)/2:])
 			r.waitFor("it is delivered", func() bool { return len(at.got()) == 1 })
 			d := read(t, at.got()[0])
-			for _, p := range []content{d.Request, d.Answer} {
+			for _, p := range []copyContent{d.Request, d.Answer} {
 				body := ""
 				if p.Body != nil {
 					body = *p.Body
@@ -230,9 +230,9 @@ func TestSlowSink(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	close(free)
-	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == 21-lost })
+	r.waitFor("the rest is delivered", func() bool { return r.count(resultDelivered) == 21-lost })
 	r.call("req_x", text, text)
-	r.waitFor("it goes on", func() bool { return r.count(delivered) == 22-lost })
+	r.waitFor("it goes on", func() bool { return r.count(resultDelivered) == 22-lost })
 }
 
 // TestLongQueue checks that the number of queued copies is limited even if the copies are empty.
@@ -255,7 +255,7 @@ func TestLongQueue(t *testing.T) {
 		t.Errorf("%d are lost, want 5", n)
 	}
 	close(free)
-	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == maxQueued+1 })
+	r.waitFor("the rest is delivered", func() bool { return r.count(resultDelivered) == maxQueued+1 })
 }
 
 // TestFailures checks the counters for sinks that always fail.
@@ -318,7 +318,7 @@ func TestAgain(t *testing.T) {
 	})
 	r := newRig(t, c.URL)
 	r.call("req_1", "x", "y")
-	r.waitFor("it is delivered", func() bool { return r.count(delivered) == 1 })
+	r.waitFor("it is delivered", func() bool { return r.count(resultDelivered) == 1 })
 	if len(c.got()) != 1 {
 		t.Errorf("%q", c.got())
 	}
@@ -339,7 +339,7 @@ func TestFile(t *testing.T) {
 		return ids
 	}
 	r.call("req_1", "x", "y")
-	r.waitFor("it is written", func() bool { return r.count(delivered) == 1 })
+	r.waitFor("it is written", func() bool { return r.count(resultDelivered) == 1 })
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -347,7 +347,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.call("req_2", "x", "y")
-	r.waitFor("it is written", func() bool { return r.count(delivered) == 2 })
+	r.waitFor("it is written", func() bool { return r.count(resultDelivered) == 2 })
 	if got := fmt.Sprint(lines(path+".1"), lines(path)); got != "[req_1] [req_2]" {
 		t.Error(got)
 	}
@@ -360,7 +360,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.call("req_3", "x", "y")
-	r.waitFor("it is written", func() bool { return r.count(delivered) == 3 })
+	r.waitFor("it is written", func() bool { return r.count(resultDelivered) == 3 })
 	if got := fmt.Sprint(lines(path)); got != "[req_2 req_3]" {
 		t.Error(got)
 	}
@@ -411,14 +411,14 @@ func TestReload(t *testing.T) {
 	if r.copies.BeginCopy(&r.hook, "llama", nil) != nil {
 		t.Error("a removed hook copies calls")
 	}
-	r.waitFor("what it has is sent", func() bool { return r.count(delivered) == 1 && first.isDone() })
+	r.waitFor("what it has is sent", func() bool { return r.count(resultDelivered) == 1 && first.isDone() })
 	late.End(&CallInfo{RequestID: "req_late"})
 	if r.count(lostEnded) != 1 || first.heldBytes.Load() != 0 || len(c.got()) != 1 {
 		t.Errorf("%d lost, %d bytes held, %d lines", r.count(lostEnded), first.heldBytes.Load(), len(c.got()))
 	}
 	r.copies.Apply([]config.Hook{r.hook})
 	r.call("req_2", "x", "y")
-	r.waitFor("it goes on", func() bool { return r.count(delivered) == 2 })
+	r.waitFor("it goes on", func() bool { return r.count(resultDelivered) == 2 })
 }
 
 // TestCloseIsBounded checks that a sink that hangs does not delay the exit of the edge.
@@ -472,8 +472,8 @@ func TestManyCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r.waitFor("each is counted", func() bool { return r.count(delivered)+r.count(lostFull) == callers*each })
-	if len(c.got()) != r.count(delivered) {
-		t.Errorf("%d lines, %d are counted", len(c.got()), r.count(delivered))
+	r.waitFor("each is counted", func() bool { return r.count(resultDelivered)+r.count(lostFull) == callers*each })
+	if len(c.got()) != r.count(resultDelivered) {
+		t.Errorf("%d lines, %d are counted", len(c.got()), r.count(resultDelivered))
 	}
 }

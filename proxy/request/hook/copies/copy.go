@@ -45,7 +45,7 @@ func (c *Copy) appendBytes(to *capturedBody, b []byte) {
 	if need := len(to.bytes) + len(b); need > cap(to.bytes) {
 		size := min(c.maxBytes, max(need, 2*cap(to.bytes), minBufferBytes))
 		if !c.sink.reserve(int64(size)) {
-			c.drop()
+			c.dropCopy()
 			return
 		}
 		old := to.bytes
@@ -56,7 +56,7 @@ func (c *Copy) appendBytes(to *capturedBody, b []byte) {
 	to.bytes = append(to.bytes, b...)
 }
 
-func (c *Copy) drop() {
+func (c *Copy) dropCopy() {
 	c.sink.releaseBytes(c.reserved)
 	c.reserved, c.request.bytes, c.answer.bytes, c.dropped = 0, nil, nil, true
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // IsEnabled implements participant.Feature.
-func (c *Copies) IsEnabled(s *snapshot.Snapshot) bool {
+func (c *CopySinks) IsEnabled(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Config.Hooks, func(h config.Hook) bool { return h.After != "" })
 }
 
@@ -19,9 +19,9 @@ func (c *Copies) IsEnabled(s *snapshot.Snapshot) bool {
 // model, and announces the copies to the client in a header. The model is the one that the client
 // requested, even if a hook or a fallback chooses another model, because the catalog announces the
 // copies in the entry for the requested model.
-func (c *Copies) Join(call *participant.Call) participant.Participant {
+func (c *CopySinks) Join(call *participant.Call) participant.Participant {
 	// The messages of a realtime session are not copied, so the call is not copied either.
-	if call.Endpoint == endpoint.Realtime {
+	if call.Endpoint == endpoint.RealtimeEndpoint {
 		return nil
 	}
 	key, template := "", ""
@@ -34,7 +34,7 @@ func (c *Copies) Join(call *participant.Call) participant.Participant {
 	model, list := call.Model.Config.ID, call.Snapshot.Config.Hooks
 	var all *Copy
 	for i := range list {
-		if list[i].After != "" && list[i].Concerns(model, key, template) {
+		if list[i].After != "" && list[i].AppliesTo(model, key, template) {
 			all = c.BeginCopy(&list[i], model, all)
 		}
 	}

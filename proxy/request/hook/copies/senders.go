@@ -14,7 +14,7 @@ import (
 	"penstock/config"
 )
 
-func newSender(h *config.Hook) sender {
+func newSender(h *config.Hook) sinkSender {
 	switch to := h.Sink(); {
 	case to.URL != "":
 		return newURLSender(to.URL, h.Token.Value())
@@ -71,7 +71,7 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 	if reply.StatusCode/100 != 2 {
 		return lostStatus
 	}
-	return delivered
+	return resultDelivered
 }
 
 func (u *urlSender) closeConns() { u.http.CloseIdleConnections() }
@@ -84,7 +84,7 @@ func (path fileSender) send(_ context.Context, lines []byte) (result string) {
 	if err := path.appendLines(lines); err != nil {
 		return lostWrite
 	}
-	return delivered
+	return resultDelivered
 }
 
 var errNotRegularFile = errors.New("not a regular file")
@@ -150,7 +150,7 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 		}
 		return lostUnreachable
 	}
-	return delivered
+	return resultDelivered
 }
 
 func (s *socketSender) closeConns() {

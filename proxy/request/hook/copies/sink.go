@@ -15,7 +15,7 @@ import (
 // These strings are the results of a copy in metrics and in the log. A result is either delivered
 // or the reason why the copy was lost.
 const (
-	delivered       = "delivered"
+	resultDelivered = "delivered"
 	lostFull        = "full"
 	lostUnreachable = "unreachable"
 	lostTimeout     = "timeout"
@@ -45,26 +45,26 @@ const (
 	// A batch is sent at most maxTries times. The first pause lasts firstRetryDelay, and each later
 	// pause lasts twice as long as the one before.
 	maxTries, firstRetryDelay = 4, 250 * time.Millisecond
-	logEvery                  = 10 * time.Second
+	lossLogInterval           = 10 * time.Second
 )
 
-// settings are the settings of a hook that require a new sink when they change.
-type settings struct {
+// sinkSettings are the settings of a hook that require a new sink when they change.
+type sinkSettings struct {
 	after, token     string
 	timeout          time.Duration
 	maxBytes, memory int64
 }
 
-func hookSettings(h *config.Hook) settings {
-	return settings{h.After, h.Token.Value(), h.Timeout.D(), int64(h.Bytes), int64(h.Memory)}
+func hookSettings(h *config.Hook) sinkSettings {
+	return sinkSettings{h.After, h.Token.Value(), h.Timeout.D(), int64(h.Bytes), int64(h.Memory)}
 }
 
 // hookSink is the queue of one hook. A separate goroutine sends the queued copies.
 type hookSink struct {
-	copies   *Copies
+	copies   *CopySinks
 	name     string
-	settings settings
-	sender   sender
+	settings sinkSettings
+	sender   sinkSender
 
 	heldBytes atomic.Int64 // bytes reserved for copies that have not been sent yet
 
@@ -85,20 +85,20 @@ type hookSink struct {
 	}
 }
 
-// sender sends lines to a sink. send returns either delivered or the reason why the lines were
+// sinkSender sends lines to a sink. send returns either delivered or the reason why the lines were
 // lost.
-type sender interface {
+type sinkSender interface {
 	send(ctx context.Context, lines []byte) (result string)
 	closeConns()
 }
 
-func (c *Copies) open(h *config.Hook) *hookSink {
+func (c *CopySinks) openSink(h *config.Hook) *hookSink {
 	s := &hookSink{
 		copies: c, name: h.Name, settings: hookSettings(h), sender: newSender(h),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	go c.opts.Guard.Loop(s.stop, guard.Copies, func() {
+	go c.opts.Guard.Loop(s.stop, guard.PlaceCopies, func() {
 		s.run()
 		close(s.done)
 	})
@@ -112,7 +112,7 @@ func (s *hookSink) close() {
 		s.closed = true
 		close(s.stop)
 		time.AfterFunc(flushTimeout, func() {
-			defer s.copies.opts.Guard.Catch(guard.Copies, nil)
+			defer s.copies.opts.Guard.Catch(guard.PlaceCopies, nil)
 			s.cancel()
 		})
 	}
@@ -203,7 +203,7 @@ func (s *hookSink) deliver(batch []*queuedCopy) {
 		for _, e := range batch {
 			s.releaseBytes(e.reserved)
 		}
-		if reason != delivered {
+		if reason != resultDelivered {
 			s.recordLost(len(batch), reason)
 			return
 		}
@@ -213,7 +213,7 @@ func (s *hookSink) deliver(batch []*queuedCopy) {
 			s.copies.recent.AddQuestion(s.name, nil, now)
 		}
 	}()
-	s.copies.opts.Guard.Point(guard.Copies)
+	s.copies.opts.Guard.Point(guard.PlaceCopies)
 	var lines []byte
 	var err error
 	for _, e := range batch {
@@ -232,11 +232,11 @@ func (s *hookSink) sendWithRetries(lines []byte) (result string) {
 		}
 		within, cancel := context.WithTimeout(s.ctx, s.settings.timeout)
 		result = s.sender.send(within, lines)
-		if result != delivered && within.Err() != nil {
+		if result != resultDelivered && within.Err() != nil {
 			result = lostTimeout
 		}
 		cancel()
-		if result == delivered || try == maxTries {
+		if result == resultDelivered || try == maxTries {
 			return result
 		}
 		select {
@@ -257,7 +257,7 @@ func (s *hookSink) recordLost(n int, reason string) {
 	l := &s.logged
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost += n; now.Sub(l.at) < logEvery {
+	if l.lost += n; now.Sub(l.at) < lossLogInterval {
 		return
 	}
 	s.copies.opts.Log.Warn("copies of calls were lost", zap.String("event", "copies_lost"), zap.String("hook", s.name),

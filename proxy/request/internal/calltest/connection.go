@@ -44,7 +44,7 @@ func (e *Edge) newServer() *fasthttp.Server {
 			if !ctx.Request.Header.IsHTTP11() {
 				ctx.SetConnectionClose()
 			}
-			ep := endpoint.ByPath(ctx.Path())
+			ep := endpoint.EndpointByPath(ctx.Path())
 			if ep == nil {
 				e.t.Errorf("no endpoint is at %s", ctx.Path())
 				return

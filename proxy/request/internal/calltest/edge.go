@@ -47,12 +47,12 @@ type Edge struct {
 	Services *call.Services
 	Set      *upstreams.Set
 	Metrics  *metrics.Set
-	Copies   *copies.Copies
+	Copies   *copies.CopySinks
 	Log      *observer.ObservedLogs // of the process and of the calls
 
 	t       testing.TB
 	running atomic.Pointer[snapshot.Snapshot]
-	keys    *snapshot.Sources
+	keys    *snapshot.CredentialSources
 	queues  *queue.Queues
 	engines map[string]*Engine // keyed by the address that the edge dials
 	// Replaces engine names in URLs with addresses, because no resolver exists.
@@ -82,36 +82,36 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	e.Set, err = upstreams.NewSet(upstreams.Options{
 		Guard: g, Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {},
 		DrainTime: func() time.Duration { return e.running.Load().Config.Timeouts.Drain.D() },
-		Dial:      e.dial, OnFree: e.queues.SlotFreed, OnRoom: e.queues.UpstreamChanged,
+		Dial:      e.dial, OnFree: e.queues.OnSlotFreed, OnRoom: e.queues.OnUpstreamChanged,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	replies := limit.NewMemory(256 << 20)
+	replies := limit.NewMemoryBudget(256 << 20)
 	core, seen := observer.New(zap.DebugLevel)
 	log := zap.New(core)
 	e.Log = seen
 	calls := observe.NewCalls(e.Metrics, log, config.Log{Access: true})
 	e.Services = &call.Services{
 		Log: log, Guard: g, Current: e.running.Load, Calls: calls,
-		Bodies: limit.NewMemory(256 << 20), Replies: replies, Retries: limit.NewRetries(time.Now()),
+		Bodies: limit.NewMemoryBudget(256 << 20), Replies: replies, Retries: limit.NewRetryBudget(time.Now()),
 		Counters: call.NewCounters(e.Metrics), Poison: poison.New(), Hooks: hook.NewClient(e.Metrics, e.dial),
 	}
 	e.server = e.newServer()
 	e.Services.ServeNext = e.server.ServeConn
 	e.Copies = copies.New(copies.Options{Log: zap.NewNop(), Guard: g, Metrics: e.Metrics})
 	e.Services.Features = []participant.Feature{e.Copies, e.Services.NewShadows()}
-	e.keys = &snapshot.Sources{
-		Limits: limit.NewKeys(16, time.Now()), Issued: jwks.New(jwks.Options{Log: zap.NewNop(), Guard: g, OnLoss: func() {}}),
+	e.keys = &snapshot.CredentialSources{
+		Limits: limit.NewKeyUsages(16, time.Now()), Issued: jwks.New(jwks.Options{Log: zap.NewNop(), Guard: g, OnLoss: func() {}}),
 	}
 	t.Cleanup(e.close)
 	e.Load(yaml)
-	time.Sleep(probed)
+	time.Sleep(probesFinished)
 	return e
 }
 
-// probed is the time after which the first probes have finished and the engines are up.
-const probed = 5 * time.Second
+// probesFinished is the time after which the first probes have finished and the engines are up.
+const probesFinished = 5 * time.Second
 
 // Load applies a configuration as a reload does.
 func (e *Edge) Load(yaml string) {
@@ -136,17 +136,17 @@ func (e *Edge) Load(yaml string) {
 		e.t.Fatal(err)
 	}
 	e.Set.Commit(plan)
-	e.Set.WaitProbed(context.Background(), plan)
-	e.queues.Apply(next.QueueConfigs())
+	e.Set.WaitFirstProbes(context.Background(), plan)
+	e.queues.ApplyConfigs(next.QueueConfigs())
 	e.running.Store(next)
 	e.Copies.Apply(f.Hooks)
-	e.Set.Retire(plan)
+	e.Set.RetireOmitted(plan)
 	e.queues.OfferAllSlots()
-	e.Services.Calls.SetConfigured(ids(f.Models, func(m *config.Model) string { return m.ID }),
-		ids(f.Upstreams, func(u *config.Upstream) string { return u.Name }), ids(f.Keys, func(k *config.Key) string { return k.ID }))
+	e.Services.Calls.SetConfigured(sortedIDs(f.Models, func(m *config.Model) string { return m.ID }),
+		sortedIDs(f.Upstreams, func(u *config.Upstream) string { return u.Name }), sortedIDs(f.Keys, func(k *config.Key) string { return k.ID }))
 }
 
-func ids[T any](all []T, id func(*T) string) (out []string) {
+func sortedIDs[T any](all []T, id func(*T) string) (out []string) {
 	for i := range all {
 		out = append(out, id(&all[i]))
 	}
@@ -248,7 +248,7 @@ func (e *Edge) Post(path, body string, headers ...string) *Answer {
 // Send is Post with a given Client.
 func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	e.t.Helper()
-	ep := endpoint.ByPath([]byte(path))
+	ep := endpoint.EndpointByPath([]byte(path))
 	if ep == nil {
 		e.t.Fatalf("no endpoint is at %s", path)
 	}
@@ -274,8 +274,8 @@ func (e *Edge) SendTo(to *Client, ep *endpoint.Endpoint, body string, headers ..
 }
 
 // OpenDialogue opens a dialogue with a model. It returns the response if the call fails.
-func (e *Edge) OpenDialogue(to *Client, model string, meet func(*call.Engine) error, headers ...string) (*call.Dialogue, *Answer) {
-	ctx := to.begin(endpoint.Realtime.Path, `{"model":"`+model+`"}`, headers)
+func (e *Edge) OpenDialogue(to *Client, model string, meet func(*call.DialogueEngine) error, headers ...string) (*call.Dialogue, *Answer) {
+	ctx := to.begin(endpoint.RealtimeEndpoint.Path, `{"model":"`+model+`"}`, headers)
 	if d := e.Services.OpenDialogue(ctx, meet); d != nil {
 		return d, nil
 	}
@@ -303,7 +303,7 @@ func (c *Client) begin(path, body string, headers []string) *fasthttp.RequestCtx
 type clientConn struct {
 	net.Conn
 	mu     sync.Mutex
-	waiter listen.Waiter
+	waiter listen.DisconnectWaiter
 }
 
 func (c *clientConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2)} }
@@ -315,14 +315,14 @@ func (c *clientConn) SetWriteTimeout(time.Duration)    {}
 func (c *clientConn) MarkAuthenticated()               {}
 func (c *clientConn) LingerOnClose()                   {}
 
-func (c *clientConn) WatchDisconnect(w listen.Waiter) (gone bool) {
+func (c *clientConn) WatchDisconnect(w listen.DisconnectWaiter) (gone bool) {
 	c.set(w)
 	return false
 }
 
-func (c *clientConn) UnwatchDisconnect(listen.Waiter) { c.set(nil) }
+func (c *clientConn) UnwatchDisconnect(listen.DisconnectWaiter) { c.set(nil) }
 
-func (c *clientConn) set(w listen.Waiter) {
+func (c *clientConn) set(w listen.DisconnectWaiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiter = w
@@ -345,7 +345,7 @@ type Engine struct {
 	refusing      bool
 	requestBodies []string
 	server        *http.Server
-	pipes         *pipes
+	pipes         *pipeListener
 	runs          sync.WaitGroup
 }
 
@@ -370,7 +370,7 @@ func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: errRefused}
 	}
 	if e.server == nil {
-		e.pipes = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		e.pipes = &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 		e.server = &http.Server{Handler: http.HandlerFunc(e.serve)} //nolint:gosec // its only client is the test's
 		server, at := e.server, e.pipes
 		go func() { _ = server.Serve(at) }()
@@ -441,13 +441,13 @@ func (e *Engine) Stop() {
 	}
 }
 
-type pipes struct {
+type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (p *pipes) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
 		return c, nil
@@ -456,15 +456,15 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-func (p *pipes) Close() error {
+func (p *pipeListener) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns the hash of a key in the form used by configurations.
-func Hash(key string) string {
+// HashKey returns the hash of a key in the form used by configurations.
+func HashKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
 }
