@@ -23,7 +23,7 @@
 //	run.go          from the command line to the end: ports, log, memory limit, certificate, edge
 //	edge.go         Edge: the components and their connections; no request passes through it
 //	public_api.go   the HTTP server of clients; routes.go, catalog_pages.go, api_documents.go
-//	drain.go        the steps of a shutdown; ending.go: its state, and the second signal
+//	drain.go        the steps of a shutdown; shutdown.go: its state, and the second signal
 //	signals.go      SIGTERM, SIGINT and the signals for a process that hangs
 //	watchdog.go     keep-alive messages for a service manager
 //

@@ -43,7 +43,7 @@
 // are seconds old and which all edges read. These calls therefore count as an average over time
 // (Load.Usual). Otherwise all edges would pick the engine that looks idle in the newest report.
 //
-// The prefix index (directory.go) infers what each engine has cached from the prompts that were
+// The prefix index (prefix_index.go) infers what each engine has cached from the prompts that were
 // sent to it: the newest blocks of 512 bytes, as many as fit in the engine's cache. If the index
 // contained older blocks, calls would queue at an engine that no longer has their prompts cached.
 // The engine reports its cache size. If the cached tokens that the engine reports in usage differ

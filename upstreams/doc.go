@@ -52,7 +52,7 @@
 //
 // Probes (probe.go) take an upstream down after `fall` failed probes in a row, and bring it up
 // after `rise` successful probes in a row. An idle engine is probed less often until it gets a call
-// (rest.go). Results of calls outrank probes (health.go). A call that cannot reach the engine marks
+// (idle_tracker.go). Results of calls outrank probes (health.go). A call that cannot reach the engine marks
 // the upstream suspect and starts a probe immediately. If that probe fails, or the next call cannot
 // reach the engine either, the upstream goes down. Probes always open a new connection, because an
 // engine that is shutting down may still respond on existing connections. If the probes succeed but

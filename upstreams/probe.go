@@ -158,7 +158,7 @@ func (p *prober) run(ctx context.Context) {
 
 // nextPause returns the time until the next probe: the interval with a jitter of ten percent. The
 // pause is shorter if the upstream's state is in doubt, and longer while the upstream is down or
-// idle (rest.go).
+// idle (idle_tracker.go).
 func (p *prober) nextPause() time.Duration {
 	interval := p.probeInterval(time.Now())
 	machine := p.up.Health.factsSnapshot().liveness

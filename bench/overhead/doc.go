@@ -6,11 +6,11 @@
 // CPUs. CPU time and memory are read from /proc. Package load sends the load. Small requests are also
 // sent by package rawload, which is fast enough to saturate a proxy.
 //
-//	overhead.go      runs the rounds; report.go computes medians and ratios
-//	saturation.go    the measurements with package rawload
-//	measurements.go  the other measurements; measurement.go defines their type and converts results to rows
-//	lab.go           starts an engine and a target for a measurement, as configured in proxies/
-//	stage.go         plays a load, idle connections or reloads, and measures
+//	overhead.go        runs the rounds; report.go computes medians and ratios
+//	saturation.go      the measurements with package rawload
+//	measurements.go    the other measurements; measurement.go defines their type and converts results to rows
+//	test_bench.go      starts an engine and a target for a measurement, as configured in proxies/
+//	started_target.go  plays a load, idle connections or reloads, and measures
 //
 // If processes cannot be pinned to CPUs, or if the machine is busy, the ratio within a round is
 // more reliable than the times. The median over many rounds is more reliable than the values of a

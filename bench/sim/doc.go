@@ -108,5 +108,5 @@
 //
 // An exchange has three components. clientWatch waits until a given time or until the client
 // leaves. bodyWriter frames the body. eventWriter writes events into the body. Faults are data
-// (package fault) that these components consult. The file misbehave.go injects the other faults.
+// (package fault) that these components consult. The file inject_faults.go injects the other faults.
 package sim

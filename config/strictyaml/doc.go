@@ -6,12 +6,12 @@
 //
 // [Read] works in these steps:
 //
-//  1. measure.go splits the text into tokens, and rejects it if there are too many.
+//  1. parse_cost.go splits the text into tokens, and rejects it if there are too many.
 //  2. parse.go parses the tokens into a tree. If there is a syntax error, no other mistakes are
 //     reported. plain.go reads files in the usual format into the same tree, without tokens.
-//  3. tree.go resolves anchors, aliases, merge keys and plain tags, within limits.
+//  3. aliases.go resolves anchors, aliases, merge keys and plain tags, within limits.
 //  4. bind.go and scalar.go bind the tree to structs by their yaml tags, and resolve ${VAR} and
-//     file: secrets (external.go). The position of each value (source, line, column) is stored
+//     file: secrets (references.go). The position of each value (source, line, column) is stored
 //     under its path.
 //
 // A type that has more than one YAML form implements [NodeBinder]. A type that parses its text

@@ -91,8 +91,8 @@
 //
 // Edges do not trust the store's replies. If a reply is malformed or announces more data than any
 // valid reply contains, the edge closes the connection before memory is allocated for the reply
-// (bound.go). It also closes the connection after an unsolicited reply, or after a sentinel message
-// that has fewer words than the client reads (asked.go). The client would panic in both cases.
+// (bounded_conn.go). It also closes the connection after an unsolicited reply, or after a sentinel message
+// that has fewer words than the client reads (reply_matcher.go). The client would panic in both cases.
 //
 // If the store skips a reply, each later command on the connection gets the reply to the command
 // before it. The edge therefore opens a new client after three consecutive failed heartbeats. If

@@ -16,7 +16,7 @@
 //	Run, RunPool    forever: list, watch until the watch ends, list again
 //
 // The watcher reads a list in pages, and then watches for changes after the version of the list
-// (follow.go). A watch ends at its time limit, when the connection is closed, or with a 410, an
+// (reflector.go). A watch ends at its time limit, when the connection is closed, or with a 410, an
 // event of type ERROR, or invalid bytes. The watcher always continues with a new list. It does not
 // resume after the last event, because events may have been lost with the connection. Objects are
 // identified by UID, so a pod that is recreated under the same name counts as a new pod.

@@ -197,18 +197,18 @@ func (c *CA) signCertificate(template *x509.Certificate, public crypto.PublicKey
 	return x509.CreateCertificate(rand.Reader, template, c.cert, public, c.key)
 }
 
-type acmeProblem struct {
+type acmeError struct {
 	status     int
 	kind, text string
 	retryAfter time.Duration
 }
 
-func (p *acmeProblem) Error() string { return p.kind + ": " + p.text }
+func (p *acmeError) Error() string { return p.kind + ": " + p.text }
 
 const errorTypePrefix = "urn:ietf:params:acme:error:"
 
 func newProblem(status int, kind, text string) error {
-	return &acmeProblem{status: status, kind: kind, text: text}
+	return &acmeError{status: status, kind: kind, text: text}
 }
 
 type request struct {
@@ -257,9 +257,9 @@ func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = newProblem(405, "malformed", "this is not asked like that")
 	}
 	if err != nil {
-		var p *acmeProblem
+		var p *acmeError
 		if !errors.As(err, &p) {
-			p = &acmeProblem{status: 500, kind: "serverInternal", text: err.Error()}
+			p = &acmeError{status: 500, kind: "serverInternal", text: err.Error()}
 		}
 		if p.retryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
@@ -416,7 +416,7 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	c.mu.Lock()
 	if c.mishaps.RateLimited > 0 {
 		c.mishaps.RateLimited--
-		p := &acmeProblem{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
+		p := &acmeError{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
 		c.mu.Unlock()
 		return 0, nil, p
 	}

@@ -9,8 +9,8 @@
 //     both its key's limits and its group's limits.
 //   - Budgets: what a key may use per day and per month, in tokens and in money (budget.go).
 //   - Memory: the bytes of request bodies and of engine responses (memory.go).
-//   - Retries: how many retries are allowed in proportion to calls (retries.go).
-//   - Guesses: how often an address may send a wrong admin token (guesses.go).
+//   - Retries: how many retries are allowed in proportion to calls (retry_budget.go).
+//   - Guesses: how often an address may send a wrong admin token (guess_limiter.go).
 //
 // # Design
 //

@@ -353,9 +353,9 @@ func TestReferenceLog(t *testing.T) {
 	b.WriteString("\nA call that fails because of its engine has a line of level warn with `msg` \"upstream failed\" beside its access line, with `log.access: false` too.\n\n" +
 		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/record.go", "func logUpstreamFailure("), logField, failedLineFields))
 	b.WriteString("\n## The edge's state\n\nWhen what the first sentence of the status page is about changes, a line says it: at most one in ten seconds, and none for other numbers. It needs the admin listener.\n\n" +
-		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *problemLogger) logVerdict("), logField, edgeFields))
+		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/problem_logger.go", "func (a *problemLogger) logVerdict("), logField, edgeFields))
 	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, a second one after a minute, and then one every five minutes.\n\n" +
-		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/alarm.go", "func (a *problemLogger) logExceededLimits("), logField, keyFields))
+		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/problem_logger.go", "func (a *problemLogger) logExceededLimits("), logField, keyFields))
 	b.WriteString("\n## Events\n\nLines that are made for a filter have the name of an `event`. `penstock explain NAME` explains it, and the words of the next four tables.\n" +
 		wordTable(t, "event", eventNames(t), events))
 	b.WriteString("\n## Outcomes\n" + wordTable(t, "outcome", findWords(t, "proxy/telemetry/observe/record.go", "// The closed set of outcomes.", `"(\w+)"`), outcomes))

@@ -34,7 +34,7 @@
 // fasthttp it would occupy a context and a buffer for the largest request headers (see Detaching).
 //
 // Connections from the networks in Listener.SetProxies start with a PROXY protocol header
-// (proxied.go). This header is read first, even before a TLS handshake.
+// (proxy_header.go). This header is read first, even before a TLS handshake.
 //
 // # Design
 //
@@ -70,7 +70,7 @@
 // that the client can read the response even if it is still sending the request. Such a connection
 // does not count as open; otherwise, rejected clients would block other clients. AffordableConns
 // keeps the maximum below the descriptor limit. Before the listener rejects a connection, it tries
-// to close another connection that is waiting for a request (Options.MakeRoom, make_room.go).
+// to close another connection that is waiting for a request (Options.MakeRoom, evict.go).
 // Clients that open connections without sending requests therefore cannot block other clients.
 //
 // The public listener does not close connections that have waited for less than a second, because a

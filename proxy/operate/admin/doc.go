@@ -11,7 +11,7 @@
 //   - handlers.go contains the handlers.
 //   - page.go contains the page and its events.
 //   - state.go collects the state that package status renders.
-//   - diagnosis.go describes the process itself for bug reports.
+//   - process_facts.go describes the process itself for bug reports.
 //
 // If the listener has a certificate (Port), it uses TLS. Health checks and scrapers must then use
 // https.

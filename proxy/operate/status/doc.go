@@ -15,12 +15,12 @@
 //
 // The sentence at the top reflects probes, breakers, and how calls ended in the last minute. An
 // engine that answers its probes but breaks every stream is a problem. One table contains the
-// thresholds for problems (bounds.go), and the alerts in .deploy use the same values.
+// thresholds for problems (thresholds.go), and the alerts in .deploy use the same values.
 //
 // An upstream has one badge, for the worst of its mode, health, breaker and failure rate
 // (badge.go).
 //
-// Rows that need an operator come first (order.go), and idle rows are folded if there are many.
+// Rows that need an operator come first (ranks.go), and idle rows are folded if there are many.
 // Each upstream has one line. A wide screen shows two columns, so that fifty upstreams are visible
 // at once. Each problem links to a text about how to fix it (runbook.go).
 //

@@ -2,19 +2,19 @@
 //
 // # Lifetime of a request
 //
-//	1  gate.go      authenticate       check the key before any of the body is read
-//	2               chargeRequest      charge the key's requests per minute
-//	3               decode             read the body (package body) and decode it
-//	4               resolveModel       find the model, check the key's access, apply the rules
-//	5               reserveKeyLimits   acquire the key's concurrency slot and reserve its tokens
-//	   hooks.go     askHooks           let the operator's hooks decide, if there are any
-//	6  pick.go      pickSlot           pick a target and acquire a lease, or wait in the queue
-//	7  loop.go      sendToNextEngine   start an attempt; package attempt sends it (send.go)
-//	                retryAfterFailure  after a failure, take the step that package retry chooses
-//	   serve.go     awaitAnswer        send the first event, or a whole answer (unary.go)
-//	8  relay.go     commitRelay        end the handler; the relay's bytes are then written by a
-//	                                   detachedStream, an http10Stream or, under TLS, fasthttp
-//	9  call.go      finish             release everything, charge the key, write one log line
+//	1  gate.go          authenticate       check the key before any of the body is read
+//	2                   chargeRequest      charge the key's requests per minute
+//	3                   decode             read the body (package body) and decode it
+//	4                   resolveModel       find the model, check the key's access, apply the rules
+//	5                   reserveKeyLimits   acquire the key's concurrency slot and reserve its tokens
+//	   hooks.go         askHooks           let the operator's hooks decide, if there are any
+//	6  acquire_slot.go  pickSlot           pick a target and acquire a lease, or wait in the queue
+//	7  send_loop.go     sendToNextEngine   start an attempt; package attempt sends it (send.go)
+//	                    retryAfterFailure  after a failure, take the step that package retry chooses
+//	   serve.go         awaitAnswer        send the first event, or a whole answer (unary.go)
+//	8  relay.go         commitRelay        end the handler; the relay's bytes are then written by a
+//	                                       detachedStream, an http10Stream or, under TLS, fasthttp
+//	9  call.go          finish             release everything, charge the key, write one log line
 //
 // The body is read before the call acquires a slot, because a slow client must not occupy a slot.
 // Before routing, the call checks whether the key may use the model. Otherwise, a key could learn
@@ -57,13 +57,13 @@
 // goroutine stacks, but would add a second mechanism for waiting.
 //
 // If a request's token limit leaves too little of the engine's context for the prompt, the edge
-// lowers the limit before it sends the request (fit.go). If an engine still rejects the request,
+// lowers the limit before it sends the request (context_fit.go). If an engine still rejects the request,
 // the edge sends it once more with a lower limit, or sends it to an engine that has a longer
 // context. Neither step counts as a retry, because no engine failed.
 //
 // An engine or its model's chat template may also reject a reasoning effort or consecutive turns of
 // the same role. The edge then sends the request once more without the effort, or with the turns
-// joined (change.go).
+// joined (request_change.go).
 //
 // A stream is bound to its engine once the client has received the first part of the answer
 // (endpoint.Stream.Started). Until then, the edge stores the request, and another engine may answer

@@ -15,7 +15,7 @@
 //	chat.go                                    chat (chatBase)
 //	messages.go, responses.go                  translated to chat and back (translatedRequest)
 //	json.go, speech.go                         JSON that is forwarded (jsonRequest)
-//	some_engines.go                            likewise, for engines whose profiles name a path
+//	engine_specific.go                         likewise, for engines whose profiles name a path
 //	form.go, transcriptions.go                 forms, forwarded while they arrive (formRequest)
 //
 // To add an endpoint, add one file that contains its Endpoint and its codec, and one line in All

@@ -23,7 +23,7 @@
 // generated from this table, and the dashboard and the alert rules are tested against it.
 //
 // The status page shows calls from a ring of fixed size (recent.go), counts of reasons
-// (reasons.go), and short histories of models at upstreams (history.go, summarized by outlook.go).
+// (reasons.go), and short histories of models at upstreams (history.go, summarized by summary.go).
 //
 // Latencies are cumulative `le` histograms (PrometheusHistogram), so that plain Prometheus can
 // compute quantiles.
