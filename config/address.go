@@ -102,7 +102,7 @@ func isHostName(host string) bool {
 	return true
 }
 
-// parseHTTPURL parses the KeySetURL of a server that the edge calls. Its errors never contain the KeySetURL,
+// parseHTTPURL parses the URL of a server that the edge calls. Its errors never contain the URL,
 // because it may contain a password.
 func parseHTTPURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
@@ -138,7 +138,7 @@ func parseHTTPURL(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckBaseURL returns an error if an upstream's KeySetURL is invalid.
+// CheckBaseURL returns an error if an upstream's URL is invalid.
 func CheckBaseURL(address string) error {
 	if unixsocket.IsAddress(address) {
 		file, base, err := unixsocket.ParseURL(address)
@@ -159,8 +159,8 @@ func CheckBaseURL(address string) error {
 	return checkBasePath(u.EscapedPath(), u.Scheme+"://"+u.Host)
 }
 
-// checkBasePath returns an error if the path of an upstream's KeySetURL is invalid. before is the part of
-// the KeySetURL that precedes path.
+// checkBasePath returns an error if the path of an upstream's URL is invalid. before is the part of
+// the URL that precedes path.
 func checkBasePath(path, before string) error {
 	if kept, _, found := strings.Cut(path+"/", "/v1/"); found {
 		return fmt.Errorf("write the base URL without /v1 and what follows it: %s", strings.TrimSuffix(before+kept, ":"))
@@ -172,7 +172,7 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// pointsToListener reports whether a KeySetURL certainly leads to the listener at listen on this machine.
+// pointsToListener reports whether a URL certainly leads to the listener at listen on this machine.
 // It does not know the machine's other names and addresses.
 func pointsToListener(address, listen string) bool {
 	if unixsocket.IsAddress(address) && unixsocket.IsAddress(listen) {
@@ -276,7 +276,7 @@ func checkSAN(name string) error {
 		"such as agent.example.com or spiffe://TRUST-DOMAIN/PATH")
 }
 
-// isPublicHost reports whether a KeySetURL has a public address, or a host name outside the private
+// isPublicHost reports whether a URL has a public address, or a host name outside the private
 // domains.
 func isPublicHost(address string) bool {
 	u, err := parseHTTPURL(address)

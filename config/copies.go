@@ -24,7 +24,7 @@ func (h *Hook) Sink() Sink {
 	return Sink{File: h.After}
 }
 
-// String describes the sink. It omits the path of a KeySetURL, which may be secret.
+// String describes the sink. It omits the path of a URL, which may be secret.
 func (s Sink) String() string {
 	switch u, err := url.Parse(s.URL); {
 	case s.Socket != "":

@@ -11,7 +11,7 @@
 //	    hash: sha256:9f86d081884c7d65...        # of the key; "penstock key new" prints both
 //	upstreams:
 //	  - name: gpu-a
-//	    url: http://10.0.0.11:8000              # base KeySetURL without /v1
+//	    url: http://10.0.0.11:8000              # base URL without /v1
 //	    api_key: "${GPU_KEY}"                   # or file:PATH, or the text itself
 //	models:
 //	  - id: llama-3.3-70b                       # the name in requests and answers
@@ -58,6 +58,6 @@
 // values, and skip values that could not be read.
 //
 // No message contains a secret. An excerpt ends before a secret or a text that may be one. Messages
-// show ${VAR} instead of its value. They never quote a hash, a secret or the user in a KeySetURL. A test
+// show ${VAR} instead of its value. They never quote a hash, a secret or the user in a URL. A test
 // puts canaries in all places where a secret may occur.
 package config

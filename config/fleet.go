@@ -122,8 +122,8 @@ func (f *File) CheckKey(k Key) Problems {
 // FleetStore configures the Valkey, or Redis 7.0 or later, through which the edges share key
 // limits.
 type FleetStore struct {
-	// This is the KeySetURL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
-	// omit the KeySetURL, because they report the store's address. If all stores' certificates are valid
+	// This is the URL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
+	// omit the URL, because they report the store's address. If all stores' certificates are valid
 	// for the same host name, set rediss:// with that name.
 	URL string `yaml:"url"`
 	// The edge logs in as this user. If this is empty, the edge logs in as the default user.
@@ -131,12 +131,12 @@ type FleetStore struct {
 	// This is the password of the user.
 	Password Secret `yaml:"password"`
 	// These settings define how the edge verifies the store's certificate, and which certificate it
-	// presents. If there are sentinels and no KeySetURL, any of these settings enables TLS, and each
+	// presents. If there are sentinels and no URL, any of these settings enables TLS, and each
 	// certificate must be valid for the dialled name.
 	TLS UpstreamTLS `yaml:"tls"`
 	// Set this to true if the store is a cluster.
 	Cluster bool `yaml:"cluster"`
-	// These sentinels report the store's address and are used instead of the KeySetURL.
+	// These sentinels report the store's address and are used instead of the URL.
 	Sentinel FleetSentinel `yaml:"sentinel"`
 	// All Redis keys of the edges start with this prefix.
 	Prefix string `yaml:"prefix"`
@@ -268,7 +268,7 @@ func (c processChecks) checkStore(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := parseHTTPURL("http://" + rest)
-	switch { // messages never show the KeySetURL, because it may contain a password
+	switch { // messages never show the URL, because it may contain a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")

@@ -17,12 +17,12 @@ import (
 type Hook struct {
 	// The hook has this name in metrics and the log.
 	Name string `yaml:"name"`
-	// The edge sends a POST to this KeySetURL before a call waits for an engine, and the hook decides
-	// about the call. The value is an http or https KeySetURL. For a service on a Unix socket, use
+	// The edge sends a POST to this URL before a call waits for an engine, and the hook decides
+	// about the call. The value is an http or https URL. For a service on a Unix socket, use
 	// unix:/PATH, or unix:/PATH:/BASE, where /BASE is the request path.
 	Before string `yaml:"before"`
 	// Use this instead of before. Once a call has ended, the edge sends a copy of it here. The
-	// value is an http or https KeySetURL, a file path, or unix:PATH for a stream socket. Each copy is a
+	// value is an http or https URL, a file path, or unix:PATH for a stream socket. Each copy is a
 	// line of JSON with the request and the answer. The hook must also set models and keys, because
 	// by default no call is copied.
 	After string `yaml:"after"`

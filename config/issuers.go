@@ -18,7 +18,7 @@ type Issuer struct {
 	Name string `yaml:"name"`
 	// The aud claim in the issuer's tokens must contain this value, or one of these values.
 	Audience Audiences `yaml:"audience"`
-	// The issuer's public keys are in a file (file:PATH), or at this https KeySetURL.
+	// The issuer's public keys are in a file (file:PATH), or at this https URL.
 	JWKS string `yaml:"jwks"`
 	// These settings define the meaning of the claims in a token.
 	Claims IssuerClaims `yaml:"claims"`
@@ -71,12 +71,12 @@ func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
-// KeySetURL returns the KeySetURL of the issuer's keys, or false if the keys are in a file.
+// KeySetURL returns the URL of the issuer's keys, or false if the keys are in a file.
 func (i *Issuer) KeySetURL() (string, bool) {
 	return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix)
 }
 
-// jwksFile returns the path of the issuer's keys, or "" if they are at a KeySetURL.
+// jwksFile returns the path of the issuer's keys, or "" if they are at a URL.
 func (i *Issuer) jwksFile() string {
 	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
 	if !ok {

@@ -21,13 +21,13 @@ type Ledger struct {
 	Export []LedgerSink `yaml:"export"`
 }
 
-// LedgerSink is a file or KeySetURL that receives the ledger's rows.
+// LedgerSink is a file or URL that receives the ledger's rows.
 type LedgerSink struct {
 	// The edge appends rows to this file.
 	File string `yaml:"file"`
-	// The edge sends rows to this KeySetURL in POST requests.
+	// The edge sends rows to this URL in POST requests.
 	URL string `yaml:"url"`
-	// The edge sends this bearer token to the KeySetURL.
+	// The edge sends this bearer token to the URL.
 	Token Secret `yaml:"token"`
 }
 

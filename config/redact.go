@@ -108,7 +108,7 @@ func findCredentials(text string) (words []string) {
 }
 
 // redactText returns a string without its secret parts. It removes the user, password and query from
-// a KeySetURL. It removes misplaced credentials from every string.
+// a URL. It removes misplaced credentials from every string.
 func redactText(path, text string) string {
 	text = redactSetting(path, text)
 	for _, w := range findCredentials(text) {
@@ -138,7 +138,7 @@ func redactSetting(path, text string) string {
 	address, more := rest[:end], ""
 	if end < len(rest) {
 		more = "?" + strictyaml.RemovedText
-		// a password may contain characters that usually end a KeySetURL
+		// a password may contain characters that usually end a URL
 		if strings.Contains(rest[end:], "@") {
 			return scheme + strictyaml.RemovedText
 		}

@@ -186,7 +186,7 @@ models:
 	}
 }
 
-// TestRedactMisplaced checks that a credential in a KeySetURL's path or in a name is removed, while model
+// TestRedactMisplaced checks that a credential in a URL's path or in a name is removed, while model
 // names and host names stay.
 func TestRedactMisplaced(t *testing.T) {
 	for text, want := range map[string]string{

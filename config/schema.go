@@ -226,7 +226,7 @@ type ACME struct {
 	Domains []string `yaml:"domains"`
 	// The authority uses this mail address for the edge's account.
 	Email string `yaml:"email"`
-	// This is the KeySetURL of the authority's ACME directory.
+	// This is the URL of the authority's ACME directory.
 	Directory string `yaml:"directory"`
 	// The edge stores the account's key and the certificates in this folder.
 	Folder string `yaml:"folder"`
@@ -465,7 +465,7 @@ type Seal struct {
 type Upstream struct {
 	// The upstream has this name in deployments, logs and pages.
 	Name string `yaml:"name"`
-	// This is the engine's base KeySetURL without /v1. For an engine at a Unix socket (vLLM's --uds) it
+	// This is the engine's base URL without /v1. For an engine at a Unix socket (vLLM's --uds) it
 	// is unix:/PATH, or unix:/PATH:/BASE with a base path.
 	URL string `yaml:"url"`
 	// These are words such as [h100, eu]. In deployments and `penstock drain`, tag:h100 selects all
@@ -496,11 +496,11 @@ type Upstream struct {
 	// Set this to proven if the engine, with its models' templates, continues a final assistant
 	// message (models[].retry.resume). The default depends on the profile.
 	Prefill string `yaml:"prefill"`
-	// The edge looks up the host name of the KeySetURL at this interval, such as 30s, and treats each
+	// The edge looks up the host name of the URL at this interval, such as 30s, and treats each
 	// address as a separate upstream. With srv:_http._tcp.vllm, or "srv:_http._tcp.vllm 5s", it
 	// uses the addresses, ports and weights of SRV records (Consul, Nomad, Kubernetes, Swarm).
 	Resolve Resolve `yaml:"resolve"`
-	// Use this instead of resolve to treat each selected pod as a separate upstream. The KeySetURL sets
+	// Use this instead of resolve to treat each selected pod as a separate upstream. The URL sets
 	// the scheme, name and port. A pod that is being deleted gets no new calls. server and account
 	// are needed only outside the cluster.
 	Kubernetes Kubernetes `yaml:"kubernetes"`
@@ -520,7 +520,7 @@ type Upstream struct {
 	Lists bool `yaml:"-"` // Discover publishes the upstream's models
 }
 
-// DescribeDiscovery describes how the upstream's engines are found. It returns "" if the KeySetURL is
+// DescribeDiscovery describes how the upstream's engines are found. It returns "" if the URL is
 // that of the engine itself.
 func (u *Upstream) DescribeDiscovery() string {
 	k, ports := &u.Kubernetes, ""
@@ -547,7 +547,7 @@ func (u *Upstream) DescribeDiscovery() string {
 // MountedAccount is where Kubernetes mounts a pod's service account.
 const MountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Kubernetes selects the pods of an upstream's engines. The upstream's KeySetURL sets the scheme, the
+// Kubernetes selects the pods of an upstream's engines. The upstream's URL sets the scheme, the
 // name and the port.
 type Kubernetes struct {
 	// This label selector selects the pods, in kubectl's format: app=vllm,tier!=test.
@@ -556,9 +556,9 @@ type Kubernetes struct {
 	Pool string `yaml:"pool"`
 	// The pods are in this namespace. The default is the namespace in which the edge runs.
 	Namespace string `yaml:"namespace"`
-	// The engines in the pods listen on these ports. The default is the port of the KeySetURL.
+	// The engines in the pods listen on these ports. The default is the port of the URL.
 	Ports []int `yaml:"ports"`
-	// This is the KeySetURL of the Kubernetes API. The default is the API of the cluster in which the
+	// This is the URL of the Kubernetes API. The default is the API of the cluster in which the
 	// edge runs.
 	Server string `yaml:"server"`
 	// This folder contains the files token, ca.crt and namespace. The default is the folder of the
@@ -583,7 +583,7 @@ func (k *Kubernetes) String() string {
 // Wake is a request that wakes a sleeping or stopped engine. It is sent to vLLM's /wake_up, or to a
 // script that the operator provides. It has no body and contains no client data.
 type Wake struct {
-	// The edge sends the request to this KeySetURL. If it is omitted, the edge does not wake the engine.
+	// The edge sends the request to this URL. If it is omitted, the edge does not wake the engine.
 	URL string `yaml:"url"`
 	// This is the method of the request: GET, POST or PUT.
 	Method string `yaml:"method"`

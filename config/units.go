@@ -115,7 +115,7 @@ func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePer
 // Duration (default: 30 s).
 type Resolve struct {
 	Every Duration // 0 if the upstream's host name is not looked up at intervals
-	SRV   string   // name of the SRV records; if empty, the addresses of the KeySetURL's host are looked up
+	SRV   string   // name of the SRV records; if empty, the addresses of the URL's host are looked up
 }
 
 const defaultSRVInterval = Duration(30 * time.Second)

@@ -343,7 +343,7 @@ func (c upstreamChecks) checkTLS(path string, u *Upstream) {
 	}
 }
 
-// checkClientTLS checks the TLS settings for the server at url. plain and secure are the KeySetURL schemes
+// checkClientTLS checks the TLS settings for the server at url. plain and secure are the URL schemes
 // without and with TLS.
 func (c checks) checkClientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {

@@ -12,7 +12,7 @@ import (
 
 var (
 	alertHeading = regexp.MustCompile(`(?m)^### (Penstock\w+)\n\n(.+)$`)
-	ownAddress   = regexp.MustCompile(`address\s+= "([^"]+)"`)
+	ownAddress   = regexp.MustCompile(`projectURL\s+= "([^"]+)"`)
 	byClause     = regexp.MustCompile(`\bby \(([a-z_, ]+)\)`)
 	aggregates   = regexp.MustCompile(`\b(?:sum|min|max|count|avg)\b`)
 	legendLabel  = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)

@@ -231,7 +231,7 @@ var stateSources = []struct{ file, from, pattern string }{
 	{"upstreams/health.go", "func (s State) String() string {", `"(\w+)"`},
 	{"proxy/operate/status/status.go", "// The states of a model.", `Model\w+ += "(\w+)"`},
 	{"proxy/operate/status/status.go", "// The values of Key.Badge.", `badge\w+ += "([^"]+)"`},
-	{"proxy/operate/status/calls.go", "// The states of a call in addition", `State\w+ += "(\w+)"`},
+	{"proxy/operate/status/calls.go", "// The states of a call in addition", `Call\w+ += "(\w+)"`},
 	{"proxy/telemetry/observe/record.go", "// The phases of a call.", `Phase += "(\w+)"`},
 }
 

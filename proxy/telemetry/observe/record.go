@@ -43,7 +43,7 @@ const (
 	PhaseStalled   Phase = "stalled" // only for ended calls: the client had stopped reading
 )
 
-// RequestID is a request id: "req_" and 26 characters. Storing an RequestID does not allocate.
+// RequestID is a request id: "req_" and 26 characters. Storing a RequestID does not allocate.
 type RequestID [30]byte
 
 // String returns the id as clients see it.
