@@ -47,15 +47,15 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// checkOneOf checks that a value belongs to the closed set that allowedValues contains for the schema
-// path set.
+// checkOneOf checks that value is one of allowedValues[set], where set is a schema path.
 func (c *checker) checkOneOf(path, set, what, value string) {
 	if allowed := allowedValues[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.positions.QuoteValue(path, value), what, suggest.ChoiceHint(value, allowed))
 	}
 }
 
-// checkEachOneOf checks that all values in a list belong to a closed set and that none occurs twice.
+// checkEachOneOf checks that all values in a list belong to a closed set and that none occurs
+// twice.
 func (c *checker) checkEachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
 		if c.IsFull() {
@@ -110,8 +110,8 @@ func (c *checker) requirePositive(path string, d Duration) {
 	}
 }
 
-// checkName checks a name that the operator chooses. It must be present, unique, and readable in logs,
-// metric labels and a shell.
+// checkName checks a name that the operator chooses. It must be present, unique, and readable in
+// logs, metric labels and a shell.
 func (c *checker) checkName(path, missing, what, name string, seen map[string]string) {
 	c.checkVisibleName(path, name)
 	c.checkUnique(path, missing, what, name, seen)
@@ -123,8 +123,8 @@ func (c *checker) checkVisibleName(path, name string) {
 	}
 }
 
-// checkModelName checks a name that clients send. It may contain spaces and quotes, because some engines
-// use file names as model names.
+// checkModelName checks a name that clients send. It may contain spaces and quotes, because some
+// engines use file names as model names.
 func (c *checker) checkModelName(path, missing, what, name string, seen map[string]string) {
 	if !isPresentableName(name) {
 		c.fail(path, "%s must have no control characters, and no blanks around it", c.positions.QuoteValue(path, name))
@@ -134,8 +134,8 @@ func (c *checker) checkModelName(path, missing, what, name string, seen map[stri
 
 func isVisibleRune(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
-// isPresentableName reports whether a model id contains only printable characters and neither starts nor
-// ends with a space.
+// isPresentableName reports whether a model id contains only printable characters and neither
+// starts nor ends with a space.
 func isPresentableName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !isVisibleRune(r) }) && strings.TrimSpace(name) == name
 }

@@ -24,8 +24,8 @@ const (
 	SettingChanged ChangeKind = "changed"
 )
 
-// SettingChange is a difference between two files. It does not contain the values of settings, so it can
-// be logged.
+// SettingChange is a difference between two files. It does not contain the values of settings, so
+// it can be logged.
 type SettingChange struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
@@ -147,8 +147,8 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 	return f.origin.certificates
 }
 
-// fileDiffer collects changes. It builds paths only for the values that differ, because most values are
-// equal.
+// fileDiffer collects changes. It builds paths only for the values that differ, because most values
+// are equal.
 type fileDiffer struct {
 	changes []SettingChange
 	path    []pathStep // path of the values being compared
@@ -294,8 +294,8 @@ func needsRestart(path string, old, next *File) bool {
 		strings.HasPrefix(path, "admin.tls") && switchesAdminTLS(old, next)
 }
 
-// switchesTLS reports whether TLS is enabled or disabled, or whether its certificates now come from
-// ACME instead of files, or vice versa. Replacing a certificate does not require a restart.
+// switchesTLS reports whether next turns TLS on or off, or switches its certificates between files
+// and ACME. Replacing a certificate does not require a restart.
 func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }

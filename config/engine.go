@@ -61,8 +61,8 @@ type Engine struct {
 	// classifying, pooling, tokenizing and realtime sessions. An engine supports these only if
 	// their paths are set here.
 	Paths map[string]string `yaml:"paths"`
-	// The edge closes connections to the engine after they have been idle for this time. It should
-	// be shorter than the engine's idle timeout.
+	// The edge closes connections to the engine that have been idle for this long. It should be
+	// shorter than the engine's idle timeout.
 	KeepAlive Duration `yaml:"keep_alive"`
 	// The engine reads its token limit from this request member: max_tokens or
 	// max_completion_tokens. With as_sent, the edge keeps the member that the client sent.
@@ -358,7 +358,8 @@ type EngineEndpoint struct {
 	AtEngine  string // name in Engine.Paths
 }
 
-// EngineSpecificEndpoints lists the endpoints that an engine supports only if its Paths contain them.
+// EngineSpecificEndpoints lists the endpoints that an engine supports only if its Paths contain
+// them.
 var EngineSpecificEndpoints = []EngineEndpoint{
 	{"/v1/score", OpScore, OpScore},
 	{"/v1/classify", OpClassify, OpClassify},
@@ -483,8 +484,8 @@ func (c *engineCheck) checkValue(at string, v EngineValue) {
 	c.checkPath(at+".path", v.Path, v.Field != "")
 }
 
-// checkOneOf checks that a value belongs to a closed set. An empty value is valid, because it means that
-// the value is inherited.
+// checkOneOf checks that a value belongs to a closed set. An empty value is valid, because it means
+// that the value is inherited.
 func (c *engineCheck) checkOneOf(at, word string, words ...string) {
 	c.require(word == "" || slices.Contains(words, word),
 		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))

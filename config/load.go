@@ -38,7 +38,7 @@ type fileOrigin struct {
 // Load reads the configuration at path and everything that it references: environment variables,
 // secrets in files, and the keys_file. The error is of type Problems. It contains all mistakes
 // found: invalid syntax, unknown and repeated keys, malformed values and missing references. Load
-// does not check the rules between values. Use Validate or LoadValid for that.
+// does not check constraints that involve more than one value. Use Validate or LoadValid for that.
 func Load(path string) (*File, error) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	if err := problems.Err(); err != nil {
@@ -66,8 +66,8 @@ func LoadValid(path string, k KnownProfiles, more ...Check) (*File, Problems) {
 	return validateLoaded(f, problems, k, more)
 }
 
-// LoadForReload is like LoadValid, but for a reload. The file must be a regular file. A start may read
-// a pipe, but in a reload a pipe could block forever.
+// LoadForReload is like LoadValid, but for a reload. The file must be a regular file. A start may
+// read a pipe, but in a reload a pipe could block forever.
 func LoadForReload(path string, k KnownProfiles) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
 	return validateLoaded(f, problems, k, nil)
@@ -116,8 +116,8 @@ func (f *File) positions() *strictyaml.Positions {
 	return f.origin.positions
 }
 
-// ReferencedFiles returns all files that the configuration was read from or that it names: the file, the
-// keys_file, certificates, and files with secrets.
+// ReferencedFiles returns all files that the configuration was read from or that it names: the
+// file, the keys_file, certificates, and files with secrets.
 func (f *File) ReferencedFiles() []string {
 	if f.origin == nil {
 		return nil

@@ -2,9 +2,9 @@ package config
 
 import "penstock/config/strictyaml"
 
-// removedSettings maps the paths of removed settings to their replacements. If you remove a setting, add a
-// line here. Old files then remain valid, and a warning explains what to do. Unsafe marks limits
-// and consents, because they must not be ignored.
+// removedSettings maps the paths of removed settings to their replacements. If you remove a
+// setting, add a line here. Old files then remain valid, and a warning explains what to do. Unsafe
+// is set for settings that limit something or give consent, because ignoring them would be unsafe.
 var removedSettings = map[string]strictyaml.Retired{
 	"upstreams[].native":         {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"engines[].native":           {Remedy: "requests of every dialect are translated for every engine; delete it"},

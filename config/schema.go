@@ -267,7 +267,7 @@ func (e *ACMEEAB) MACKey() ([]byte, error) {
 
 // Log configures what is written to standard error.
 type Log struct {
-	// The edge writes log entries of this level and above: debug, info, warn or error.
+	// The edge writes log entries at this level and above: debug, info, warn or error.
 	Level string `yaml:"level"`
 	// With json, each log line is a JSON object. With console, it is text for a terminal.
 	Format string `yaml:"format"`
@@ -317,7 +317,7 @@ type Limits struct {
 	// idle connection for each new one. It first closes connections that have presented no key,
 	// starting with those from the address that has the most connections.
 	Connections int `yaml:"connections"`
-	// One client address may have at most this many of the connections. For IPv6, the limit applies
+	// A single client address may have at most this many connections. For IPv6, the limit applies
 	// to a /64 network. 0 means no limit. Use 0 behind a balancer, because all clients then have
 	// the balancer's address.
 	ConnectionsPerAddress int `yaml:"connections_per_address"`
@@ -443,7 +443,8 @@ type Responses struct {
 // names, but no IP addresses.
 type Images struct {
 	// The https image URLs in prompts may name these hosts. By default they may name any public
-	// host. They cannot be IP addresses. Names without a dot, and names in .corp, .home, .home.arpa,
+	// host. They cannot be IP addresses. Names without a dot, and names in .corp, .home,
+	// .home.arpa,
 	// .internal, .intra, .intranet, .lan, .local, .localdomain, .localhost, .private and .svc need
 	// an entry here. In a Kubernetes cluster, name the hosts: NAME.NAMESPACE looks like a public
 	// name there.
@@ -490,8 +491,7 @@ type Upstream struct {
 	TLS UpstreamTLS `yaml:"tls"`
 	// With true, the edge sends each call's class (`classes`) to the engine, and the engine orders
 	// its queue by class. This is for vLLM with --scheduling-policy priority, and SGLang with
-	// --enable-priority-scheduling. If vLLM lacks its flag, it refuses calls of later classes or
-	// serves all classes alike.
+	// --enable-priority-scheduling. If vLLM was started without this flag, it refuses calls of later classes or treats all classes alike.
 	Priorities bool `yaml:"priorities"`
 	// Set this to proven if the engine, with its models' templates, continues a final assistant
 	// message (models[].retry.resume). The default depends on the profile.

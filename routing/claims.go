@@ -22,9 +22,9 @@ const maxClaims = 1024
 // servedTTL is how long a slot that a key has acquired affects the order of claims.
 const servedTTL = time.Minute
 
-// SlotClaims reserves slots for refused keys at models without a queue. A key gets a claim if its call
-// was refused because no slot was free. Without claims, a key that floods the model would acquire
-// every free slot before a client that honours its Retry-After returns.
+// SlotClaims reserves slots for refused keys at models without a queue. A key gets a claim if its
+// call was refused because no slot was free. Without claims, a key that floods the model would
+// acquire every free slot before a client that honours its Retry-After returns.
 //
 // A key has at most one claim on a model. The claim starts with the refusal, and ends when the
 // client is late by more than a quarter of claimHold. Meanwhile, other keys that have more slots at
@@ -87,10 +87,11 @@ func (c *claimant) goesBefore(o *claimant, served float64, wait time.Duration) b
 // RefusedForClaims returns how many calls were refused even though a slot was free.
 func (c *SlotClaims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
 
-// hideReservedSlots makes upstreams look full to q if claims reserve their free slots, and reports
-// whether there are such upstreams. The caller then acquires a slot and calls recordAcquireResult. No lock
-// is held in between, because acquiring a slot may require a request to the fleet's store. If
-// Claims called a function that acquires the slot, the query would be allocated on the heap.
+// hideReservedSlots makes an upstream look full to q if all its free slots are reserved by claims,
+// and reports whether it found any such upstream. The caller then acquires a slot and calls
+// recordAcquireResult. No lock is held in between, because acquiring a slot may require a request
+// to the fleet's store. If Claims called a function that acquires the slot, the query would be
+// allocated on the heap.
 func (c *SlotClaims) hideReservedSlots(r *Route, q *targetSearch) (kept bool) {
 	if c.liveCount.Load() > 0 {
 		c.markReservedFull(r, q)
@@ -98,8 +99,8 @@ func (c *SlotClaims) hideReservedSlots(r *Route, q *targetSearch) (kept bool) {
 	return len(q.fullUpstreams) > 0
 }
 
-// recordAcquireResult adds a claim if the call was refused. If the call acquired a slot, it ends the key's
-// claim.
+// recordAcquireResult adds a claim if the call was refused. If the call acquired a slot, it ends
+// the key's claim.
 func (c *SlotClaims) recordAcquireResult(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):

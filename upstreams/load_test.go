@@ -261,8 +261,9 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// TestConcurrencyEstimates plays an engine's reports, two seconds apart. Each row contains the running calls,
-// the waiting calls, and the resulting estimate of how many calls the engine runs concurrently.
+// TestConcurrencyEstimates plays an engine's reports, two seconds apart. Each row contains the
+// running calls, the waiting calls, and the resulting estimate of how many calls the engine runs
+// concurrently.
 func TestConcurrencyEstimates(t *testing.T) {
 	type step struct{ running, waiting, want int }
 	for _, c := range []struct {
@@ -295,9 +296,9 @@ func TestConcurrencyEstimates(t *testing.T) {
 	}
 }
 
-// TestConcurrencyAffectsLoad checks that the observed places affect the load but not the limit, because the
-// engine accepts more calls than it runs. Observed places apply only to a shared limit, and expire
-// with the reports.
+// TestConcurrencyAffectsLoad checks that the observed places affect the load but not the limit,
+// because the engine accepts more calls than it runs. The observed number of places is used only if
+// the limit is shared, and only until the reports expire.
 func TestConcurrencyAffectsLoad(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -547,8 +548,8 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestSiblingsAfterReload checks that a reload does not change the estimates, no matter how long the
-// engines have been idle.
+// TestSiblingsAfterReload checks that a reload does not change the estimates, no matter how long
+// the engines have been idle.
 func TestSiblingsAfterReload(t *testing.T) {
 	for _, idle := range []time.Duration{0, 3 * time.Minute, 20 * time.Minute, 3 * time.Hour} {
 		models := []*ServedModel{{}, {}}

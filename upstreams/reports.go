@@ -135,13 +135,13 @@ func (r *loadReports) queuesForOthers(since time.Time) bool {
 	return last != nil && last.At.After(since) && last.Waiting > 0 && last.others > 0
 }
 
-// ghostRequestTracker estimates ghosts: slots in which an engine still generates after the client has
-// disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
+// ghostRequestTracker estimates ghosts: slots in which an engine still generates after the client
+// has disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
 // call of this edge was abandoned and two consecutive reports then contain more unexplained
 // requests than the reports before. A ghost also ends only after two consecutive reports without
 // it: a call that has its slot but has not reached the engine yet hides a ghost from one report.
-// Work that other clients started earlier never counts as ghosts. New work of other clients may be
-// mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls.
+// Work that other clients started earlier never counts as ghosts. New work from other clients may
+// be mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls.
 // reports.mu guards the tracker.
 type ghostRequestTracker struct {
 	confirmed    int       // ghosts according to the last two reports
@@ -179,10 +179,10 @@ func (g *ghostRequestTracker) judgeReport(batch, unexplained int, now time.Time)
 	return before - g.unconfirmed, held
 }
 
-// concurrencyTracker estimates how many requests an engine runs concurrently. If R requests are running
-// while others wait, the engine has R places. The estimate requires two consecutive reports,
-// because a burst of long prompts queues briefly even at an engine with free places. reports.mu
-// guards the tracker.
+// concurrencyTracker estimates how many requests an engine runs concurrently. If R requests are
+// running while others wait, the engine has R places. The estimate requires two consecutive
+// reports, because a burst of long prompts queues briefly even at an engine with free places.
+// reports.mu guards the tracker.
 type concurrencyTracker struct {
 	current       int       // the current result in places; 0 if unknown
 	estimate      float64   // the unrounded estimate; 0 if there is no estimate yet
@@ -190,10 +190,10 @@ type concurrencyTracker struct {
 	reportedAt    time.Time // time of the last report
 }
 
-// concurrencyGrowthTime is the time in which the assumed number of places grows by a factor of e while
-// the engine does not queue calls. The engine may have more places than its reports have shown, for
-// example after long prompts. Only more calls can reveal these places. The growth is slow, because
-// some of these additional calls will queue if there are no more places.
+// concurrencyGrowthTime is the time in which the assumed number of places grows by a factor of e
+// while the engine does not queue calls. The engine may have more places than its reports have
+// shown, for example after long prompts. Only more calls can reveal these places. The growth is
+// slow, because some of these additional calls will queue if there are no more places.
 const concurrencyGrowthTime = 10 * time.Minute
 
 // judgeReport evaluates how many requests are running and how many are waiting. If requests are

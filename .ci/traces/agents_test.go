@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// recordedSession has a prompt of 2048 tokens, 1024 of them the system prompt, a second one that
-// continues it, a sub-agent, and a third one after the history was cut.
+// recordedSession has a first prompt of 2048 tokens (1024 of them the system prompt), a second
+// prompt that continues the first, a prompt of a sub-agent, and a third prompt after the history
+// was cut.
 func recordedSession() agentRecording {
 	hashes := make([]int, 48)
 	for i := range hashes {

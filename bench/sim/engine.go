@@ -101,8 +101,8 @@ type Options struct {
 	// engines ignore priorities.
 	Priorities bool
 	// Residents is the number of models that an on-demand engine can have loaded at a time. 0 means
-	// no limit. When one more model must be loaded, the least recently requested model is unloaded
-	// and its requests are aborted.
+	// no limit. When another model must be loaded beyond this limit, the least recently requested
+	// model is unloaded and its requests are aborted.
 	Residents int
 	// Events are performed at set times after Start.
 	Events []Event
@@ -177,8 +177,8 @@ type Stats struct {
 	LastRequest *Request `json:"last_request,omitempty"`
 }
 
-// withDefaults fills in options that are not set. The defaults of the engine's profile take precedence
-// over general defaults.
+// withDefaults fills in options that are not set. The defaults of the engine's profile take
+// precedence over general defaults.
 func (o Options) withDefaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")

@@ -26,7 +26,8 @@ func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	return &c
 }
 
-// messageParams returns a Messages request with one user message. controls are members for the simulator.
+// messageParams returns a Messages request with one user message. controls are members for the
+// simulator.
 func messageParams(text, controls string) anthropic.MessageNewParams {
 	if controls != "" {
 		text += " [[sim {" + controls + "}]]"
@@ -200,8 +201,8 @@ func TestMessages_StopSequences(t *testing.T) {
 	}
 }
 
-// TestMessages_Ping checks that a waiting client receives pings, before the first event and between
-// two events.
+// TestMessages_Ping checks that a waiting client receives pings both before the first event and
+// between events.
 func TestMessages_Ping(t *testing.T) {
 	fastset.SkipIfShort(t, "pings while an engine thinks")
 	t.Parallel()

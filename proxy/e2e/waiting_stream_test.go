@@ -19,7 +19,7 @@ const (
 )
 
 // TestWaitingStreamIsKeptAlive checks that, in each dialect, the answer follows the keep-alives,
-// and that the dialect's SDK can read keep-alives and answer.
+// and that the dialect's SDK can read both the keep-alives and the answer.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {

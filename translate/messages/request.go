@@ -20,7 +20,7 @@ type RequestInfo struct {
 	cleared       clearedThinking // the thinking removed from the history by the client's edits
 }
 
-// Dropped names the parts of the request that were lost in translation.
+// Dropped returns the names of the parts of the request that were lost in translation.
 func (i *RequestInfo) Dropped() []string { return i.dropped.Names() }
 
 func (i *RequestInfo) reset() {

@@ -141,8 +141,8 @@ func TestShownThinking(t *testing.T) {
 	}
 }
 
-// TestLongThinking checks that thinking too long to be sealed is omitted and does not occupy
-// memory.
+// TestLongThinking checks that a thinking block that is too long to be sealed is omitted and does
+// not occupy memory.
 func TestLongThinking(t *testing.T) {
 	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
 	for _, redact := range []bool{false, true} {

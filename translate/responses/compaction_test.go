@@ -21,7 +21,8 @@ func (b keyOpener) OpenReasoning(dst, model, blob []byte) ([]byte, bool) {
 	return b.box.WithModel(string(model)).Open(dst, blob)
 }
 
-// newSummaryStream returns a stream for a summary that an item or the endpoint requests.
+// newSummaryStream returns the stream of a summary, which is requested either by an item in body or
+// by the endpoint.
 func newSummaryStream(t *testing.T, body string, o dialects.Options) *Stream {
 	t.Helper()
 	o.MayCompact = true

@@ -5,9 +5,9 @@
 // # Watched pods
 //
 // A Watcher watches the pods that match a selector, or the pods of an InferencePool
-// (inference.networking.k8s.io/v1). An InferencePool defines a selector and ports (pool.go). Each
-// port of a pod with an IP address is an endpoint (pod.go). A pod has no endpoints if it has a
-// deletion timestamp, has terminated, or has a role that cannot serve a call alone, such as
+// (inference.networking.k8s.io/v1). An InferencePool defines a selector and ports (pool.go). If a
+// pod has an IP address, each of its ports is an endpoint (pod.go). A pod has no endpoints if it
+// has a deletion timestamp, has terminated, or has a role that cannot serve a call alone, such as
 // prefill. The Ready condition is only a hint, because the edge probes the engines.
 //
 // # Lists and watches

@@ -5,7 +5,7 @@
 //
 // # Stalls
 //
-// An engine has stalled if a call is waiting and there was no move for longer than a bound:
+// An engine has stalled if a call is waiting and there has been no move for longer than a bound:
 //
 //	30 s until the usual step is known, then the larger of 10 s and three times the step,
 //	plus the prefill time: three times the slowest recent time per token (10 ms until
@@ -21,9 +21,9 @@
 //
 // The counters of all series on a page are summed, because a page may cover more than one engine.
 // The upstream stalls only if the sum does not change. A higher sum is a move. A lower sum
-// indicates a restart. A restart is not a move, but prevents a stall for 10 s. A first sum that is
-// read long after the last move is only a starting value, because it may include work from before
-// the stall.
+// indicates a restart. A restart is not a move, but the engine does not count as stalled during the
+// 10 s that follow it. A first sum that is read long after the last move is only a starting value,
+// because it may include work from before the stall.
 //
 // One address may also belong to a balancer with more than one engine behind it. Each read then
 // returns the page of one of these engines, and the sums vary even if no engine makes progress. A

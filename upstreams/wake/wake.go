@@ -20,7 +20,7 @@ import (
 const (
 	// assumedStartTime is the assumed duration of a start until a start has been measured.
 	assumedStartTime = 30 * time.Second
-	// A start may take maxStartFactor times as long as the last start or, if that is longer,
+	// A start times out after maxStartFactor times the duration of the last start, but never before
 	// minStartTimeout.
 	maxStartFactor  = 3
 	minStartTimeout = 2 * time.Minute

@@ -15,12 +15,13 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// operators are the groups of kinds that operators define. These kinds are unknown here, so their
-// objects are only counted.
+// operators lists the API groups whose kinds are defined by operators. These kinds are unknown
+// here, so their objects are only counted.
 var operators = []string{"keda.sh", "monitoring.coreos.com"}
 
-// TestManifests checks that every field of an object is defined for the object's kind. It checks the
-// manifests of .deploy and the rendered charts in the folder that PENSTOCK_CHART names, if it is set.
+// TestManifests checks that every field of an object is defined for the object's kind. It checks
+// the manifests of .deploy and the rendered charts in the folder that PENSTOCK_CHART names, if it
+// is set.
 func TestManifests(t *testing.T) {
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
 	deploy := "../../../.deploy"

@@ -136,8 +136,8 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// configureCertmagic creates certmagic's configuration. The configuration uses none of certmagic's global
-// defaults.
+// configureCertmagic creates certmagic's configuration. The configuration uses none of certmagic's
+// global defaults.
 func (m *Manager) configureCertmagic(s certmagic.Storage) {
 	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 	if m.cache != nil {
@@ -369,7 +369,7 @@ func ReportLockLoss(ctx context.Context, err error) {
 }
 
 // checkDomain makes certmagic obtain or renew the certificate of a domain if the certificate is
-// due. It returns when the next check is due.
+// due. It returns the time at which the next check is due.
 func (m *Manager) checkDomain(ctx context.Context, d *managedDomain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
@@ -505,7 +505,8 @@ func (m *Manager) adoptCertificate(ctx context.Context, d *managedDomain) {
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// saveCertificateToFolder copies a domain's certificate and the account from the fleet's store to the folder.
+// saveCertificateToFolder copies a domain's certificate and the account from the fleet's store to
+// the folder.
 func (m *Manager) saveCertificateToFolder(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)

@@ -27,9 +27,9 @@ type pendingResponseBuffer struct {
 }
 
 // RecycleAfterResponse calls recycle once the server has written the response to the request being
-// served on c, which is in the buffer. If the response is not written completely, the buffer is left
-// to the collector. RecycleAfterResponse returns false and does nothing if no server serves c itself,
-// as for the calls of a WebSocket.
+// served on c, which is in the buffer. If the response is not written completely, the buffer is
+// left to the collector. RecycleAfterResponse returns false and does nothing if no server serves c
+// itself, as for the calls of a WebSocket.
 func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) bool {
 	if connFraming(c) == nil {
 		return false
@@ -39,8 +39,8 @@ func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) boo
 	return true
 }
 
-// SetConnActive records that the server is starting to serve a request on c. It must be called once per
-// request, after the first byte of the request has arrived.
+// SetConnActive records that the server is starting to serve a request on c. It must be called once
+// per request, after the first byte of the request has arrived.
 func SetConnActive(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
 		if !conn.hadRequest.Load() {
@@ -174,8 +174,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 }
 
 // cutAtRequestEnd checks the framing of the bytes that a read has returned. It returns how many of
-// the bytes belong to the request, and stores the bytes after its end for the next read. The server
-// therefore has no bytes of the next request in its buffers when a stream leaves it.
+// the bytes belong to the request, and stores the bytes after its end for the next read. When a
+// stream is detached from the server, the server's buffers therefore contain no bytes of the next
+// request.
 func (c *Conn) cutAtRequestEnd(p []byte, err error) int {
 	rest := c.ln.checkFraming(&c.framing, p, err)
 	if len(rest) > 0 {

@@ -179,8 +179,8 @@ func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream)
 // ReadFullResponse assembles the completion from the stream.
 //
 // ReadFullResponse returns the same errors as AwaitHead, and may be called again after
-// http1.ErrNotYet. If passesOn is true, ReadFullResponse returns ErrLargeReply for a large response,
-// which the caller can then relay while it arrives.
+// http1.ErrNotYet. If passesOn is true, ReadFullResponse returns ErrLargeReply for a large
+// response, which the caller can then relay while it arrives.
 func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.timeouts.readDeadline = instant.FromTime(until)
@@ -270,8 +270,8 @@ func (a *Attempt) ClassifyError(err error) *failure.Failure {
 	return f
 }
 
-// BlameUpstream reports a failure to the health and the breaker of the upstream. It does nothing if
-// the upstream is not at fault or the attempt has ended.
+// BlameUpstream reports a failure to the upstream's health tracking and circuit breaker. It does
+// nothing if the upstream is not at fault or the attempt has ended.
 func (a *Attempt) BlameUpstream(f *failure.Failure) {
 	if a.lease == nil {
 		return

@@ -60,7 +60,7 @@ func newDetachedStream(r relay) *detachedStream {
 }
 
 // errLeftFasthttp makes fasthttp release its memory and close the connection, which starts the
-// detached stream. fasthttp does not report an unexpected EOF.
+// detached stream. It wraps io.ErrUnexpectedEOF because fasthttp does not report that error.
 var errLeftFasthttp = fmt.Errorf("the stream has left the server: %w", io.ErrUnexpectedEOF)
 
 // WriteTo implements io.WriterTo. It writes the headers and the first chunk, and leaves fasthttp.

@@ -77,7 +77,7 @@ func SetHeadersOneByOne(h *fasthttp.ResponseHeader, lines []byte) {
 	}
 }
 
-// WriteError writes e, which ConvertError returned, as the response of ctx.
+// WriteError writes e as the response to ctx. e must come from ConvertError.
 func (d *Dialect) WriteError(ctx *fasthttp.RequestCtx, e *apierr.Error, requestID []byte) {
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)

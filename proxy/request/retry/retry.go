@@ -12,7 +12,7 @@ import (
 // changed requests, and sends to an engine with a longer context, a later tier or a fallback model.
 const MaxSends = 4
 
-// MaxRetriedWork limits retries at other engines. If an engine has worked on a failed call for
+// MaxRetriedWork limits retries on other engines. If an engine has worked on a failed call for
 // longer than MaxRetriedWork, the call is not retried, because the retry may take just as long.
 const MaxRetriedWork = 30 * time.Second
 
@@ -147,8 +147,8 @@ type decisionRule struct {
 	matches   func(*CallState, *Failure) bool
 }
 
-// decisionRules are tried in order. Decide uses them if the request can be sent again or the client has
-// received part of the answer.
+// decisionRules are tried in order. Decide uses them if the request can be sent again or the client
+// has received part of the answer.
 var decisionRules = []decisionRule{
 	{StepFinish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *CallState, _ *Failure) bool {
 		return s.Complete

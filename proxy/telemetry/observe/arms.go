@@ -26,7 +26,7 @@ const (
 // BucketWidth is the natural logarithm of the ratio between a bucket's bounds.
 const BucketWidth = math.Ln2 / bucketsPerOctave
 
-// BucketMiddle returns the geometric middle of a bucket.
+// BucketMiddle returns the geometric mean of a bucket's bounds.
 func BucketMiddle(bucket uint64) float64 {
 	return math.Exp2((float64(bucket)+0.5)/bucketsPerOctave + lowestOctave)
 }

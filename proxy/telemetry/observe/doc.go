@@ -16,8 +16,8 @@
 // Metrics are looked up by a small struct, because building the name of a metric would cost more
 // than counting. The lookup maps are read without a lock and copied when they grow. If a reload
 // removes a name, the name's series are dropped, and calls that end later are counted under "-". A
-// removed upstream's counts are not added to "-", because rate and increase would show the sum as a
-// burst of calls.
+// removed upstream's counts are not added to "-", because PromQL's rate() and increase() would show
+// the added counts as a burst of calls.
 //
 // One table lists every metric (families.go) with its type and its description. The metrics page is
 // generated from this table, and the dashboard and the alert rules are tested against it.

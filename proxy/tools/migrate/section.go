@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// sourceMapping is a mapping in the other file. The reader takes the settings that it understands out of
-// the section.
+// sourceMapping is a mapping in the file that is being migrated. The reader takes the settings that
+// it understands out of the section.
 type sourceMapping struct {
 	path      string // empty for the entire file
 	items     yaml.MapSlice
@@ -45,8 +45,8 @@ func scalarText(v any) string {
 	}
 }
 
-// takeNumber takes a setting and returns its value. If the value is not a positive number, it returns
-// 0.
+// takeNumber takes a setting and returns its value. If the value is not a positive number, it
+// returns 0.
 func (s *sourceMapping) takeNumber(key string) float64 {
 	n, err := strconv.ParseFloat(s.takeText(key), 64)
 	if err != nil || !(n > 0) || n > 1e12 {
@@ -55,8 +55,8 @@ func (s *sourceMapping) takeNumber(key string) float64 {
 	return n
 }
 
-// takeInteger takes a setting and returns its value. If the value is not a positive integer, it returns
-// 0.
+// takeInteger takes a setting and returns its value. If the value is not a positive integer, it
+// returns 0.
 func (s *sourceMapping) takeInteger(key string) int { return int(s.takeNumber(key)) }
 
 func (s *sourceMapping) takeSection(key string) *sourceMapping {
@@ -98,8 +98,8 @@ func (s *sourceMapping) ignoreKeys(keys ...string) {
 	}
 }
 
-// noteUnreadKeys adds a note for each setting that was not taken. why maps common settings to the reasons why
-// they have no counterpart.
+// noteUnreadKeys adds a note for each setting that was not taken. why maps common settings to the
+// reasons why they have no counterpart.
 func (s *sourceMapping) noteUnreadKeys(p *conversionPlan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -24,6 +24,6 @@
 // arrived before it wrote a request, without a system call before the write.
 //
 // Systems whose recvfrom and sendto differ from those of Linux, and builds with the race detector,
-// use package syscall instead. The race detector recognizes that a read follows the write of the
-// same bytes only if both use package syscall.
+// use package syscall instead. Only if the read and the write of the same bytes both use package
+// syscall does the race detector see that the read happens after the write.
 package socket
