@@ -149,11 +149,11 @@ func (s *replyStepper) Step() bool { return s.stepper.Step() && (*Reply)(s).prep
 // prepareNextWait prepares the reply to wait for more bytes in the poller. It returns false if the
 // call must leave the poller:
 //
-//   - an event is ready;
+//   - an event is ready, or an error was deferred until the events before it were delivered;
 //   - all choices have finished, so the engine has less time to send more;
 //   - no memory is left for an incomplete event.
 func (r *Reply) prepareNextWait() bool {
-	if r.timeouts.completeAt != 0 || r.eventReader.HasEvent() {
+	if r.pendingErr != nil || r.timeouts.completeAt != 0 || r.eventReader.HasEvent() {
 		return false
 	}
 	r.pendingErr = r.eventReader.PrepareForWait()
