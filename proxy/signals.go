@@ -131,8 +131,8 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
-// WasLogged returns true, because the edge's log already contains the error.
-func (e *InterruptedError) WasLogged() bool { return true }
+// Logged returns true, because the edge's log already contains the error.
+func (e *InterruptedError) Logged() bool { return true }
 
 // ExitCode returns the code that a shell reports: 130 for SIGINT and 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return signalExitBase + int(e.Signal) }

@@ -54,6 +54,7 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 // command that shows usage. No file, log, metric or page may contain the name sent by the client.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
+	day := time.Now().UTC().Format(time.DateOnly) // of the calls, even if the test ends after midnight
 	p := rig.StartProgram(t, rig.Setup{
 		Top: "ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }\nlog: { debug_headers: true }\n" +
 			"end_users: { secret: " + endUserSecret + ", header: X-User-Id }",
@@ -107,7 +108,7 @@ func TestEndUsers(t *testing.T) {
 	log := p.Log.String()
 	p.Restart()
 	check("after a kill")
-	out, _ := command(t, 0, "usage", "--by", "user", "--admin", p.Admin, "--day", time.Now().UTC().Format(time.DateOnly))
+	out, _ := command(t, 0, "usage", "--by", "user", "--admin", p.Admin, "--day", day)
 	if !strings.Contains(out, endUserName(alice)) || !strings.Contains(out, "(others)") || strings.Contains(out, "model") {
 		t.Errorf("usage = %s, want alice and the others, without models", out)
 	}
