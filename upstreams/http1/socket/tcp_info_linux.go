@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +26,14 @@ func UnackedMillis(fd uintptr) (milliseconds int, waiting bool) {
 // unsent bytes. Do not call it for a Unix socket, because the kernel counts a whole buffer until
 // the peer has read all of that buffer.
 func UnackedBytes(fd uintptr) int {
-	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-	if err != nil {
+	var n int32
+	// RawSyscall, because the call never blocks, and unix.IoctlGetInt may wake the Go runtime's
+	// monitor thread.
+	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCOUTQ, uintptr(unsafe.Pointer(&n)))
+	if errno != 0 {
 		return 0
 	}
-	return n
+	return int(n)
 }
 
 const (
