@@ -15,31 +15,32 @@
 // # How the rows are measured
 //
 // A client knows when it sent a call and when the answer ended. The edge made its decision in
-// between. A fleet has certainly admitted too many calls only if more calls were sent and answered
-// within a span than the limit and the refill during the span allow (maxCallsOverLimit). Slow calls on a
+// between. The fleet has certainly admitted too many calls if, within some span, the calls that
+// were both sent and answered exceed the limit plus the refill (maxCallsOverLimit). Slow calls on a
 // slow machine therefore do not count against the fleet. Given the times at which calls were sent,
-// countAdmittedByOneEdge and countAdmittedBySlots compute how many of them a single edge with the whole limit
-// would have admitted. countAdmittedBySplitLimit computes the same for four edges that each have a quarter of
-// the limit.
+// countAdmittedByOneEdge and countAdmittedBySlots compute how many of them a single edge with the
+// whole limit would have admitted. countAdmittedBySplitLimit computes the same for four edges that
+// each have a quarter of the limit.
 //
 //   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The key
 //     sends bursts of 1 to 100 calls to one edge, and single calls between the bursts. If the store
 //     answered a call too late, the row is not exercised, because the edge then uses only its part
 //     of the limit.
-//   - waits: the edges' histogram penstock_fleet_wait_seconds. While the store is away, waits of
-//     more than 10 ms are useless.
-//   - calls that wait in vain: the same histogram. Three calls open an edge's breaker, but all calls
-//     that come before the first of them gives up, after 22.5 ms, wait too. The keys at their limits
-//     send 41 calls a second to each edge, so in one of 15 outages of an edge there are more than
-//     three, and the row then does not hold. It is not a fault of the edge: until a request has
-//     failed the store may be healthy, and a decision without it could admit or refuse a call wrongly.
+//   - waits: the edges' histogram penstock_fleet_wait_seconds. While the store is unreachable,
+//     waits of more than 10 ms are useless.
+//   - calls that wait in vain: the same histogram. An edge's breaker opens after three calls have
+//     waited in vain. Calls that arrive before the first of these gives up (after 22.5 ms) also
+//     wait. The keys at their limits send 41 calls a second to each edge. In one of 15 outages,
+//     more than three calls therefore wait at an edge, and the row does not hold. This is not a
+//     fault of the edge: until a request has failed, the store may be healthy, and a decision
+//     without the store could be wrong.
 //   - slots: the highest number of concurrent calls at the engines. As for the row of bursts, the
 //     store must have answered all calls in time. An edge that does not get an answer may use its
 //     part of the slots even though other edges use more than their parts.
 //   - messages: penstock_fleet_messages_total per call.
-//   - a script: the store's INFO commandstats, while the command itself sends the messages of four
-//     edges about one key back to back. At other times during the run, most scripts run after a
-//     pause and take two to four times as long, because the caches are cold.
+//   - a script: the store's INFO commandstats, measured while this command sends the messages of
+//     four edges about one key back to back. At other times during the run, most scripts run after
+//     a pause. They then take two to four times as long, because the caches are cold.
 //   - beyond the limit: the largest excess over the limit in any span of the outage, as a fraction
 //     of a minute's limit.
 //   - revoked: from the end of `penstock key revoke` to the first 401 at the last edge.

@@ -96,8 +96,8 @@ func (r *run) measureStoreOutage(ctx context.Context) error {
 	return nil
 }
 
-// maxLimitExcess returns the largest amount by which a key has certainly exceeded its limit by the given
-// time, as a fraction of a minute's limit.
+// maxLimitExcess returns the largest amount by which a key has certainly exceeded its limit by the
+// given time, as a fraction of a minute's limit.
 func (r *run) maxLimitExcess(by time.Duration) (most float64) {
 	for _, l := range r.loads {
 		most = max(most, maxCallsOverLimit(callsEndedBefore(l.allCalls(), by), l.limit)/float64(l.limit))
@@ -251,7 +251,8 @@ func randomWords(chance *rand.Rand, n int) string {
 // usageTotals contains usage as counted by edges or engines.
 type usageTotals struct {
 	calls, prompt, completion int64
-	// Aborted calls, counted with the maximum number of tokens that they may have used.
+	// Number of aborted calls, for which the edges count the maximum number of tokens that the calls
+	// may have used.
 	estimated int64
 }
 
@@ -261,10 +262,11 @@ func (b usageTotals) subtract(other usageTotals) usageTotals {
 	}
 }
 
-// uncountedCalls returns the number of calls with short answers that the engines have counted but the
-// fleet has not. before and after are the differences between the engines' usage and the fleet's
-// usage. The number is computed from how much the difference in tokens has changed. It excludes
-// aborted calls, because the fleet counts an estimate for them and the engines do not count them.
+// uncountedCalls returns the number of calls with short answers that the engines have counted but
+// the fleet has not. before and after are the differences between the engines' usage and the
+// fleet's usage. The number is computed from how much the difference in tokens has changed. It
+// excludes aborted calls, because the fleet counts an estimate for them and the engines do not
+// count them.
 func uncountedCalls(before, after usageTotals) int64 {
 	return (after.completion-before.completion)/shortAnswerTokens - (after.estimated - before.estimated)
 }
@@ -333,7 +335,8 @@ func (r *run) compareUsage(ctx context.Context) error {
 	return nil
 }
 
-// measureKilledEdge kills an edge that holds all slots of a key, and sends calls to the other edges.
+// measureKilledEdge kills an edge that holds all slots of a key, and sends calls to the other
+// edges.
 func (r *run) measureKilledEdge(ctx context.Context) error {
 	const victim, rate = edgeCount - 1, 50
 	r.writeNote("an edge is killed with all %d slots of a key", slotCount)
@@ -387,5 +390,6 @@ func (r *run) measureKilledEdge(ctx context.Context) error {
 	return nil
 }
 
-// maxUsageDelay is the maximum time until a second's usage has reached the store.
+// maxUsageDelay is the maximum time from the end of a second until the store has the usage of that
+// second.
 const maxUsageDelay = 100 * time.Millisecond

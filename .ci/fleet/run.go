@@ -132,7 +132,7 @@ func (r *run) measureLimits(ctx context.Context) error {
 // minJudgedSamples is the number of calls or waits needed for a meaningful fraction or mean.
 const minJudgedSamples = 20
 
-// Members that make an engine answer immediately.
+// A request with shortAnswerMember is answered immediately, with shortAnswerTokens tokens.
 const (
 	shortAnswerMember = `"sim":{"tokens":4}`
 	shortAnswerTokens = 4
@@ -180,8 +180,8 @@ func (r *run) measureKeyBelowLimit(ctx context.Context) error {
 	return nil
 }
 
-// measureSlots sends more calls than there are slots, both with a key that has slots and to an engine
-// whose slots are exact.
+// measureSlots sends more calls than there are slots, both with a key that has slots and to an
+// engine whose slots are exact.
 func (r *run) measureSlots(ctx context.Context) error {
 	const held = time.Second
 	key := &keyLoad{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
@@ -212,8 +212,8 @@ func (r *run) measureSlots(ctx context.Context) error {
 	return nil
 }
 
-// measureBursts sends a key's calls, both in bursts and one at a time. The key's limits are high enough
-// for all of these calls.
+// measureBursts sends a key's calls, both in bursts and one at a time. The key's limits are high
+// enough for all of these calls.
 func (r *run) measureBursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &keyLoad{key: key, model: "sim", more: shortAnswerMember, limit: burstSlots}

@@ -29,7 +29,7 @@ func heldOrMissed(ok bool) rowVerdict {
 	return verdictMissed
 }
 
-// verdictIfExercised is like heldOrMissed, but returns unexercised if the run did not exercise the condition.
+// verdictIfExercised is like heldOrMissed, but returns verdictUnexercised if exercised is false.
 func verdictIfExercised(exercised, ok bool) rowVerdict {
 	if !exercised {
 		return verdictUnexercised

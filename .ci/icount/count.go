@@ -19,8 +19,8 @@ import (
 
 const edgeKey = "icount-key-that-is-only-used-on-loopback"
 
-// buildOutput contains the paths of the built program and the plugin, and the program's functions by
-// address.
+// buildOutput contains the paths of the built program and the plugin, and the program's functions
+// by address.
 type buildOutput struct {
 	dir, program, plugin string
 	functions            []functionSymbol
@@ -70,8 +70,8 @@ func runWithErrorOutput(c *exec.Cmd) error {
 	return nil
 }
 
-// countWorkload runs the edge twice: once in emulation, to count instructions, and once natively, to count
-// system calls.
+// countWorkload runs the edge twice: once in emulation, to count instructions, and once natively,
+// to count system calls.
 func (b *buildOutput) countWorkload(w *workload, top int) (rowCounts, error) {
 	c := rowCounts{}
 	out := filepath.Join(b.dir, "blocks")
@@ -192,8 +192,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// dumpBlocks makes the plugin write file number n. From that file, it reads how many instructions
-// were executed at each address.
+// dumpBlocks makes the plugin write file number n. It then reads from the file how many
+// instructions were executed at each address.
 func dumpBlocks(out string, n int) (map[uint64]blockCount, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
@@ -226,11 +226,13 @@ func dumpBlocks(out string, n int) (map[uint64]blockCount, error) {
 	return all, nil
 }
 
-// blockCount is what was executed of the code at one address, up to the next jump, which ends at end.
+// blockCount describes the block of code from an address to the next jump. length is the number of
+// instructions in the block, executed is how many instructions of the block were executed in total,
+// and end is the address of the last instruction.
 type blockCount struct{ length, executed, end uint64 }
 
-// sumInstructions returns how many instructions were executed between two states, per unit. It prints where they
-// are if top is not 0.
+// sumInstructions returns how many instructions were executed between two dumps, per unit. If top
+// is not 0, it also prints the functions and packages that executed them.
 func (b *buildOutput) sumInstructions(before, after map[uint64]blockCount, n float64, top int) (instructions, different float64) {
 	t := newCostTable()
 	for address, is := range after {
@@ -264,8 +266,8 @@ func (b *buildOutput) functionAt(address uint64) functionSymbol {
 	return b.functions[i]
 }
 
-// countSystemCalls attaches strace to the running edge and counts system calls. It does not count those
-// that only wait.
+// countSystemCalls attaches strace to the running edge and counts system calls. It does not count
+// those that only wait.
 func (e *edge) countSystemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
 	var words lockedBuffer

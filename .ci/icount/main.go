@@ -8,11 +8,11 @@
 //	go run ./.ci/icount -row 1KB   measures a single row
 //	go run ./.ci/icount -memory    measures the memory of held connections instead
 //
-// The unchanged program runs twice, with GOMAXPROCS=1. The first time, it runs in qemu's user-mode emulation
-// (qemu-user), where a plugin counts each block of instructions (plugin/count.c, compiled by gcc).
-// The second time, it runs natively under strace. The engine and the clients run in this process
-// and are not counted. The counts include timers. Probes are configured to be rare, and other
-// timers account for less than 1 %.
+// The unchanged program runs twice, with GOMAXPROCS=1. The first time, it runs in qemu's user-mode
+// emulation (qemu-user), where a plugin counts each block of instructions (plugin/count.c, compiled
+// by gcc). The second time, it runs natively under strace. The engine and the clients run in this
+// process and are not counted. The counts include timers. Probes are configured to be rare, and
+// other timers account for less than 1 %.
 package main
 
 import (
@@ -31,12 +31,13 @@ import (
 // rowCounts is a row of the table, per request or per token.
 type rowCounts struct {
 	Instructions float64 `json:"instructions"`
-	Different    float64 `json:"different"` // distinct instructions that every second request executes
+	Different    float64 `json:"different"` // distinct instructions that at least half of the units execute
 	SystemCalls  float64 `json:"system_calls"`
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// minOrMaxCounts returns the higher or the lower value of each count.
+// minOrMaxCounts returns, for each count, the higher of the two values if higher is true, and the
+// lower one otherwise.
 func minOrMaxCounts(c, d rowCounts, higher bool) rowCounts {
 	of := func(a, b float64) float64 {
 		if higher {
@@ -68,8 +69,9 @@ const (
 	maxSystemCallFactor  = 1.25
 )
 
-// maxCountAttempts is the maximum number of times that a row is counted. A busy machine can only increase a
-// count, so the lowest count is compared with the recorded count. The highest count is recorded.
+// maxCountAttempts is the maximum number of times that a row is counted. A busy machine can only
+// increase a count, so the lowest count is compared with the recorded count. The highest count is
+// recorded.
 const maxCountAttempts = 3
 
 func main() {

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// memoryRow is a row of the memory table. It holds connections that each had a call or have a stream.
+// memoryRow is a row of the memory table. Each of its connections either is idle after a call, or
+// has an open stream.
 type memoryRow struct {
 	name   string
 	held   int
@@ -31,13 +32,14 @@ var memoryRows = []memoryRow{
 // memoryUse is the memory of the edge in bytes.
 type memoryUse struct{ resident, stacks, heap, goroutines, collections float64 }
 
-// frequentGCEnv makes the edge's collector run after little allocation, which makes the numbers comparable.
+// frequentGCEnv makes the edge's collector run after little allocation, which makes the numbers
+// comparable.
 const frequentGCEnv = "GOGC=50"
 
-// runMemory prints how much memory the edge needs for each held connection. It reads the memory after
-// collections, so the garbage of the calls does not count. If row is not empty, it measures only that
-// row. profiles is the directory for heap and goroutine profiles of the rows; if it is empty, they are
-// not written.
+// runMemory prints how much memory the edge needs for each held connection. It reads the memory
+// after collections, so the garbage of the calls does not count. If row is not empty, it measures
+// only that row. profiles is the directory for heap and goroutine profiles of the rows; if it is
+// empty, they are not written.
 func runMemory(row, profiles string) error {
 	dir, err := os.MkdirTemp("", "icount")
 	if err != nil {
@@ -119,8 +121,8 @@ func (e *edge) holdConnections(w *memoryRow, dir string) error {
 	return nil
 }
 
-// openHeldConnection opens a connection and sends a call. It returns after the answer, or after the first token of
-// a stream.
+// openHeldConnection opens a connection and sends a call. It returns after the answer, or after the
+// first token of a stream.
 func (e *edge) openHeldConnection(w *workload) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", e.address, 10*time.Second)
 	if err != nil {
@@ -143,8 +145,8 @@ func (e *edge) openHeldConnection(w *workload) (net.Conn, error) {
 	return c, err
 }
 
-// measureSettledMemory waits, sends calls until three more collections have ended, and then reads
-// the memory. Two collections free what pools hold.
+// measureSettledMemory waits for settle, sends calls until three more garbage collections have
+// ended, and then reads the memory. It takes two collections to free the objects in a sync.Pool.
 func (e *edge) measureSettledMemory(churn *workload, settle time.Duration) (memoryUse, error) {
 	time.Sleep(settle)
 	first, err := e.readMemory()

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// instructionCost is what a function, a package, or the whole program executes per unit.
+// instructionCost contains what a function, a package, or the whole program executes per unit.
 type instructionCost struct {
 	instructions float64 // executed
 	calls        float64
-	different    float64 // instructions of blocks that every second unit executes on average
-	repeated     float64 // of different: counted again, because a jump leads into the middle of a block
-	rare         float64 // instructions of blocks that fewer units execute (and at least 1 of 1,000)
-	rareExecuted float64 // executed instructions of blocks that fewer than half of the units execute
+	different    float64 // distinct instructions: those of blocks that run at least 0.5 times per unit
+	repeated     float64 // part of different that is counted twice, because a jump leads into the middle of a block
+	rare         float64 // distinct instructions of blocks that run 0.001 to 0.5 times per unit
+	rareExecuted float64 // executed instructions of blocks that run less than 0.5 times per unit
 }
 
 // costTable sums up blocks by function and by package.
 type costTable struct {
 	all                 instructionCost
 	functions, packages map[string]*instructionCost
-	longest             map[uint64]float64 // by its end: the longest block of different
+	longest             map[uint64]float64 // maps the end of blocks in different to the length of the longest such block
 }
 
 func newCostTable() *costTable {
@@ -68,8 +68,8 @@ func getOrAddCost(by map[string]*instructionCost, name string) *instructionCost 
 	return c
 }
 
-// functionPackage returns the import path of a function's package. Assembly and generated functions of
-// the runtime have names without a package.
+// functionPackage returns the import path of a function's package. Assembly and generated functions
+// of the runtime have names without a package.
 func functionPackage(function string) string {
 	function, _, _ = strings.Cut(function, "[")
 	folder := strings.LastIndexByte(function, '/') + 1

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	sessionsPerTrace    = 72      // of a trace
-	concurrentSessions  = 64      // sessions at once
-	minSessionCalls     = 8       // of a session without its sub-agents
+	sessionsPerTrace    = 72      // number of sessions in a trace
+	concurrentSessions  = 64      // number of sessions in progress at any time
+	minSessionCalls     = 8       // calls of a session, not counting its sub-agents
 	maxPromptTokens     = 250_000 // tokens
 	maxPauseSeconds     = 300.0   // s
 	traceSeconds        = 1800.0  // s
 	startWindowSeconds  = 60.0    // s
-	recordedBlockTokens = 64      // of a recorded block
+	recordedBlockTokens = 64      // tokens in a recorded block
 )
 
-// agentRecording is a session, or a sub-agent, as kv-cache-tester has it.
+// agentRecording is a session or a sub-agent in the format of kv-cache-tester.
 type agentRecording struct {
 	ID       string         `json:"id"`
 	Tools    int            `json:"tool_tokens"`
@@ -34,15 +34,16 @@ type recordedCall struct {
 	agentRecording
 
 	Type   string  `json:"type"`
-	T      float64 `json:"t"` // s since the session's start
+	T      float64 `json:"t"` // in seconds, since the session's start
 	Input  int     `json:"in"`
 	Output int     `json:"out"`
 	Hashes []int   `json:"hash_ids"`
 	API    float64 `json:"api_time"`   // s
-	Think  float64 `json:"think_time"` // s, before the call
+	Think  float64 `json:"think_time"` // in seconds, before the call
 }
 
-// writeAgentTraces writes agents, odd and later, and agents once more as sessions.
+// writeAgentTraces writes the traces agents, odd, later and sessions. The last contains the same
+// sessions as agents.
 func writeAgentTraces(dir, out string) error {
 	even, err := selectRecordings(dir, 2, 2)
 	odd, err1 := selectRecordings(dir, 1, 2)
@@ -59,8 +60,9 @@ func writeAgentTraces(dir, out string) error {
 		writeJSONLines(out, "sessions", lines))
 }
 
-// selectRecordings reads the first sessions of every so many numbers that have enough calls and no prompt that
-// is too long. A number without a file is skipped.
+// selectRecordings reads the recordings with the numbers first, first+every, first+2*every and so
+// on. It returns the first sessionsPerTrace recordings that have enough calls and no prompt that is
+// too long. It skips numbers without a file.
 func selectRecordings(dir string, first, every int) ([]agentRecording, error) {
 	var chosen []agentRecording
 	for n := first; len(chosen) < sessionsPerTrace; n += every {
@@ -104,7 +106,7 @@ func (r agentRecording) hasOnlyShortPrompts() bool {
 	return true
 }
 
-// sessionCall is a call of a trace of sessions.
+// sessionCall is a line of the trace "sessions".
 type sessionCall struct {
 	Session string  `json:"s"`
 	Number  int     `json:"i"`
@@ -118,7 +120,8 @@ type sessionCall struct {
 	System  int     `json:"sys,omitempty"`
 }
 
-// sessionTrace returns the calls of all sessions, each with what it has in common with the call before.
+// sessionTrace returns the calls of all sessions. Each call contains the length of the prefix that
+// it shares with the previous call of its session.
 func sessionTrace(all []agentRecording) []sessionCall {
 	var turns []sessionCall
 	for _, r := range all {
@@ -155,8 +158,9 @@ func commonPrefixLength(a, b []int) int {
 	return n
 }
 
-// arrangeInTime arranges sessions in time: so many at once, the first ones from a random point in their
-// first half on. A session that ends is followed by the next one, after the last one by the first.
+// arrangeInTime schedules sessions so that concurrentSessions of them are always in progress. The
+// sessions at the start begin at a random call in their first half. When a session ends, the next
+// one in the list starts. After the last one, the list starts again.
 func arrangeInTime(all []agentRecording) []traceLine {
 	random := rand.New(rand.NewPCG(1, 1))
 	a := traceBuilder{known: map[string]int{}}
@@ -183,11 +187,12 @@ func arrangeInTime(all []agentRecording) []traceLine {
 
 type traceBuilder struct {
 	lines []traceLine
-	known map[string]int // prompts that end with a block, and the number of that block
+	known map[string]int // maps a prompt up to and including a block to the number of that block
 	fresh blockIDs
 }
 
-// addSession adds the calls of a session from a call on, and returns when the session ends.
+// addSession adds the calls of a session, starting with call number from at time at. It returns
+// when the session ends.
 func (a *traceBuilder) addSession(r agentRecording, session string, at float64, from int) float64 {
 	agents := 0
 	for i, c := range r.Requests {
@@ -213,7 +218,8 @@ func (a *traceBuilder) addSession(r agentRecording, session string, at float64, 
 	return at
 }
 
-// promptBlockIDs numbers the blocks of a prompt. The blocks of the system prompt are the same in all sessions.
+// promptBlockIDs numbers the blocks of a prompt. The blocks of the system prompt are the same in
+// all sessions.
 func (a *traceBuilder) promptBlockIDs(session string, c recordedCall, system int) []int {
 	root, path := strings.SplitN(session, "/", 2)[0], strings.Builder{}
 	blocks := make([]int, c.Input/traceBlockTokens)

@@ -7,7 +7,7 @@ import (
 
 const traceBlockTokens = 512
 
-// blockIDs are the numbers of n new blocks.
+// blockIDs assigns numbers to new blocks. Its value is the last number that was assigned.
 type blockIDs int
 
 func (i *blockIDs) allocate(n int) []int {
@@ -19,8 +19,8 @@ func (i *blockIDs) allocate(n int) []int {
 	return blocks
 }
 
-// hotPrefixTrace returns 400 conversations of four turns under one system prompt of 20 thousand tokens, which
-// begin within so many seconds.
+// hotPrefixTrace returns 400 conversations of four turns. They share a system prompt of 20 thousand
+// tokens, and start within the given number of seconds.
 func hotPrefixTrace(seconds float64) []traceLine {
 	var fresh blockIDs
 	random := rand.New(rand.NewPCG(7, 7))
@@ -37,7 +37,8 @@ func hotPrefixTrace(seconds float64) []traceLine {
 	return lines
 }
 
-// subAgentTrace returns four conversations of 60 thousand tokens, with 50 sub-agents at once on each.
+// subAgentTrace returns four conversations of 60 thousand tokens. Each has 50 sub-agents that start
+// simultaneously.
 func subAgentTrace() []traceLine {
 	var fresh blockIDs
 	var lines []traceLine

@@ -1,10 +1,11 @@
-// Command traces writes the traces that routing/README.md plays.
+// Command traces writes the traces for the measurements in routing/README.md.
 //
 //	go run ./.ci/traces OUT                                    hot-light, hot-busy and subagents
 //	go run ./.ci/traces -agents DIR -mooncake DIR OUT          also agents, odd, later, sessions, conversation and synthetic
 //
-// The folder of -agents is traces/ of github.com/callanjfox/kv-cache-tester, the one of -mooncake is
-// FAST25-release/traces of github.com/kvcache-ai/Mooncake. The same input makes the same files.
+// The folder of -agents is traces/ of github.com/callanjfox/kv-cache-tester, the one of -mooncake
+// is FAST25-release/traces of github.com/kvcache-ai/Mooncake. The same input always yields the same
+// files.
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 
 // traceLine is a call of a trace in Mooncake's format.
 type traceLine struct {
-	Timestamp int    `json:"timestamp"` // in ms
+	Timestamp int    `json:"timestamp"` // in milliseconds
 	Input     int    `json:"input_length"`
 	Output    int    `json:"output_length"`
 	Blocks    []int  `json:"hash_ids"`
@@ -58,7 +59,7 @@ func writeTraces(agents, mooncake, out string) error {
 	return err
 }
 
-// saveSortedTrace writes OUT/NAME.jsonl with the lines in the order of their times.
+// saveSortedTrace writes lines to the file OUT/NAME.jsonl, sorted by time.
 func saveSortedTrace(out, name string, lines []traceLine) error {
 	slices.SortStableFunc(lines, func(a, b traceLine) int { return a.Timestamp - b.Timestamp })
 	tokens := 0
@@ -81,7 +82,8 @@ func writeJSONLines[T any](out, name string, lines []T) error {
 	return errors.Join(err, f.Close())
 }
 
-// copyTraceStart copies the calls of Mooncake's trace of that name before ms.
+// copyTraceStart copies the calls in the first ms milliseconds of the Mooncake trace with the given
+// name.
 func copyTraceStart(mooncake, name string, ms int, out string) error {
 	f, err := os.Open(filepath.Join(mooncake, name+"_trace.jsonl"))
 	if err != nil {

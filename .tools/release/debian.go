@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// writePackages writes a Debian package for each Linux system. A package contains the program, the man
-// page, an example configuration, and systemd units. It neither enables nor starts the units.
+// writePackages writes a Debian package for amd64 and one for arm64. A package contains the
+// program, the man page, an example configuration, and systemd units. It neither enables nor starts
+// the units.
 func (r *release) writePackages() error {
 	for _, arch := range []string{"amd64", "arm64"} {
 		program, err := os.ReadFile(r.programPath("linux/" + arch))

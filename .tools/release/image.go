@@ -27,10 +27,10 @@ const (
 	mediaTypeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// writeImage writes an image for both Linux systems, as an OCI layout in an archive. podman load, skopeo
-// copy oci-archive: and docker load (since version 25) can read it. Like the image built by
-// .deploy/Dockerfile, it contains the program and CA certificates, has no shell, and does not run
-// as root.
+// writeImage writes an image for linux/amd64 and linux/arm64, as an OCI layout in an archive.
+// podman load, skopeo copy oci-archive: and docker load (since version 25) can read it. Like the
+// image built by .deploy/Dockerfile, it contains the program and CA certificates, has no shell, and
+// does not run as root.
 func (r *release) writeImage() error {
 	certificates, err := os.ReadFile(caCertificatesPath)
 	if err != nil {

@@ -22,8 +22,9 @@ const (
 	maxFunctionLines       = 80 // lines in a function, without its comment
 	maxTypeFields          = 20 // fields of a type, including those of embedded types in its package
 	maxTypeMethods         = 20 // methods of a type, including those of embedded types in its package
-	minReferencesPerUpward = 6  // at most one in this many references may go upward,
-	// But a package may always have this many, because a fraction of a few references is meaningless.
+	minReferencesPerUpward = 6  // at most one in this many references may go upward
+	// Number of upward references that any package may have, because a fraction of a few references is
+	// meaningless.
 	alwaysAllowedUpward   = 2
 	maxCommentColumns     = 100 // columns in a comment line
 	maxCodeColumns        = 120 // columns in a code line
@@ -175,8 +176,8 @@ func namedType(t types.Type) *types.Named {
 	return n
 }
 
-// wideLines returns the lines whose comment or code is too wide. It ignores raw strings, and lines that
-// contain unbreakable text such as a long string or a URL.
+// wideLines returns the lines whose comment or code is too wide. It ignores raw strings, and lines
+// that contain unbreakable text such as a long string or a URL.
 func wideLines(path string) (comments, code []string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

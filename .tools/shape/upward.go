@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// fileReference is a pair of files. It contains the names of the declarations in the file to that the
-// file from uses.
+// fileReference is a pair of files. names contains the declarations in the second file (to) that
+// the first file (from) uses.
 type fileReference struct {
 	from, to int
 	names    map[string]int
@@ -91,8 +91,8 @@ func bestLayering(t *moduleTree, p *parsedPackage) *layering {
 	return l
 }
 
-// stronglyConnected returns the strongly connected components of a graph (Tarjan). Each component follows the
-// components that it refers to.
+// stronglyConnected returns the strongly connected components of a graph (Tarjan). Each component
+// follows the components that it refers to.
 func stronglyConnected(down [][]bool) [][]int {
 	n := len(down)
 	var (
@@ -138,8 +138,8 @@ func stronglyConnected(down [][]bool) [][]int {
 	return out
 }
 
-// maxExactFiles is the number of files in the largest cycle whose best order is computed exactly. 2^18
-// sets of files take 0.1 s.
+// maxExactFiles is the number of files in the largest cycle whose best order is computed exactly.
+// 2^18 sets of files take 0.1 s.
 const maxExactFiles = 18
 
 func bestCycleOrder(down [][]bool, circle []int) []int {
@@ -153,8 +153,8 @@ func bestCycleOrder(down [][]bool, circle []int) []int {
 	}
 }
 
-// exactOrder finds the best order by dynamic programming over sets of files. The cost of a set of files
-// at the top of the order is the lowest cost over all choices of the last file in the set.
+// exactOrder finds the best order by dynamic programming over sets of files. The cost of a set of
+// files at the top of the order is the lowest cost over all choices of the last file in the set.
 func exactOrder(down [][]bool, circle []int) []int {
 	n := len(circle)
 	refers := make([]uint32, n) // for each file, the set of files to which it refers
@@ -195,7 +195,8 @@ func countSetMembers(set uint32) int {
 	return n
 }
 
-// approximateOrder starts with a fixed set of random orders, and improves them by moving single files.
+// approximateOrder starts with a fixed set of random orders, and improves them by moving single
+// files.
 func approximateOrder(down [][]bool, circle []int) []int {
 	var found []int
 	least := -1
@@ -212,8 +213,8 @@ func approximateOrder(down [][]bool, circle []int) []int {
 	return found
 }
 
-// improveOrder moves every file to the position that has the fewest upward references, and reports whether
-// this improved the order.
+// improveOrder moves every file to the position that has the fewest upward references, and reports
+// whether this improved the order.
 func improveOrder(down [][]bool, order []int) bool {
 	better := false
 	for _, f := range slices.Clone(order) {
@@ -242,8 +243,8 @@ func improveOrder(down [][]bool, order []int) bool {
 	return better
 }
 
-// referencesSaved returns how many upward references disappear from the order if a moves from below b to
-// above b.
+// referencesSaved returns how many upward references disappear from the order if a moves from below
+// b to above b.
 func referencesSaved(down [][]bool, a, b int) int {
 	gain := 0
 	if down[a][b] {

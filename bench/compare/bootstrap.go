@@ -32,8 +32,8 @@ func newIntervalScale(confidence float64, intervals int) intervalScale {
 // bootstrapTailShare is the fraction of samples beyond each bound.
 const bootstrapTailShare = 0.025
 
-// normalQuantile returns the number of standard deviations beyond which the fraction tail of a normal
-// distribution lies.
+// normalQuantile returns how many standard deviations above the mean a value must be so that only
+// the fraction tail of a normal distribution is larger.
 func normalQuantile(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
 // bootstrapInterval returns the interval computed from bootstrap samples. It sorts draws.
@@ -129,9 +129,9 @@ func minSamples(k result.Key) int {
 // minRateSamples is the number of requests or time intervals needed to judge fractions and rates.
 const minRateSamples = 20
 
-// latencyIntervals returns an interval for each key: the interval of the difference (second minus
-// first). An interval is nil if there are too few samples. requests contains the number of
-// independent samples in each distribution.
+// latencyIntervals returns, for each key, the interval of the difference (second minus first). An
+// interval is nil if there are too few samples. requests contains the number of independent samples
+// in each distribution.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c intervalScale) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)

@@ -11,6 +11,6 @@
 // result files need not contain samples. The drawback is that samples from one burst look
 // independent.
 //
-// An Assert is a condition on a result. A Regress limits how much worse than a baseline a result
-// may be. A Judge applies assertions.
+// An Assertion is a condition on a result. A RegressionLimit limits how much worse than a baseline
+// a result may be. A ResultChecker applies both.
 package compare

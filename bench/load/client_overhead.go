@@ -59,8 +59,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// measureNoop starts as many concurrent clients as side says. Each client sends as many requests as
-// rounds says.
+// measureNoop runs side concurrent clients, which send rounds requests each.
 func measureNoop(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {

@@ -28,8 +28,8 @@ func parseEvent(text string) (scheduledEvent, error) {
 
 // Fleet is the fleet on which events act.
 type Fleet interface {
-	// PerformAction performs an action. If Do waits until the edge reacts to the action, seen describes the
-	// reaction.
+	// PerformAction performs an action. If it waits until the edge reacts to the action, seen
+	// describes the reaction.
 	PerformAction(ctx context.Context, what string) (seen string, err error)
 }
 

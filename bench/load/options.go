@@ -73,7 +73,7 @@ type Options struct {
 	// Spread is the time over which the clients of a closed loop start.
 	Spread time.Duration `kong:"-"`
 	// Events act on Fleet, the fleet of a scenario. Each event consists of a time and an action for
-	// Fleet.Do, such as "10s:crash gpu-b".
+	// Fleet.PerformAction, such as "10s:crash gpu-b".
 	Events []string `kong:"-"`
 	Fleet  Fleet    `kong:"-"`
 }

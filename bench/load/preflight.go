@@ -14,7 +14,7 @@ import (
 	"penstock/bench/result"
 )
 
-// defaultTargets lists the local addresses that discover scans, edges before engines.
+// defaultTargets lists the local addresses that discoverTarget scans. Edges precede engines.
 var defaultTargets = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
 	"http://127.0.0.1:8080",

@@ -10,7 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// unsaturatedShare is the fraction of the offered load that a target must complete to count as unsaturated.
+// unsaturatedShare is the fraction of the offered load that a target must complete to count as
+// unsaturated.
 const unsaturatedShare = 0.95
 
 // stageOutcome is the judgement on a finished stage, and determines the next stage.
@@ -22,7 +23,8 @@ type stageOutcome struct {
 	broke         []string
 }
 
-// runAllStages runs all stages. The flags define the stages, unless a sweep or a search chooses them.
+// runAllStages runs all stages. The flags define the stages, unless a sweep or a search chooses
+// them.
 func (d *stageDriver) runAllStages(ctx context.Context) *result.Search {
 	switch d.s.Profile {
 	case "sweep":
@@ -66,15 +68,16 @@ func (d *stageDriver) runSweep(ctx context.Context) *result.Search {
 	return d.collectFindings().searchResult("sweep")
 }
 
-// A sweep starts with initialClients clients. It quadruples that number, up to maxSweepClients, until the
-// throughput grows by less than a quarter.
+// A sweep starts with initialClients clients. It quadruples that number, up to maxSweepClients,
+// until the throughput grows by less than a quarter.
 const (
 	initialClients  = 8
 	maxSweepClients = 1024
 )
 
-// measureSaturation measures the throughput with an increasing number of clients, at most most, until the
-// throughput stops growing noticeably. It returns the highest throughput.
+// measureSaturation measures the throughput with an increasing number of clients until the
+// throughput stops growing noticeably. The number of clients never exceeds most. It returns the
+// highest throughput.
 func measureSaturation(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(initialClients, most); ; n = min(4*n, most) {
 		done := measure(n)
@@ -85,10 +88,10 @@ func measureSaturation(most int, measure func(clients int) float64) (highest flo
 	}
 }
 
-// runSearch finds the highest rate that meets the objectives. It starts with the rate in the flags or,
-// if none is given, with findStartingRate. It doubles the rate until an objective is missed, and then
-// halves the interval until its width is less than 5 %. If an eighth of the first rate still misses
-// an objective, the search gives up.
+// runSearch finds the highest rate that meets the objectives. It starts with the rate in the flags
+// or, if none is given, with the result of findStartingRate. It doubles the rate until an objective
+// is missed, and then halves the interval until its width is less than 5 %. If an eighth of the
+// first rate still misses an objective, the search gives up.
 func (d *stageDriver) runSearch(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -121,9 +124,9 @@ func (d *stageDriver) runSearch(ctx context.Context) *result.Search {
 	return d.collectFindings().searchResult("search")
 }
 
-// findStartingRate returns the throughput of a closed loop that meets the objectives. It first tries
-// --max-concurrency, if that flag is set, and then one request at a time. If even one request at a
-// time misses the objectives, no rate can meet them, and findStartingRate returns 0.
+// findStartingRate returns the throughput of a closed loop that meets the objectives. It first
+// tries --max-concurrency, if that flag is set, and then one request at a time. If even one request
+// at a time misses the objectives, no rate can meet them, and findStartingRate returns 0.
 func (d *stageDriver) findStartingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {

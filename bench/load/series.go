@@ -12,8 +12,8 @@ import (
 	"penstock/bench/result"
 )
 
-// maxSeriesIntervals is the maximum number of intervals in a series. A series that would need more halves
-// its resolution.
+// maxSeriesIntervals is the maximum number of intervals in a series. A series that would need more
+// halves its resolution.
 const maxSeriesIntervals = 1200
 
 // timeSeries counts tokens and gaps per time interval as they occur. Values that describe entire
@@ -59,7 +59,7 @@ func (s *timeSeries) mergeAdjacentIntervals() {
 	s.tokens, s.gaps = s.tokens[:n], s.gaps[:n]
 }
 
-// addToken counts a token event and its gap, which may be None.
+// addToken counts a token event and its gap, which may be client.MissingValue.
 func (s *timeSeries) addToken(at, gap int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *timeSeries) tokenEventCount() int64 {
 	return s.total
 }
 
-// resultSeries returns the series for the result. It converts token events to tokens, based on the token
-// counts of the requests.
+// resultSeries returns the series for the result. It converts token events to tokens, based on the
+// token counts of the requests.
 func (s *timeSeries) resultSeries(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,8 @@ func (s *timeSeries) resultSeries(samples []client.Sample, stages []result.Stage
 	return out
 }
 
-// addRequestsToSeries adds the number of requests, and their latencies and tokens, to each interval.
+// addRequestsToSeries adds the number of requests, and their latencies and tokens, to each
+// interval.
 func addRequestsToSeries(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
@@ -174,8 +175,8 @@ func addRequestsToSeries(out *result.Series, samples []client.Sample, index func
 	}
 }
 
-// intervalPercentiles returns the percentiles for each interval as columns, in ms. Each value is capped at
-// high, the maximum in its interval. Percentile 100 is named max.
+// intervalPercentiles returns the percentiles for each interval as columns, in ms. Each value is
+// capped at high, the maximum in its interval. Percentile 100 is named max.
 func intervalPercentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {

@@ -13,14 +13,14 @@ const (
 	maxWakeDelayP99Ms    = 10.0 // delay of the client's timers in ms
 	MaxErrorShare        = 0.01
 	minAchievedRateShare = 0.95 // fraction of the requested rate
-	maxCachedTokenShare  = 0.05 // fraction of cached tokens if all prompts start with unique marks,
-	maxTemplateTokens    = 64   // unless at most this many tokens (a chat template) are cached per request
+	maxCachedTokenShare  = 0.05 // fraction of input tokens that may be cached if all prompts start with unique marks
+	maxTemplateTokens    = 64   // cached tokens per request that are always allowed, because a chat template may be cached
 	maxCoalescedShare    = 0.05
 	minSamples           = 20
 )
 
-// judgeResult decides whether the result is trustworthy. It reads nothing except the finished result and
-// the settings.
+// judgeResult decides whether the result is trustworthy. It reads nothing except the finished
+// result and the settings.
 func judgeResult(r *result.Result, s *settings) result.Verdict {
 	p := r.Penstock
 	v := result.Verdict{Valid: true, Reasons: []result.Reason{}}

@@ -55,8 +55,8 @@ type Difference struct {
 }
 
 // newDifference computes the difference from one or more pairs. The bounds are those of the sign
-// test: that the median lies outside them is as unlikely as a very uneven result in a series of
-// coin tosses.
+// test: each pair's difference is equally likely to be above or below the true median, so a very
+// uneven split is unlikely.
 func newDifference(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {

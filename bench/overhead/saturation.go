@@ -14,8 +14,8 @@ import (
 // rawConnectionCount is the number of connections of the client that package rawload provides.
 const rawConnectionCount = 32
 
-// saturationMeasurements returns the measurements of small requests at three rates, with the engine and
-// the client of package rawload. They show how a proxy behaves at its limit and below it.
+// saturationMeasurements returns the measurements of small requests at three rates, with the engine
+// and the client of package rawload. They show how a proxy behaves at its limit and below it.
 func (c *Cmd) saturationMeasurements() []measurement {
 	at := func(name, when string, rate float64) measurement {
 		load := rawload.Load{Conns: rawConnectionCount, Rate: rate, Duration: c.Duration}
@@ -51,7 +51,8 @@ func (m *targetResult) proxyCPUPercent() float64 {
 	return 100 * m.cpu / float64(m.raw.Elapsed.Microseconds())
 }
 
-// minSaturatedPercent is how busy a proxy is, in percent, if neither the engine nor the client limits it.
+// minSaturatedPercent is the minimum CPU use of a saturated proxy, in percent. If the proxy is less
+// busy, the engine or the client was the limit.
 const minSaturatedPercent = 95
 
 // rawDistrustReason is the part of distrustReason for a raw load.

@@ -12,7 +12,7 @@ import (
 // contents of the engines' caches and the lengths of future responses.
 const (
 	leastConn = "least_conn" // nginx: the engine with the fewest requests; equal engines in turn
-	// HAProxy: by a hash of the session header; if it is missing, engines in turn
+	// HAProxy: by a hash of the session header; without this header, engines in turn
 	sessionHash = "session_hash"
 	oracle      = "oracle"    // the engine whose response will flow first
 	oracleTwice = "oracle_x2" // like oracle, but the call's unread tokens count twice
@@ -81,8 +81,8 @@ func (e *engine) cachedTokens(c *runningCall) int {
 	return min(e.cache.CachedTokens(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeToFlowingAnswer returns how long it takes until the engine's response to a call flows. It assumes that
-// the call arrives now and that all lengths are known.
+// timeToFlowingAnswer returns how long it takes until the engine's response to a call flows. It
+// assumes that the call arrives now and that all lengths are known.
 func (e *engine) timeToFlowingAnswer(c *runningCall, own float64) float64 {
 	unread := func(c *runningCall) float64 { return (c.roomTokens - float64(e.cachedTokens(c))) / e.k.o.PrefillRate }
 	line := max(0, e.prefillEnd-e.now)

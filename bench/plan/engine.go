@@ -89,8 +89,8 @@ func ParseKind(text string) (*EngineKind, error) {
 	return k, nil
 }
 
-// tokenGapSeconds returns the time in seconds between two tokens of a request while the given number of
-// requests is running.
+// tokenGapSeconds returns the time in seconds between two tokens of a request while the given
+// number of requests is running.
 func (k *EngineKind) tokenGapSeconds(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
@@ -138,8 +138,8 @@ func newEngine(k *EngineKind) *engine {
 	return e
 }
 
-// advance advances the time to now. It adds the number of tokens decoded in the meantime to the
-// element of tokens whose index is the number of running requests.
+// advance advances the time to now. It adds the number of tokens decoded in the meantime to
+// tokens[len(e.running)].
 func (e *engine) advance(now float64, tokens []float64) {
 	dt := now - e.now
 	e.now = now
@@ -153,8 +153,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// timeToNextChange returns how long it takes until a request is complete or the decoded tokens exceed
-// the room. It returns false if neither will happen.
+// timeToNextChange returns how long it takes until a request is complete or the decoded tokens
+// exceed the room. It returns false if neither will happen.
 func (e *engine) timeToNextChange() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -182,8 +182,8 @@ func (e *engine) neededRoom(c *runningCall) float64 {
 	return c.ownTokens() + float64(e.pins.CountUnheld(c.fullBlocks())*traceBlock)
 }
 
-// startQueuedCalls gives slots and room to the calls at the head of the queue. For each of them, it invokes
-// start with the time at which the prompt will have been read.
+// startQueuedCalls gives slots and room to the calls at the head of the queue. For each of them, it
+// invokes start with the time at which the prompt will have been read.
 func (e *engine) startQueuedCalls(start func(c *runningCall, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -232,7 +232,8 @@ func (e *engine) startDecoding(c *runningCall) (done bool) {
 // it is missing.
 const tokenTolerance = 1e-6
 
-// removeFinished removes a completed request from its slot. It returns nil if no request is complete.
+// removeFinished removes a completed request from its slot. It returns nil if no request is
+// complete.
 func (e *engine) removeFinished() *runningCall {
 	for _, c := range e.decoding {
 		if c.endMark-e.decodedTokens < tokenTolerance {
@@ -243,8 +244,8 @@ func (e *engine) removeFinished() *runningCall {
 	return nil
 }
 
-// evictNewest moves the newest requests back to the queue until the decoded tokens fit in the room. A
-// request whose prompt is still being read is evicted at its first token.
+// evictNewest moves the newest requests back to the queue until the decoded tokens fit in the room.
+// A request whose prompt is still being read is evicted at its first token.
 func (e *engine) evictNewest() {
 	for len(e.running) > 1 && e.usedRoom >= float64(e.k.o.KVTokens+1)-tokenTolerance {
 		c := e.running[len(e.running)-1]

@@ -29,8 +29,8 @@ const (
 // request is a line in a trace.
 type request struct {
 	at      float64 // in seconds; meaningless for a call that follows another call
-	after   int     // index of the call that it follows; negative if none
-	think   float64 // seconds between the end of that call and this call
+	after   int     // index of the call that this call follows; negative if none
+	think   float64 // seconds between the end of call number after and this call
 	in, out int
 	session string
 	prefix  []uint64 // blocks of the prompt as seen by the edge
@@ -65,7 +65,7 @@ func newRequests(trace []workload.TraceCall, scale float64) []request {
 type runningCall struct {
 	*request
 	at           float64          // when it arrived
-	next         []*runningCall   // the calls that follow it
+	next         []*runningCall   // the calls that follow this call
 	lease        *upstreams.Lease // nil if a baseline chooses the engine
 	target       *routing.Target  // target of the lease
 	e            *engine
@@ -213,8 +213,8 @@ func (f *fleet) playRequests(requests []request, speed float64) []*runningCall {
 	return calls
 }
 
-// routeArrival makes the edge route a call. If other calls are already waiting, the call is queued behind
-// them.
+// routeArrival makes the edge route a call. If other calls are already waiting, the call is queued
+// behind them.
 func (f *fleet) routeArrival(c *runningCall) {
 	if len(f.waiting) > 0 || !f.routeToEngine(c, c.at) {
 		f.waiting = append(f.waiting, c)
@@ -285,7 +285,8 @@ func (f *fleet) endCall(c *runningCall, now float64) {
 	}
 }
 
-// handleDueEvents handles all changes that are due at an engine now, and schedules the engine's next change.
+// handleDueEvents handles all changes that are due at an engine now, and schedules the engine's
+// next change.
 func (f *fleet) handleDueEvents(e *engine) {
 	for c := e.removeFinished(); c != nil; c = e.removeFinished() {
 		f.endCall(c, e.now)

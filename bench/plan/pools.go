@@ -43,8 +43,8 @@ type Pool struct {
 // splitQuantiles are the quantiles of the prompt lengths that are tried as splits.
 var splitQuantiles = []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
 
-// candidateSplits returns the prompt lengths that are tried as splits. It omits lengths that would leave a
-// pool empty.
+// candidateSplits returns the prompt lengths that are tried as splits. It omits lengths that would
+// leave a pool empty.
 func candidateSplits(requests []request) (all []int) {
 	lengths := make([]int, len(requests))
 	for i := range requests {
@@ -89,9 +89,9 @@ func (s *fleetSearch) enginesForDraws(k *EngineKind, policy string, draws int) i
 	return needs[minPassingDraws(draws)-1]
 }
 
-// bestPools searches for the best pair of pools. The pool for long prompts uses the kind of engine in
-// the row one. The pool for short prompts uses one of the kinds in all. Kinds are mixed only if
-// both have a price. If no pair of pools meets the objectives, pools returns nil.
+// bestPools searches for the best pair of pools. The pool for long prompts uses the kind of engine
+// in the row one. The pool for short prompts uses one of the kinds in all. Kinds are mixed only if
+// both have a price. If no pair of pools meets the objectives, bestPools returns nil.
 func (s *fleetSearch) bestPools(one *Row, all []*Row) (best *Pools) {
 	best = s.bestSplit(one, all, candidateSplits(s.requests[0]), 1)
 	if best == nil || len(s.requests) == 1 {

@@ -92,9 +92,9 @@ func (s *fleetSearch) meetsObjectives(o clientOutcome) bool {
 	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
 }
 
-// requiredEngines returns the smallest number of engines that meets the objectives in a draw. The search
-// starts at guess. If even maxEngines engines are not enough, need returns a number greater than
-// maxEngines.
+// requiredEngines returns the smallest number of engines that meets the objectives in a draw. The
+// search starts at guess. If even maxEngines engines are not enough, it returns a number greater
+// than maxEngines.
 func (s *fleetSearch) requiredEngines(k *EngineKind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.meetsObjectives(s.simulate(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low misses the objectives; high meets them or is too large
@@ -248,10 +248,10 @@ const falsePositiveRate = 0.05
 // could still be chance.
 const minDraws = 6
 
-// areTied reports whether the draws fail to show which of two rows needs fewer engines. It considers
-// the draws in which the rows differ. If these draws favour both rows about equally often, the rows
-// are tied (sign test). The same draws are used for both rows. If there are too few draws for the
-// test, equal numbers are tied.
+// areTied reports whether the draws fail to show which of two rows needs fewer engines. It
+// considers the draws in which the rows differ. If these draws favour both rows about equally
+// often, the rows are tied (sign test). The same draws are used for both rows. If there are too few
+// draws for the test, two rows are tied only if they need the same number of engines in every draw.
 func areTied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -268,7 +268,7 @@ func areTied(a, b *Row) bool {
 			fewer++
 		}
 	}
-	// probability of exactly i such draws, and of i or fewer
+	// probabilities that exactly i draws, and that at most i draws, favour the same row by chance
 	one, all := math.Pow(0.5, float64(differ)), 0.0
 	for i := range min(fewer, differ-fewer) + 1 {
 		all += one
@@ -299,8 +299,8 @@ func rankRows(rows []*Row) {
 	})
 }
 
-// compareRows orders rows by fewer engines, then by fewer engines over all draws, and then by earlier
-// first tokens.
+// compareRows orders rows by number of engines, then by the sum of Least and Most, and then by the
+// time to the first token. The lowest values come first.
 func compareRows(a, b *Row) int {
 	many := func(r *Row) int {
 		if r.Engines == nil {

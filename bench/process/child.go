@@ -27,8 +27,7 @@ type Child struct {
 }
 
 // Start runs a program and waits until ready accepts a line on the program's standard output. If
-// ready is nil, Start does not wait. The program runs only on the given CPUs, or on all CPUs if on
-// is nil.
+// ready is nil, Start does not wait. If on is not nil, the program runs only on these CPUs.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &stderrTail{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -81,8 +80,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	return nil, fmt.Errorf("start %s: %w", name, err)
 }
 
-// startPinned starts a process on the given CPUs. The calling goroutine must be locked to its thread,
-// because the process inherits the thread's CPUs.
+// startPinned starts a process on the given CPUs. The calling goroutine must be locked to its
+// thread, because the process inherits the thread's CPUs.
 func startPinned(cmd *exec.Cmd, on []int) error {
 	if on == nil {
 		return cmd.Start()

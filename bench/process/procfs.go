@@ -11,7 +11,7 @@ import (
 // Usage contains the CPU time of a process in microseconds, and its resident memory in bytes.
 type Usage struct {
 	CPU, Memory  float64
-	user, kernel float64 // CPU time in clock ticks, which the kernel counts less exactly than CPU
+	user, kernel float64 // CPU time in clock ticks, less exact than CPU
 }
 
 // UserShare returns the share of the CPU time since begin that was spent in user mode.
@@ -59,14 +59,15 @@ func readTicks(file string) (user, kernel float64, err error) {
 	return user, kernel, nil
 }
 
-// schedulerTimes contains the scheduler's times for a process, in nanoseconds, as sums over all threads.
+// schedulerTimes contains the scheduler's times for a process, in nanoseconds, as sums over all
+// threads.
 type schedulerTimes struct {
 	ran    float64 // time running on a CPU
 	Waited float64 // time runnable but waiting for a CPU
 }
 
-// ReadSchedulerTimes reads /proc/ID/task/*/schedstat, which exists only on Linux. id is a process id or
-// "self".
+// ReadSchedulerTimes reads /proc/ID/task/*/schedstat, which exists only on Linux. id is a process
+// id or "self".
 func ReadSchedulerTimes(id string) (schedulerTimes, error) {
 	pattern := "/proc/" + id + "/task/*/schedstat"
 	threads, err := filepath.Glob(pattern)

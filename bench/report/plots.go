@@ -29,8 +29,8 @@ type plot struct {
 	Words  string     `json:"words"` // text for readers who cannot see the chart
 }
 
-// plotLine is a column of a plot. Tones 1 to 3 are shades of one colour, for percentiles. Tone 4 is the
-// second colour, and tone 5 is the colour for failures.
+// plotLine is a column of a plot. Tones 1 to 3 are shades of one colour, for percentiles. Tone 4 is
+// the second colour, and tone 5 is the colour for failures.
 type plotLine struct {
 	Label  string     `json:"label"`
 	Tone   int        `json:"tone"`
@@ -104,10 +104,10 @@ func describePlot(c *plot) string {
 	return b.String()
 }
 
-// stageLoadReader returns the unit of stage loads and a function that reads them. Plots and tables use
-// both. The load is the rate at which requests were sent. The closed loops of a sweep can therefore
-// be plotted on the same axis as its rates. If all stages are closed loops, the load is their
-// concurrency. An unknown load is NaN.
+// stageLoadReader returns the unit of stage loads and a function that reads a stage's load, for
+// plots and tables. The load is the rate at which requests were sent. The closed loops of a sweep
+// can therefore be plotted on the same axis as its rates. If all stages are closed loops, the load
+// is their concurrency. An unknown load is NaN.
 func stageLoadReader(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -301,8 +301,8 @@ func plotMarks(p *result.Penstock) []plotMark {
 	return marks
 }
 
-// needsLogScale reports whether the range of the values is so wide that a linear axis would hide its lower
-// part.
+// needsLogScale reports whether the range of the values is so wide that a linear axis would hide
+// its lower part.
 func needsLogScale(lines []plotLine) bool {
 	low, high := math.Inf(1), 0.0
 	for _, l := range lines {

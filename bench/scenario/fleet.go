@@ -180,7 +180,7 @@ const unknownEventText = "%q: want crash, restart, remove, add, wedge or recover
 //   - "fair MODEL DURATION" keeps all keys in the spec busy for DURATION. It fails if any key
 //     receives more or less than its share of the service.
 //
-// If an event waits for the edge's reaction, Do returns a description of the reaction.
+// If an event waits for the edge's reaction, PerformAction returns a description of the reaction.
 func (f *fleet) PerformAction(ctx context.Context, what string) (seen string, err error) {
 	if err := f.performEvent(ctx, what); err != nil {
 		return "", err

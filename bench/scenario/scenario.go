@@ -28,7 +28,7 @@ type Scenario struct {
 	// Run maps `bench run` flags to their values. Flag names are written without dashes. If the
 	// value is a list, the flag is repeated. Flags on the command line take precedence.
 	Run yaml.MapSlice `yaml:"run"`
-	// At lists the fleet's events as TIME:EVENT. See fleet.Do.
+	// At lists the fleet's events as TIME:EVENT. See fleet.PerformAction.
 	At []string `yaml:"at"`
 }
 

@@ -43,8 +43,8 @@ func (p metricsPage) acceptsCalls(engine string) bool {
 		client.MetricValue(p, "penstock_upstream_breaker_open"+label) == 0
 }
 
-// waitEngineUse waits until the edge sends calls to the engine. If calls is false, it waits until the edge
-// sends none.
+// waitEngineUse waits until the edge sends calls to the engine. If calls is false, it waits until
+// the edge sends none.
 func (f *fleet) waitEngineUse(ctx context.Context, engine string, calls bool) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -67,17 +67,19 @@ func (f *fleet) waitEngineUse(ctx context.Context, engine string, calls bool) er
 	}
 }
 
-// silentEngineCalls contains members of two calls during which an engine is silent. The first has a long
-// prefill in three chunks. In the second, the engine buffers a tool call until it is complete. The
-// simulator injects the faults that the calls request.
+// silentEngineCalls contains the members that two calls add to a request. An engine is silent
+// during each of these calls, because the call requests a fault from the simulator. In the first
+// call, the prefill is long and has three chunks. In the second, the engine sends a tool call only
+// when the tool call is complete.
 var silentEngineCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
 		`"parameters":{"type":"object","properties":{"key":{"type":"string"}}}}}],"sim":{"fault":"buffered-call=%s"}`,
 }
 
-// runBusyEvent sends each silent call twice, all calls concurrently, and watches the model's engines until
-// all calls are answered. It fails if the edge stops using an engine or if a call fails.
+// runBusyEvent sends each silent call twice, all calls concurrently, and watches the model's
+// engines until all calls are answered. It fails if the edge stops using an engine or if a call
+// fails.
 func (f *fleet) runBusyEvent(ctx context.Context, model, silence string) (seen string, err error) {
 	watching, done := context.WithCancel(ctx)
 	defer done()

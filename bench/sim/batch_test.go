@@ -58,7 +58,7 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 		took := make(chan time.Duration, 4)
 		gone := dialPipe(t, e)
 		for i := range 3 {
-			if i == 1 { // this client leaves after 50 ms, and no other request uses the remaining time
+			if i == 1 { // this client leaves after 50 ms, and the rest of its prefill time remains unused
 				gone.post("/v1/chat/completions", chatBody(prompt397, `,"sim":{"tokens":1}`))
 				synctest.Wait()
 				continue
@@ -143,7 +143,7 @@ func TestEventsHappen(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.PerformAction(stall)
-			// An unstreamed response notices within 20 ms.
+			// An unstreamed response notices the stall within 20 ms.
 			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond {
 				t.Errorf("stream %q: with a stall of 1 s it took %v", stream, d)
 			}

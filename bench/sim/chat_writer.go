@@ -123,8 +123,8 @@ func (w *chatWriter) writePiece(i int, c *generate.ChoicePlan, p profile.Piece) 
 	return w.state.Event("", w.stream.chunk)
 }
 
-// writeRichChunk writes a chunk that contains more than the text of a token, such as a finish reason or
-// logprobs.
+// writeRichChunk writes a chunk that contains more than the text of a token, such as a finish
+// reason or logprobs.
 func (w *chatWriter) writeRichChunk(i int, c *generate.ChoicePlan, p profile.Piece, first, ends bool) bool {
 	one := chunk{Choice: true, Index: i, Delta: w.deltaJSON(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
@@ -136,8 +136,8 @@ func (w *chatWriter) writeRichChunk(i int, c *generate.ChoicePlan, p profile.Pie
 	return w.send(&one)
 }
 
-// chunkFrame returns the JSON before and after the text of a chunk. It renders each distinct pair only
-// once.
+// chunkFrame returns the JSON before and after the text of a chunk. It renders each distinct pair
+// only once.
 func (w *chatWriter) chunkFrame(key deltaKey) [2]string {
 	if w.cachedCreated != w.created || w.cachedChunks == nil {
 		w.cachedChunks, w.cachedCreated = map[deltaKey][2]string{}, w.created
@@ -207,8 +207,8 @@ func (w *chatWriter) endStream() bool {
 	return true
 }
 
-// hasUsageChunk reports whether the last chunk contains usage and no choices. llama.cpp sends no such
-// chunk for legacy completions.
+// hasUsageChunk reports whether the last chunk contains usage and no choices. llama.cpp sends no
+// such chunk for legacy completions.
 func (w *chatWriter) hasUsageChunk() bool {
 	t := w.state.Faults
 	return t.Usage == fault.UsageUnrequested || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
@@ -237,8 +237,8 @@ func markIfNotEmpty(text, mark string) string {
 	return mark
 }
 
-// replacePlaceholders replaces placeholders with text. In pairs, each placeholder is followed by the text that
-// replaces it.
+// replacePlaceholders replaces placeholders with text. In pairs, each placeholder is followed by
+// the text that replaces it.
 func replacePlaceholders(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
@@ -251,7 +251,7 @@ func (w *chatWriter) renderChunk(c *chunk) []byte {
 	form := *c
 	form.Frame, form.Usage, form.Took = framePlaceholder, markIfNotEmpty(c.Usage, usagePlaceholder), markIfNotEmpty(c.Took, tookPlaceholder)
 	frame := w.envelopeMembers("chat.completion.chunk")
-	// The number of variants of these chunks is unlimited.
+	// These chunks have an unlimited number of variants, so they are not cached.
 	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) {
 		c.Frame = frame
 		return pages.RenderAnswer("chat", "chunk", c)
@@ -259,8 +259,8 @@ func (w *chatWriter) renderChunk(c *chunk) []byte {
 	return []byte(replacePlaceholders(pages.RenderCached("chat", "chunk", form), framePlaceholder, frame, usagePlaceholder, c.Usage, tookPlaceholder, c.Took))
 }
 
-// envelopeMembers returns the members that every chunk and response contains. llama.cpp puts them at
-// the end, and other engines at the start.
+// envelopeMembers returns the members that every chunk and response contains. llama.cpp puts them
+// at the end, and other engines at the start.
 func (w *chatWriter) envelopeMembers(object string) string {
 	if w.legacy {
 		object = "text_completion"
@@ -278,8 +278,8 @@ func (w *chatWriter) envelopeMembers(object string) string {
 	return string(o)
 }
 
-// deltaJSON returns the delta for one token. If the choice has no opening chunk, first must be true for
-// the first delta, so that it contains the role.
+// deltaJSON returns the delta for one token. If the choice has no opening chunk, first must be true
+// for the first delta, so that it contains the role.
 func (w *chatWriter) deltaJSON(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEveryToken, Legacy: w.legacy,

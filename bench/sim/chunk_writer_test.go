@@ -194,7 +194,7 @@ func TestStreamBytes(t *testing.T) {
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	eachTextProfile(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		// Some engines repeat the name.
+		// These engines repeat the requested model name in the response.
 		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" {
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
@@ -288,7 +288,7 @@ func TestTools(t *testing.T) {
 		}
 		named := weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
 		byWord := strings.HasPrefix(profile, "llamacpp") || profile == "lmstudio"
-		if byWord { // the engine does not read the name
+		if byWord { // the engine ignores the tool name in tool_choice
 			_, second, _ := strings.Cut(weather, `{"type":"object","properties":{}}}},`)
 			named = `,"tools":[` + second + `,"tool_choice":"required"`
 		}
@@ -312,7 +312,7 @@ func TestTools(t *testing.T) {
 				t.Errorf("arguments = %q, %v; want those of the schema", got.Calls[0].Args, err)
 			}
 			want := toolCallFinish(profile)
-			if strings.HasPrefix(profile, "vllm") { // these engines read the name of the tool
+			if strings.HasPrefix(profile, "vllm") { // these engines read the tool name in tool_choice
 				want = "stop"
 			}
 			if got.Finish[0] != want {

@@ -40,7 +40,7 @@ type conn struct {
 	mu sync.Mutex
 	// the response is complete, and a token is sent to done immediately afterwards
 	idle         bool
-	bytesWaiting bool // bytes arrived during a request, so handle must wake the reader at the end
+	bytesWaiting bool // bytes arrived during a request, so handleRequest must wake the reader at the end
 }
 
 // Header is one header line of a request, as received.
@@ -171,7 +171,7 @@ func (c *conn) readAhead() bool {
 			continue
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// Only handle sets a read deadline, and only when it has finished.
+			// Only handleRequest sets a read deadline, and only after the response.
 			<-c.done
 			if c.w > 0 {
 				return c.prepareNext()

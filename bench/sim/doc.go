@@ -70,7 +70,7 @@
 // # Control
 //
 // A test in the same process uses the methods of Engine: SetFault, SetHealthy, SetModels, SetSlots,
-// Do, Drop, Unlisten, Stats and Recorded. Other processes use HTTP:
+// PerformAction, DropConns, Unlisten, Stats and Recorded. Other processes use HTTP:
 //
 //	POST /sim/fault   {"fault":"cut-after=3","count":1,"after":0,"share":0.5,"path":"/v1/"}, or a list of them; {} clears
 //	POST /sim/reset   faults, counters, record, cache and health as at the start
@@ -108,5 +108,6 @@
 //
 // An exchange has three components. clientWatch waits until a given time or until the client
 // leaves. bodyWriter frames the body. eventWriter writes events into the body. Faults are data
-// (package fault) that these components consult. The file inject_faults.go injects the other faults.
+// (package fault) that these components consult. The file inject_faults.go injects the other
+// faults.
 package sim

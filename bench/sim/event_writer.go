@@ -28,7 +28,8 @@ func (w *eventWriter) flushEvents() {
 	w.pendingEvents = w.pendingEvents[:0]
 }
 
-// shareChunk makes all following events share one chunk if on is true, until join(false) is called.
+// shareChunk makes all following events share one chunk if on is true, until shareChunk(false) is
+// called.
 func (w *eventWriter) shareChunk(on bool) {
 	if w.joined && !on {
 		w.flushEvents()

@@ -1,5 +1,5 @@
 // Hook-go is a small decision hook for Penstock. It refuses requests that contain a word, and
-// replaces another word before an engine sees it. Begin with it for a hook of your own:
+// replaces another word before an engine sees it. Use it as the start of your own hook:
 //
 //	go run . --listen 127.0.0.1:8090 --refuse swordfish --mask Bond
 //
@@ -7,7 +7,7 @@
 //
 //	hooks: [{ name: guard, before: "http://127.0.0.1:8090/decide", send: body }]
 //
-// It keeps nothing and logs no text of a request.
+// It does not store or log the text of requests.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 type question struct {
 	Model string          `json:"model"`
 	Key   string          `json:"key"`
-	Body  json.RawMessage `json:"body"` // absent without send: body, and for uploads
+	Body  json.RawMessage `json:"body"` // absent for uploads, and if the hook is not configured with "send: body"
 }
 
 // decision is what the edge reads.
@@ -68,7 +68,8 @@ func (g guard) decide(q *question) (decision, error) {
 	return decision{Action: "allow"}, nil
 }
 
-// eachText returns v with every text in it replaced by what edit returns. Names of members stay.
+// eachText replaces every string value in v with the result of edit, and returns v. It does not
+// change member names.
 func eachText(v any, edit func(string) string) any {
 	switch v := v.(type) {
 	case string:

@@ -37,7 +37,7 @@ type Sender struct {
 type tokenObserver interface {
 	// RecordFirstToken returns the GapHistogram that counts the request's gaps.
 	RecordFirstToken(s *Sample) *GapHistogram
-	// RecordToken is called for every token event. gap is None for the first event, and for an
+	// RecordToken is called for every token event. gap is MissingValue for the first event, and for an
 	// event that arrived in the same read as the event before it.
 	RecordToken(s *Sample, at, gap int64)
 }
@@ -104,7 +104,8 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// internIdentifier returns b as a string, or "" if b is not an identifier. Equal values share one string.
+// internIdentifier returns b as a string, or "" if b is not an identifier. Equal values share one
+// string.
 func (c *Sender) internIdentifier(b []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -150,14 +150,15 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// commonIdentifiers contains frequent identifiers, which Identifier returns without an allocation.
+// commonIdentifiers contains frequent identifiers, which SafeIdentifier returns without an
+// allocation.
 var commonIdentifiers = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// SafeIdentifier returns b if it is an identifier of at most 64 characters, and "" otherwise. Results
-// contain no text from a server that is not an identifier.
+// SafeIdentifier returns b if it is an identifier of at most 64 characters, and "" otherwise.
+// Results contain no text from a server that is not an identifier.
 func SafeIdentifier(b []byte) string {
 	for _, w := range commonIdentifiers {
 		if string(b) == w {
@@ -188,8 +189,8 @@ func storeInt(v jsonx.Value, out *int) {
 	}
 }
 
-// checkToolArguments checks that the arguments of every tool call are JSON, unless the response was truncated
-// at its token limit.
+// checkToolArguments checks that the arguments of every tool call are JSON, unless the response was
+// truncated at its token limit.
 func checkToolArguments(p *Reply) {
 	switch p.finish {
 	case "length", "max_tokens", "incomplete":

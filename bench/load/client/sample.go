@@ -14,7 +14,7 @@ const MissingValue = -1
 // them.
 type Sample struct {
 	ID, Stage, Turn int
-	Pair            int // index of the pair with --compare-url, or None
+	Pair            int // index of the pair with --compare-url, or MissingValue
 	Target          uint8
 	Dialect         *Dialect
 	Stream          bool // the response was a stream
@@ -33,7 +33,7 @@ type Sample struct {
 	Retry  time.Duration // Retry-After value of a refusal, or 0
 }
 
-// timestamps are nanoseconds since the start of the run, or None.
+// timestamps are nanoseconds since the start of the run, or MissingValue.
 type timestamps struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
 	// how long connecting took
@@ -83,8 +83,8 @@ func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 // at the end of the run or if its client disconnected on purpose.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
-// Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean
-// gap.
+// Latency returns a measure of the request in nanoseconds, or MissingValue. For ITL it returns the
+// mean gap.
 func (s *Sample) Latency(measure string) int64 {
 	since := func(to, from int64) int64 {
 		if to == MissingValue || from == MissingValue {
@@ -172,7 +172,7 @@ func optionalInt64(v int64) *int64 {
 	return &v
 }
 
-// OptionalInt returns a pointer to a count, or nil for None.
+// OptionalInt returns a pointer to a count, or nil if the count is MissingValue.
 func OptionalInt(v int) *int {
 	if v == MissingValue {
 		return nil

@@ -59,7 +59,7 @@ func ReadTrace(path string) ([]TraceCall, error) {
 type traceReader struct {
 	calls      int
 	headerSeen bool                        // the first line described the format
-	sessions   map[string]*recordedSession // sessions in the second format; nil if none has been read
+	sessions   map[string]*recordedSession // sessions in a trace of sessions; nil if none has been read
 	roots      []int                       // indices of the first calls of sessions that are not sub-agents
 	ids        int64                       // number of block ids assigned so far
 	last       time.Duration
@@ -131,10 +131,10 @@ func areValidLengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// findContinuedSession determines the session of a call that does not name one. It returns the session
-// of the last call whose full blocks are a prefix of this prompt. At least two full blocks are
-// required, because a single block may be a preamble that all calls share. If no call matches, it
-// returns a new session. If the prompt is too short to decide, it returns "".
+// findContinuedSession determines the session of a call that does not name one. It returns the
+// session of the last call whose full blocks are a prefix of the prompt of c. At least two full
+// blocks are required, because a single block may be a preamble that all calls share. If no call
+// matches, it returns a new session. If the prompt is too short to decide, it returns "".
 func (r *traceReader) findContinuedSession(c *TraceCall) string {
 	whole := min(c.In/TraceBlockTokens, len(c.Blocks))
 	if whole < 2 {
@@ -169,14 +169,15 @@ type recordedCall struct {
 	Think float64  // recorded pause before the call in seconds
 	In    int      // in tokens
 	Out   int
-	// index of the call in the session with the same prefix, or negative if there is none
+	// index of an earlier call in the session whose prompt has the same prefix, or negative if there
+	// is none
 	From *int
 	Keep int // number of blocks shared with that call
 	Sys  int // tokens in the tools and the system prompt; set only in the first call
 }
 
-// scheduleRecordedCall schedules a call of a recorded session so that it follows the session's previous call. The
-// first call of a sub-agent follows the last parent call that started before it.
+// scheduleRecordedCall schedules a call of a recorded session so that it follows the session's
+// previous call. The first call of a sub-agent follows the last parent call that started before it.
 func (r *traceReader) scheduleRecordedCall(in *recordedCall) (TraceCall, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*recordedSession{}
@@ -231,12 +232,13 @@ func roundedDuration(s float64) time.Duration {
 	return time.Duration(math.Round(s * float64(time.Second)))
 }
 
-// reservedSystemBlocks is the number of block ids reserved for the prefix shared by all recorded sessions.
+// reservedSystemBlocks is the number of block ids reserved for the prefix shared by all recorded
+// sessions.
 const reservedSystemBlocks = maxTraceTokens/TraceBlockTokens + 1
 
-// assignBlockIDs assigns ids to the blocks of a prompt. A block that lies completely within the shared
-// part of the prompt gets the id that it has in the earlier call. If the prompt has a new prefix,
-// the shared part is the system prompt.
+// assignBlockIDs assigns ids to the blocks of a prompt. A block that lies completely within the
+// shared part of the prompt gets the id that it has in the earlier call. If the prompt has a new
+// prefix, the shared part is the system prompt.
 func (r *traceReader) assignBlockIDs(s *recordedSession, in *recordedCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlockTokens-1)/TraceBlockTokens)
 	for i := range out {

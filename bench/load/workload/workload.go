@@ -107,8 +107,8 @@ func (w *Workload) SessionRand(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
 
-// NextSession creates the first request of the next session. If there are two targets, sessions come in
-// pairs that differ only in the nonce. Which target comes first is random.
+// NextSession creates the first request of the next session. If there are two targets, sessions
+// come in pairs that differ only in the nonce. Which target comes first is random.
 func (w *Workload) NextSession() *client.Request {
 	w.mu.Lock()
 	n := w.next
@@ -120,8 +120,8 @@ func (w *Workload) NextSession() *client.Request {
 	return w.firstRequest(n)
 }
 
-// FollowingCall is a call in a trace that follows another call of its session. It is due when the think
-// time has passed after the response to that call.
+// FollowingCall is a call in a trace that follows another call of its session. It is due when the
+// think time has passed after the response to that call.
 type FollowingCall struct {
 	Request *client.Request
 	Think   time.Duration
@@ -233,8 +233,8 @@ func (w *Workload) PreflightRequest(id int, d *client.Dialect, model string, tar
 	return q
 }
 
-// TracePacer returns a pacer that replays the first count lines of the trace, or of all lines if
-// count is 0.
+// TracePacer returns a pacer that replays the first count lines of the trace, or all lines if count
+// is 0.
 func (w *Workload) TracePacer(count int) *ReplayPacer {
 	var times []time.Duration
 	for _, i := range w.roots {
@@ -305,8 +305,8 @@ func (w *Workload) tracePrompt(tag string, e *datasetEntry, id int) []byte {
 	return out
 }
 
-// NextTurn creates the next turn of a session from the reply to the previous turn. If the session is
-// over, it returns nil.
+// NextTurn creates the next turn of a session from the reply to the previous turn. If the session
+// is over, it returns nil.
 func (w *Workload) NextTurn(q *client.Request, p *client.Reply) *client.Request {
 	s := q.Session
 	if s == nil || q.Turn+1 >= s.Turns {

@@ -1,7 +1,7 @@
-// Package rawload is an engine and a client that need little CPU time, so that a proxy between them is
-// saturated although both share one CPU. They run on one thread that waits for events of all sockets
-// (epoll), and send prepared bytes. Package load, in contrast, needs more CPU time for a request than a
-// proxy does.
+// Package rawload contains an engine and a client that need so little CPU time that they can
+// saturate a proxy between them, even if they share one CPU. Both run on one thread, which waits
+// for events on all sockets (epoll) and sends prepared bytes. Package load, in contrast, needs more
+// CPU time for a request than a proxy does.
 //
 //	message.go      finds the ends of messages
 //	loop_linux.go   the thread, its sockets and its timer

@@ -30,7 +30,7 @@ type Loop struct {
 // conn is a socket of the engine or the client.
 type conn struct {
 	fd     int
-	run    *run      // the load that the client's socket belongs to; nil for the engine
+	run    *run      // the load to which a socket of the client belongs; nil for a socket of the engine
 	due    time.Time // when the outstanding request was due
 	buffer [8 << 10]byte
 	n      int // number of bytes in buffer
@@ -41,7 +41,7 @@ type run struct {
 	load     *Load
 	conns    []*conn
 	free     []*conn     // connections without an outstanding request, if there is a rate
-	due      []time.Time // requests that wait for a connection
+	due      []time.Time // due times of the requests that wait for a connection
 	nextDue  time.Time
 	interval time.Duration
 	timer    int // a descriptor that is readable when requests are due, or -1
@@ -96,7 +96,8 @@ func (l *Loop) listen() (err error) {
 // Address returns the address of the engine.
 func (l *Loop) Address() string { return l.address.String() }
 
-// Run sends a load and returns its result. It fails if any response is not complete with status 200.
+// Run sends a load and returns its result. It fails if any response is incomplete or has a status
+// other than 200.
 func (l *Loop) Run(ctx context.Context, load *Load) (*Result, error) {
 	r := &run{load: load, timer: -1, ended: make(chan struct{})}
 	if err := l.openConnections(r); err != nil {
@@ -139,7 +140,8 @@ func (l *Loop) openConnections(r *run) error {
 	return nil
 }
 
-// Close stops the thread and closes all sockets. It may be called more than once, but not concurrently.
+// Close stops the thread and closes all sockets. It may be called more than once, but not
+// concurrently.
 func (l *Loop) Close() {
 	select {
 	case <-l.done:
@@ -219,7 +221,7 @@ func (l *Loop) beginRun(r *run) {
 	r.fail(l.watch(r.timer))
 }
 
-// endRun ends a load. The responses that have not arrived yet do not count.
+// endRun ends a load. Responses that arrive later do not count.
 func (l *Loop) endRun(r *run) {
 	r.result.Elapsed = time.Since(r.begun)
 	for _, c := range r.conns {
@@ -245,7 +247,8 @@ func (r *run) fail(err error) {
 	}
 }
 
-// handleEvent handles an event of a descriptor. Descriptors that have been closed meanwhile are unknown.
+// handleEvent handles an event of a descriptor. It ignores descriptors that have been closed in the
+// meantime.
 func (l *Loop) handleEvent(fd int) {
 	if fd == l.listener {
 		l.accept()
@@ -313,7 +316,7 @@ func (c *conn) sendRequest(due time.Time) {
 	c.run.fail(c.send(c.run.load.Request))
 }
 
-// send sends bytes that fit into the socket's buffer.
+// send sends b. It fails if the socket's buffer has too little space for b.
 func (c *conn) send(b []byte) error {
 	n, err := unix.SendmsgN(c.fd, b, nil, nil, unix.MSG_NOSIGNAL)
 	if err == nil && n < len(b) {

@@ -72,8 +72,8 @@ func (e *Effects) applyFaultDef(r *faultDef, given map[string]string) error {
 	return nil
 }
 
-// paramValues returns the values of a row's parameters, and of the other names that its effects may
-// refer to.
+// paramValues returns the values of a fault's parameters, and of the other names that the fault's
+// effects may refer to.
 func (r *faultDef) paramValues(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
@@ -101,7 +101,8 @@ func (r *faultDef) paramValues(given map[string]string) (map[string]string, erro
 	return values, nil
 }
 
-// setMembers sets the given members. Incidents and header lines are appended to those already present.
+// setMembers sets the given members. Incidents and header lines are appended to those already
+// present.
 func (e *Effects) setMembers(members map[string]json.RawMessage) error {
 	text, err := json.Marshal(members)
 	if err != nil {

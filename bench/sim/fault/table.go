@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// faultDef describes a fault: its name, its documented value and parameters, its description and its
-// effects.
+// faultDef describes a fault: its name, its documented value and parameters, its description and
+// its effects.
 type faultDef struct {
 	name, usage, text string
 	params            []faultParam
@@ -42,9 +42,10 @@ func (e *effect) applies(values map[string]string) bool {
 //go:embed faults.txtar
 var faultsText string
 
-// faultTable returns all faults in the order in which --faults lists them. The faults of connections and
-// times come first, followed by those of the head, of framing and of unstreamed bodies, and by
-// interruptions of a response. The many forms of a stream, legal or illegal, come last.
+// faultTable returns all faults in the order in which --faults lists them. Faults that affect
+// connections and times come first, and then those that affect heads, framing and unstreamed
+// bodies. Faults that interrupt a response follow. The many forms of a stream, legal or illegal,
+// come last.
 var faultTable = sync.OnceValue(func() (rows []faultDef) {
 	for section := range strings.SplitSeq(strings.TrimPrefix(faultsText, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
