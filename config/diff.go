@@ -14,7 +14,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// ChangeKind is the kind of a Change.
+// ChangeKind is the kind of a SettingChange.
 type ChangeKind string
 
 // Kinds of a Change.
@@ -81,8 +81,8 @@ func (f *File) Same(next *File) bool {
 }
 
 // WithKeys returns a copy of f with the access settings of next: auth, keys, groups, keys_file,
-// issuers, tls.client_ca, on_revoke and the admin tokens. The Paths of the copy include those of
-// both files.
+// issuers, tls.client_ca, on_revoke and the admin tokens. The copy's ReferencedFiles include those
+// of both files.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.Groups, out.KeysFile = next.Auth, next.Keys, next.Groups, next.KeysFile

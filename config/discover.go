@@ -117,8 +117,9 @@ type modelPublisher struct {
 	byID          map[string]int      // indices of models
 }
 
-// publishListedModel adds a model that an upstream lists. If a discovered model already has that name, publish
-// adds the upstream to it. It reports whether the model is published.
+// publishListedModel adds a model that an upstream lists. If a discovered model already has that
+// name, publishListedModel adds the upstream to that model. It reports whether the model is
+// published.
 func (p *modelPublisher) publishListedModel(d *Discover, l ListedModel) bool {
 	id, at := d.Prefix+l.Name, engineModel{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
@@ -168,7 +169,8 @@ func (p *modelPublisher) publishedModel(d *Discover, l *ListedModel) (m Model) {
 	return m
 }
 
-// isSalted reports whether any model in the file separates the prompt caches of keys at an upstream.
+// isSalted reports whether any model in the file separates the prompt caches of keys at an
+// upstream.
 func (p *modelPublisher) isSalted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.writtenCount], func(m Model) bool {
 		return m.PromptCache == PromptCachePerKey &&

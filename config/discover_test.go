@@ -108,7 +108,7 @@ func TestDiscoverVariants(t *testing.T) {
 }
 
 // TestDiscoverAliases checks that a model is not discovered at an upstream if the file already
-// contains it at this upstream under another name that the engine has for it.
+// contains a deployment of it there, under another name that the engine accepts.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {

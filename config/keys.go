@@ -57,8 +57,8 @@ type Key struct {
 // MaxKeyWeight is the maximum weight of a key.
 const MaxKeyWeight = 1000
 
-// Class is a class of calls. Its calls wait behind calls of earlier classes, which may evict them
-// from the queue.
+// Class is a class of calls. Its calls wait behind the calls of earlier classes, and a call of an
+// earlier class may evict them from the queue.
 type Class struct {
 	// The class has this name in keys and metrics.
 	Name string `yaml:"name"`
@@ -83,10 +83,10 @@ type KeyCertificate struct {
 // IsSet reports whether a certificate is configured.
 func (k KeyCertificate) IsSet() bool { return k != KeyCertificate{} }
 
-// canonicalize converts the name to the form in which names are compared: lower case, except for the
-// part of a URI after the host. The format of a name determines its kind. A name that parses as an
-// IP address is one. Otherwise, a name with a colon is a URI, a name with an @ is a mail address,
-// and any other name is a DNS name.
+// canonicalize converts the name to the form in which names are compared: lower case, except for
+// the part of a URI after the host. The format of a name determines its kind. A name that parses as
+// an IP address is one. Otherwise, a name with a colon is a URI, a name with an @ is a mail
+// address, and any other name is a DNS name.
 func (k *KeyCertificate) canonicalize() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
@@ -271,8 +271,8 @@ func (f *File) readKeys() Problems {
 	return problems
 }
 
-// warnReadableByOthers warns if users other than the owner and the group can read a file that contains
-// keys.
+// warnReadableByOthers warns if users other than the owner and the group can read a file that
+// contains keys.
 func warnReadableByOthers(path string, info os.FileInfo) Problems {
 	if !strictyaml.ReadableByOthers(info) {
 		return nil
@@ -283,8 +283,8 @@ func warnReadableByOthers(path string, info os.FileInfo) Problems {
 	}}
 }
 
-// keysLinePattern matches the line that starts a block list of keys. The line may also contain an empty
-// list.
+// keysLinePattern matches the line that starts a block list of keys. The line may also contain an
+// empty list.
 var keysLinePattern = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey appends a key to the keys in a keys_file or a configuration, and returns the new text.
@@ -331,8 +331,8 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, checkOnlyAppended(src, out)
 }
 
-// checkOnlyAppended checks that after contains the same keys as before, followed by one key with a new
-// id.
+// checkOnlyAppended checks that after contains the same keys as before, followed by one key with a
+// new id.
 func checkOnlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})

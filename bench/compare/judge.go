@@ -14,13 +14,14 @@ type CheckFlags struct {
 	Assert []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
 }
 
-// ResultChecker contains parsed Checks.
+// ResultChecker contains parsed CheckFlags.
 type ResultChecker struct {
 	c       CheckFlags
 	asserts []Assertion
 }
 
-// NewResultChecker parses the flags, so that usage errors (exit code 2) are reported before the run.
+// NewResultChecker parses the flags, so that usage errors (exit code 2) are reported before the
+// run.
 func (c *CheckFlags) NewResultChecker() (*ResultChecker, error) {
 	j := &ResultChecker{c: *c}
 	for _, s := range c.Assert {

@@ -26,7 +26,7 @@ func (c *conn) serveRealtime() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// An empty Write would wait for a reader.
+		// io.MultiReader skips an empty buffer. An empty Write to the pipe would wait for a reader.
 		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc))
 		close(c.clientGone)
 		_ = to.Close()
@@ -79,8 +79,8 @@ func (c *conn) serveRealtime() {
 	}
 }
 
-// checkRealtime checks the preconditions of a session. If a precondition is not met, it answers with
-// an error.
+// checkRealtime checks the preconditions of a session. If a precondition is not met, it answers
+// with an error.
 func (x *exchange) checkRealtime() bool {
 	switch {
 	case x.p.Family != "vllm" && x.p.Family != "speaches" && x.p.Family != "openai":

@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// unstreamedAnswerData is the template data for an unstreamed response. All fields except Family contain
-// JSON.
+// unstreamedAnswerData is the template data for an unstreamed response. All fields except Family
+// contain JSON.
 type unstreamedAnswerData struct{ Family, Frame, Choices, Usage, Took string }
 
 // choiceMessage is the template data for the complete message of a choice. Text and Thought are the
@@ -42,7 +42,7 @@ func (w *chatWriter) renderUnstreamed(choices []generate.ChoicePlan) []byte {
 }
 
 func (w *chatWriter) choiceJSON(m choiceMessage) string {
-	// The number of variants of these messages is unlimited.
+	// These messages have an unlimited number of variants, so they are not cached.
 	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" {
 		return string(pages.RenderAnswer("chat", "choice", m))
 	}

@@ -42,9 +42,9 @@ const (
 	removalDelay = 2 * time.Second
 )
 
-// RecordHashes does the first check, to which Run compares later checks. Call Prime before the files are
-// first read. Otherwise, Run misses a change between that read and the start of Run. If Prime was
-// not called, Run does the first check.
+// RecordHashes does the first check, to which Run compares later checks. Call RecordHashes before
+// the files are first read. Otherwise, Run does the first check, and misses changes between that
+// read and the start of Run.
 func (w *Watcher) RecordHashes() { w.lastHashes = w.hashFiles() }
 
 // Run watches until ctx is done. Its goroutines exit before it returns.
@@ -133,8 +133,8 @@ func (w *Watcher) hashFiles() contentHashes {
 	return out
 }
 
-// hasChangedSince reports whether a path in p is new, or its contents differ from old. It ignores paths
-// that are only in old.
+// hasChangedSince reports whether a path in p is new, or its contents differ from old. It ignores
+// paths that are only in old.
 func (p contentHashes) hasChangedSince(old contentHashes) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {

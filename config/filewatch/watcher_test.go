@@ -118,8 +118,8 @@ func TestWatcherForgetsARevertedChange(t *testing.T) {
 	})
 }
 
-// TestWatcherSeesWhatChangedBeforeRun checks that, if Prime was called, Run notices changes that
-// happened before Run started.
+// TestWatcherSeesWhatChangedBeforeRun checks that Run notices changes that happened between
+// RecordHashes and Run.
 func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))

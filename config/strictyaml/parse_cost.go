@@ -56,8 +56,8 @@ func splitTokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// countStructure counts the characters that may be structural. There are about as many tokens as such
-// characters, and each token needs about 250 bytes.
+// countStructure counts the characters that may be structural. There are about as many tokens as
+// such characters, and each token needs about 250 bytes.
 func countStructure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
@@ -103,7 +103,7 @@ type openCollection struct {
 	key     int // length of its newest key
 }
 
-// countToken counts a token. If a limit is exceeded, add returns the reason.
+// countToken counts a token. If a limit is exceeded, it returns the reason.
 func (o *parseCost) countToken(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
@@ -156,7 +156,8 @@ func (o *parseCost) innermostCollection() *openCollection {
 	return &o.levels[len(o.levels)-1]
 }
 
-// countBlockStart handles the first token of a line or entry. It closes levels that are indented further.
+// countBlockStart handles the first token of a line or entry. It closes levels that are indented
+// further.
 func (o *parseCost) countBlockStart(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {

@@ -3,7 +3,7 @@
 // and Responses.
 //
 // A page is a section of <engine>.txtar and has the members, names and help texts of the real
-// engine. State contains the values for pages. In this file, "error" is the body of an error,
+// engine. State contains the values for pages. In <engine>.txtar, "error" is the body of an error,
 // "stream-error" is the data of an error event, and "too-long" is the error for a prompt that
 // exceeds the context.
 //

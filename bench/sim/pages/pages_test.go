@@ -12,8 +12,8 @@ import (
 )
 
 // TestPages checks that every page of every profile can be rendered in different states, and that
-// JSON pages contain valid JSON.
-// Stops the clock, because some pages show the time.
+// JSON pages contain valid JSON. The test uses the fake clock of synctest, because some pages show
+// the time.
 func TestPages(t *testing.T) { synctest.Test(t, testPages) }
 
 func testPages(t *testing.T) {

@@ -181,8 +181,8 @@ func (p *Profile) MatchesAny(names string) bool {
 //go:embed engines.json
 var engines []byte
 
-// ByName contains all profiles by name. A variant is an engine in a different mode. The member Of
-// names the engine, whose family the variant shares.
+// ByName contains all profiles by name. A variant describes an engine in a different mode. Its
+// member Of names that engine, and the variant shares the engine's family.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
 	panicOnError(json.Unmarshal(engines, &rows))

@@ -2,9 +2,9 @@ package scheduler
 
 import "sort"
 
-// BlockPins counts how many running requests hold each block, so that a shared block needs room only
-// once. Blocks are chained, so a request that holds a block also holds all blocks before it. Pins
-// is not safe for concurrent use.
+// BlockPins counts how many running requests hold each block, so that a shared block needs room
+// only once. Blocks are chained, so a request that holds a block also holds all blocks before it.
+// BlockPins is not safe for concurrent use.
 type BlockPins struct{ holders map[uint64]int32 }
 
 // CountUnheld returns how many of the blocks have no holder.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Errors that Enter and Requeue return if a request gets no slot.
+// Errors that Acquire and Requeue return if a request gets no slot.
 var (
 	ErrQueueFull  = errors.New("queue is full")
 	ErrClientLeft = errors.New("client has left")
@@ -22,7 +22,7 @@ type Slots struct {
 	limit, queue int // a negative queue has no limit
 	kv           int // room in tokens; 0 means no limit
 	peak         int
-	waiting      list.List // *waiter elements; the next request is first
+	waiting      list.List // *slotWaiter elements; the next request is first
 	holders      list.List // *SlotHolder elements; the youngest is last
 	pins         BlockPins // blocks of the holders
 	running      atomic.Int32
@@ -36,8 +36,8 @@ type slotWaiter struct {
 	priority int
 }
 
-// SlotHolder is a request that holds a slot. Its owner calls Grow for generated tokens, and calls
-// Leave exactly once at the end.
+// SlotHolder is a request that holds a slot. Its owner calls AddTokens for generated tokens, and
+// calls Release exactly once at the end.
 type SlotHolder struct {
 	blocks  []uint64 // blocks of the prompt, which other requests may share
 	own     int      // number of tokens outside blocks
@@ -54,9 +54,9 @@ func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: 
 
 // Acquire waits until there is a slot, and room for need tokens. The given blocks, which other
 // requests may share, are part of these tokens. Requests with a lower priority number are served
-// first. Enter borrows the slice blocks until Leave. If the queue is full, it immediately returns
-// ErrQueueFull. If gone is closed first, it returns ErrClientLeft. If the error is nil, the caller must call
-// Leave with the SlotHolder exactly once.
+// first. Acquire borrows the slice blocks until Release. If the queue is full, it immediately
+// returns ErrQueueFull. If gone is closed first, it returns ErrClientLeft. If the error is nil, the
+// caller must call Release with the SlotHolder exactly once.
 func (s *Slots) Acquire(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -87,8 +87,8 @@ func (s *Slots) insertWaiter(w *slotWaiter) *list.Element {
 }
 
 // Requeue moves a preempted SlotHolder to the head of the queue, and waits until there is a slot
-// and room for all of its tokens. If Requeue returns ErrClientLeft, the holder has neither a slot nor
-// room.
+// and room for all of its tokens. If Requeue returns ErrClientLeft, the holder has neither a slot
+// nor room.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.removeHolder(t)
@@ -97,7 +97,7 @@ func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	return s.waitForGrant(w, s.waiting.PushFront(w), gone)
 }
 
-// waitForGrant waits at a position in the queue. The caller holds s.mu, which await unlocks.
+// waitForGrant waits at a position in the queue. The caller holds s.mu, which waitForGrant unlocks.
 func (s *Slots) waitForGrant(w *slotWaiter, at *list.Element, gone <-chan struct{}) error {
 	s.grantFreeSlots()
 	s.mu.Unlock()
@@ -125,9 +125,9 @@ func (s *Slots) Release(t *SlotHolder) {
 	s.mu.Unlock()
 }
 
-// AddTokens adds tokens that a running request has generated. If the tokens of all requests exceed the
-// room, the youngest request is preempted. When its next token is due, it notices this and calls
-// Requeue. It must then read its prompt again, as in vLLM. A request that runs alone is never
+// AddTokens adds tokens that a running request has generated. If the tokens of all requests exceed
+// the room, the youngest request is preempted. When its next token is due, it notices this and
+// calls Requeue. It must then read its prompt again, as in vLLM. A request that runs alone is never
 // preempted.
 func (s *Slots) AddTokens(t *SlotHolder, n int) {
 	t.own += n
@@ -157,7 +157,8 @@ func (s *Slots) removeHolder(t *SlotHolder) {
 	s.holders.Remove(t.place)
 }
 
-// grantFreeSlots gives free slots to the requests at the head of the queue. No request overtakes another.
+// grantFreeSlots gives free slots to the requests at the head of the queue. No request overtakes
+// another.
 func (s *Slots) grantFreeSlots() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
 		w := at.Value.(*slotWaiter)
@@ -182,15 +183,16 @@ func (s *Slots) Resize(limit int) {
 	s.mu.Unlock()
 }
 
-// RequestCounts returns how many requests run and how many wait, and the highest number of running requests
-// so far.
+// RequestCounts returns how many requests run and how many wait, and the highest number of running
+// requests so far.
 func (s *Slots) RequestCounts() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// UsedTokensAndSlots returns the number of cache tokens used by running requests, and the number of slots.
+// UsedTokensAndSlots returns the number of cache tokens used by running requests, and the number of
+// slots.
 func (s *Slots) UsedTokensAndSlots() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

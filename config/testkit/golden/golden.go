@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write golden and generated files anew")
 // IsUpdating reports whether -update is set. Use it for files that CompareFile cannot compare.
 func IsUpdating() bool { return *update }
 
-// CompareFile fails the test if the contents of the file differ from got. The file's folder must exist.
+// CompareFile fails the test if the contents of the file differ from got. The file's folder must
+// exist.
 func CompareFile(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if *update {
@@ -56,8 +57,8 @@ func RunArchives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) 
 	}
 }
 
-// ReadArchives returns the archives in a folder, ordered by name. The name of an archive is its file name
-// without the extension.
+// ReadArchives returns the archives in a folder, ordered by name. The name of an archive is its
+// file name without the extension.
 func ReadArchives(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
@@ -94,8 +95,8 @@ func (a *Archive) Section(name string) []byte {
 	return nil
 }
 
-// SetSection sets the text of a section and ends the text with a newline. If there is no such section, Set
-// appends it. If text is nil, it removes the section.
+// SetSection sets the text of a section and ends the text with a newline. If there is no such
+// section, SetSection appends one. If text is nil, SetSection removes the section.
 func (a *Archive) SetSection(name string, text []byte) {
 	i := a.sectionIndex(name)
 	switch {

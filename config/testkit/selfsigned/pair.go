@@ -45,7 +45,8 @@ func NewPair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// WritePair writes a Pair to NAME.pem and NAME.key in dir, and returns their paths.
+// WritePair writes a certificate and its key to NAME.pem and NAME.key in dir, and returns the two
+// paths.
 func WritePair(t testing.TB, dir, name string, from, to time.Time) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := NewPair(t, name, from, to)

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// ClientConnection describes the connection over which a request arrived. The zero Sender is valid.
+// ClientConnection describes the connection over which a request arrived. The zero value is valid.
 type ClientConnection struct {
 	Peer *cert.Peer    // nil if the client has not presented a certificate
 	Last *LastKeyCache // nil if keys are not cached
@@ -16,10 +16,10 @@ type ClientConnection struct {
 
 const maxCachedHeader = 128
 
-// LastKeyCache caches the last key presented on a connection, and the hash of the key. Clients send the
-// same key with each request, and hashing a key costs more than looking it up. LastKeyCache does not
-// cache the result of the lookup, because a reload may change it. The zero LastKeyCache is ready for
-// use. A LastKeyCache is not safe for concurrent use.
+// LastKeyCache caches the last key presented on a connection, and the hash of the key. Clients send
+// the same key with each request, and hashing a key costs more than looking it up. LastKeyCache
+// does not cache the result of the lookup, because a reload may change it. The zero LastKeyCache is
+// ready for use. A LastKeyCache is not safe for concurrent use.
 type LastKeyCache struct {
 	value    []byte
 	key      []byte // subslice of value

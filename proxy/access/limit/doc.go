@@ -44,5 +44,5 @@
 // the usage of its current keys.
 //
 // An edge that does not belong to a fleet counts locally. The edges of a fleet either divide the
-// limits (config.Fleet), or share them through an Account and a BudgetFunc.
+// limits (config.Fleet), or share them through a KeyAccount and a BudgetFunc.
 package limit

@@ -24,7 +24,7 @@ type MemoryBudget struct {
 	collect        func()
 }
 
-// NewMemoryBudget returns a Memory with the given limit in bytes.
+// NewMemoryBudget returns a MemoryBudget with the given limit in bytes.
 func NewMemoryBudget(limit int64) *MemoryBudget {
 	m := &MemoryBudget{collect: runtime.GC}
 	m.SetLimit(limit)
@@ -62,8 +62,8 @@ func (m *MemoryBudget) tryReserve(n int64) bool {
 	}
 }
 
-// collectGarbageFor collects garbage if that can make room for n bytes. Only one goroutine collects at a
-// time.
+// collectGarbageFor collects garbage if that can make room for n bytes. Only one goroutine collects
+// at a time.
 func (m *MemoryBudget) collectGarbageFor(n int64) bool {
 	m.collectMu.Lock()
 	defer m.collectMu.Unlock()
