@@ -295,8 +295,8 @@ func isPublicHost(address string) bool {
 // carrierNATAddresses is the range of carrier-grade NAT and overlay networks (RFC 6598).
 var carrierNATAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// privateDomains are top-level domains for private names, which no public server resolves (RFC 6761,
-// 6762, 8375, and common practice).
+// privateDomains are top-level domains for private names, which no public server resolves (RFC
+// 6761, 6762, 8375, and common practice).
 var privateDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }

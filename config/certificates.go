@@ -83,8 +83,8 @@ func (c *checker) checkClientTLSFiles(path string, t *UpstreamTLS, server string
 	}
 }
 
-// warnUnusableServiceAccount warns about a Kubernetes service account that cannot be used here. Outside a cluster, the
-// default account is ignored, because it is mounted only in pods.
+// warnUnusableServiceAccount warns about a Kubernetes service account that cannot be used here.
+// Outside a cluster, the default account is ignored, because it is mounted only in pods.
 func (c *checker) warnUnusableServiceAccount(path string, k *Kubernetes) {
 	if !k.IsSet() || strings.HasPrefix(k.Server, "http://") {
 		return
@@ -113,7 +113,8 @@ func (c *checker) warnUnusableServiceAccount(path string, k *Kubernetes) {
 	}
 }
 
-// checkCertificatePair reports a certificate and a key that do not match, or that should not be used.
+// checkCertificatePair reports a certificate and a key that do not match, or that should not be
+// used.
 func (c *checker) checkCertificatePair(path, cert, key string) {
 	if cert == "" || key == "" || c.positions.IsOrContainsBroken(path) {
 		return
@@ -144,8 +145,8 @@ func (c *checker) checkCertificatePair(path, cert, key string) {
 	}
 }
 
-// expiryWarningTime is the remaining lifetime at which the edge warns the operator that a certificate
-// or a key expires. The alert PenstockCertificateExpires uses the same time.
+// expiryWarningTime is the remaining lifetime at which the edge warns the operator that a
+// certificate or a key expires. The alert PenstockCertificateExpires uses the same time.
 const expiryWarningTime = 7 * 24 * time.Hour
 
 // autoRenewedLifetime is the maximum lifetime of a certificate that is certainly renewed by a

@@ -75,8 +75,8 @@ func TestCheckCertificates(t *testing.T) {
 	}
 }
 
-// TestWarnUnusableServiceAccount checks that an unreadable account token causes a warning, at the position of the
-// upstream that uses the account.
+// TestWarnUnusableServiceAccount checks that an unreadable account token causes a warning, at the
+// position of the upstream that uses the account.
 func TestWarnUnusableServiceAccount(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")

@@ -81,8 +81,8 @@ func (m *Model) SetDefaults() {
 // SetDefaults sets the defaults of an entry in discover before it is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// deriveSettings sets values that depend on other values: computed defaults, and settings that entries
-// inherit from the file.
+// deriveSettings sets values that depend on other values: computed defaults, and settings that
+// entries inherit from the file.
 func (f *File) deriveSettings() {
 	for i := range f.Keys {
 		f.Keys[i].Edges = f.Fleet.EdgeCount()

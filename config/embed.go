@@ -21,6 +21,6 @@ func Example() []byte { return slices.Clone(example) }
 // format of single values, and Validate checks the rules between values. The caller owns the slice.
 func Schema() []byte { return slices.Clone(schema) }
 
-// SettingsReference returns a table of all settings with their values, their defaults and their meanings.
-// It is generated from the schema and the example.
+// SettingsReference returns a table of all settings with their values, their defaults and their
+// meanings. It is generated from the schema and the example.
 func SettingsReference() string { return settingsTable }

@@ -88,8 +88,8 @@ var modelKinds = []string{
 	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
 }
 
-// allowedValues maps schema paths to closed sets of values. It is used for validation and for the JSON
-// Schema.
+// allowedValues maps schema paths to closed sets of values. It is used for validation and for the
+// JSON Schema.
 var allowedValues = map[string][]string{
 	"auth":              {AuthNone},
 	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestExpiringKeys checks that a key that has expired or will expire within a week causes a warning.
-// The expiry of its last hash causes the same warning. A key that has another valid hash causes no
-// warning.
+// TestExpiringKeys checks that a key that has expired or will expire within a week causes a
+// warning. The expiry of its last hash causes the same warning. A key that has another valid hash
+// causes no warning.
 func TestExpiringKeys(t *testing.T) {
 	at := func(days int) string {
 		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)
@@ -40,8 +40,8 @@ func TestExpiringKeys(t *testing.T) {
 	}
 }
 
-// TestHookWithUnknownKey checks that a hook for a key that is not in the file causes a warning, even
-// though keys can be made at run time.
+// TestHookWithUnknownKey checks that a hook for a key that is not in the file causes a warning,
+// even though keys can be made at run time.
 func TestHookWithUnknownKey(t *testing.T) {
 	text := `admin: { token: 0123456789abcdef0123, keys: { file: keys.json } }
 keys: [{ id: team-a, hash: "sha256:` + strings.Repeat("a", 64) + `" }]

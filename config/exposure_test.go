@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCheckOpenPorts checks that CheckOpenPorts checks the addresses of the open ports rather than the
-// addresses in the file.
+// TestCheckOpenPorts checks that CheckOpenPorts checks the addresses of the open ports rather than
+// the addresses in the file.
 func TestCheckOpenPorts(t *testing.T) {
 	const open = "auth: none\n" // with loopback addresses, which Validate accepts
 	withToken := strings.Replace(minimalConfig, "keys:", "admin: { listen: 127.0.0.1:9090, token: ffffffffffffffff }\nkeys:", 1)

@@ -123,8 +123,8 @@ func (f *File) CheckKey(k Key) Problems {
 // limits.
 type FleetStore struct {
 	// This is the URL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
-	// omit the URL, because they report the store's address. If all stores' certificates are valid
-	// for the same host name, set rediss:// with that name.
+	// omit the URL, because the sentinels report the store's address. There is one exception: if the
+	// certificates of all stores are valid for the same host name, set rediss:// with that name.
 	URL string `yaml:"url"`
 	// The edge logs in as this user. If this is empty, the edge logs in as the default user.
 	User string `yaml:"user"`
@@ -212,8 +212,8 @@ func (k *Key) EdgeLimits() KeyLimits {
 	}
 }
 
-// checkFleet checks the fleet settings, and warns about limits and numbers of slots that are too small
-// to be divided.
+// checkFleet checks the fleet settings, and warns about limits and numbers of slots that are too
+// small to be divided.
 func (c processChecks) checkFleet() {
 	f := &c.file.Fleet
 	edges := f.Edges

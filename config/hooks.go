@@ -83,8 +83,8 @@ func (h *Hook) SetDefaults() {
 // MatchesModel reports whether the hook applies to calls for a model.
 func (h *Hook) MatchesModel(id string) bool { return matchesAny(h.Models, id) }
 
-// MatchesKey reports whether the hook applies to calls of a key. An empty id stands for a call without
-// a key, which is possible if the edge requires no keys.
+// MatchesKey reports whether the hook applies to calls of a key. An empty id stands for a call
+// without a key, which is possible if the edge requires no keys.
 func (h *Hook) MatchesKey(id string) bool { return matchesAny(h.Keys, id) }
 
 // AppliesTo reports whether the hook applies to a key's calls for a model. For a call made with an
@@ -98,8 +98,8 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchesPattern(pattern, name) })
 }
 
-// DescribePrompts describes which prompts the hook receives: "all prompts", or those of some keys and
-// models. It returns "" if the hook receives no prompts.
+// DescribePrompts describes which prompts the hook receives: "all prompts", or those of some keys
+// and models. It returns "" if the hook receives no prompts.
 func (h *Hook) DescribePrompts() string {
 	if h.Send != HookSendBody {
 		return ""
@@ -183,8 +183,8 @@ func (c hookChecks) checkURL(at string, h *Hook) {
 	}
 }
 
-// checkModels checks the models of a hook. It reports a name that does not match any model, because the
-// calls for which it was meant would skip the hook.
+// checkModels checks the models of a hook. It reports a name that does not match any model, because
+// the calls for which it was meant would skip the hook.
 func (c hookChecks) checkModels(path string, h *Hook) {
 	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
@@ -204,8 +204,8 @@ func (c hookChecks) checkModels(path string, h *Hook) {
 	}
 }
 
-// checkKeys checks the keys of a hook. A name may match no key in the file, because keys can be made at
-// run time, and callers may use issuers' tokens.
+// checkKeys checks the keys of a hook. A name may match no key in the file, because keys can be
+// made at run time, and callers may use issuers' tokens.
 func (c hookChecks) checkKeys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0 && h.After == "":
@@ -231,8 +231,8 @@ func (c hookChecks) checkKeys(path string, h *Hook) {
 	}
 }
 
-// checkPattern checks the format of a name in models or keys. It returns false if the pattern contains
-// no name to look up.
+// checkPattern checks the format of a name in models or keys. It returns false if the pattern
+// contains no name to look up.
 func (c hookChecks) checkPattern(at, pattern string) bool {
 	switch {
 	case pattern == "":
@@ -245,8 +245,8 @@ func (c hookChecks) checkPattern(at, pattern string) bool {
 	return false
 }
 
-// mayMatchKey reports whether a pattern matches the id of a key, or may match the id of a caller with an
-// issuer's token.
+// mayMatchKey reports whether a pattern matches the id of a key, or may match the id of a caller
+// with an issuer's token.
 func (c hookChecks) mayMatchKey(pattern string) bool {
 	prefix := strings.TrimSuffix(pattern, "*")
 	return slices.ContainsFunc(c.file.Keys, func(k Key) bool { return matchesPattern(pattern, k.ID) }) ||

@@ -107,8 +107,8 @@ func findCredentials(text string) (words []string) {
 	return words
 }
 
-// redactText returns a string without its secret parts. It removes the user, password and query from
-// a URL. It removes misplaced credentials from every string.
+// redactText returns a string without its secret parts. It removes the user, password and query
+// from a URL. It removes misplaced credentials from every string.
 func redactText(path, text string) string {
 	text = redactSetting(path, text)
 	for _, w := range findCredentials(text) {

@@ -357,8 +357,8 @@ type Timeouts struct {
 	// that it is shutting down.
 	Linger Duration `yaml:"linger"`
 	// After timeouts.linger, running calls may take this long to end. At a drained or removed
-	// upstream, running calls also stay for this long before they may move to another one. A call
-	// that cannot move is not cut off, and ends there.
+	// upstream, running calls also stay for this long before they may move to another upstream. A call
+	// that cannot move is not cut off, and continues at the same upstream until it ends.
 	Drain Duration `yaml:"drain"`
 }
 
@@ -409,9 +409,10 @@ type Stream struct {
 	// stream.commit_after. 0s disables keep-alives.
 	Keepalive Duration `yaml:"keepalive"`
 	// While a client waits for an answer that is not streamed, the edge sends white space at this
-	// interval. This is for balancers that close silent connections (45s behind nginx's 60s). The
-	// status 200 is then sent before the result is known. A failure appears only in the JSON body,
-	// which not every client checks. 0s disables this white space.
+	// interval. This is for balancers that close silent connections. For example, use 45s behind
+	// nginx, which closes them after 60s. The status 200 is then sent before the result is known. A
+	// failure appears only in the JSON body, which not every client checks. 0s disables this white
+	// space.
 	WholeKeepalive Duration `yaml:"whole_keepalive"`
 }
 
@@ -489,9 +490,10 @@ type Upstream struct {
 	// These settings define how the edge verifies an https engine, and which certificate it
 	// presents.
 	TLS UpstreamTLS `yaml:"tls"`
-	// With true, the edge sends each call's class (`classes`) to the engine, and the engine orders
-	// its queue by class. This is for vLLM with --scheduling-policy priority, and SGLang with
-	// --enable-priority-scheduling. If vLLM was started without this flag, it refuses calls of later classes or treats all classes alike.
+	// With true, the edge sends each call's class (`classes`) to the engine, and the engine orders its
+	// queue by class. This is for vLLM with --scheduling-policy priority, and SGLang with
+	// --enable-priority-scheduling. Without its flag, vLLM refuses calls of later classes or treats
+	// all classes alike.
 	Priorities bool `yaml:"priorities"`
 	// Set this to proven if the engine, with its models' templates, continues a final assistant
 	// message (models[].retry.resume). The default depends on the profile.

@@ -253,8 +253,8 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 }
 
-// enabledExample returns the example with all commented settings enabled, except the lines that start
-// with one of the given texts.
+// enabledExample returns the example with all commented settings enabled, except the lines that
+// start with one of the given texts.
 func enabledExample(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {

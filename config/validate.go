@@ -198,8 +198,8 @@ func (c processChecks) checkRuntimeKeys() {
 	}
 }
 
-// MinAdminTokenLen is the minimum length of an admin token. A token of this length cannot be guessed
-// over the network.
+// MinAdminTokenLen is the minimum length of an admin token. A token of this length cannot be
+// guessed over the network.
 const MinAdminTokenLen = 16
 
 // minSealKeyLen is the length of 24 random bytes in base64.
@@ -294,7 +294,7 @@ func (c processChecks) checkAccess() {
 		return
 	}
 	if f.Auth == "" {
-		// No warning, because the last key may have been revoked.
+		// A keys_file without keys is only a warning, because its last key may have been revoked.
 		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless {
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
 		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.positions.IsBroken("keys") &&

@@ -64,8 +64,8 @@ func (c keyChecks) groupIndex(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// checkGroup checks a key's group. Usage with issuers' tokens is stored per caller, so a group's budget
-// would not include that usage after a restart.
+// checkGroup checks a key's group. Usage with issuers' tokens is stored per caller, so a group's
+// budget would not include that usage after a restart.
 func (c keyChecks) checkGroup(at string, k *Key) {
 	its := c.groupIndex(k)
 	switch {
@@ -126,7 +126,8 @@ func (c keyChecks) checkTiers(path string, k *Key) {
 	}
 }
 
-// warnTiersWithoutModels warns if a key's tiers contain no deployment of any model that the key may use.
+// warnTiersWithoutModels warns if a key's tiers contain no deployment of any model that the key may
+// use.
 func (c keyChecks) warnTiersWithoutModels(path string, k *Key) {
 	var its []int // tiers of the models that the key may use
 	for i := range c.file.Models {
@@ -165,8 +166,8 @@ func (c keyChecks) checkSharedLimits(at string, k *Key) {
 	}
 }
 
-// warnUnpricedSpendLimit warns if a spend limit of a key or its group covers a model without a price, because calls
-// for that model would never count.
+// warnUnpricedSpendLimit warns if a spend limit of a key or its group covers a model without a
+// price, because calls for that model would never count.
 func (c keyChecks) warnUnpricedSpendLimit(at string, k *Key) {
 	budgeted := func(l *KeyLimits) bool { return !l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero() }
 	of := &k.Limits
@@ -218,8 +219,8 @@ func (c keyChecks) warnNoValidKey() (some bool) {
 	return false
 }
 
-// warnExpiringKeys warns about valid keys that expire within a week. If any key is valid, it also warns about
-// expired keys.
+// warnExpiringKeys warns about valid keys that expire within a week. If any key is valid, it also
+// warns about expired keys.
 func (c keyChecks) warnExpiringKeys(some bool) {
 	now := time.Now()
 	for i := range c.file.Keys {
@@ -237,8 +238,8 @@ func (c keyChecks) warnExpiringKeys(some bool) {
 	}
 }
 
-// checkHashes checks the format of a key's hashes. It also checks that no other key has the same hash,
-// because it would be ambiguous who the caller is. Messages never show a hash.
+// checkHashes checks the format of a key's hashes. It also checks that no other key has the same
+// hash, because it would be ambiguous who the caller is. Messages never show a hash.
 func (c keyChecks) checkHashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.IsSet() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
@@ -322,7 +323,8 @@ func (c keyChecks) checkScopes(path string, k *Key) {
 	}
 }
 
-// mayMatchModel reports whether a pattern matches a model id, or may match the id of a discovered model.
+// mayMatchModel reports whether a pattern matches a model id, or may match the id of a discovered
+// model.
 func (c keyChecks) mayMatchModel(pattern string) bool {
 	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matchesPattern(pattern, m.ID) }) ||
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayPublish(pattern) })

@@ -208,8 +208,8 @@ func (c modelChecks) checkResume(at string, m *Model) {
 	}
 }
 
-// canContinueAnswer reports whether an upstream's engine can continue a response. It also returns true if
-// the engine has yet to be detected.
+// canContinueAnswer reports whether an upstream's engine can continue a response. It also returns
+// true if the engine has yet to be detected.
 func (c modelChecks) canContinueAnswer(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
@@ -221,9 +221,9 @@ func (c modelChecks) canContinueAnswer(u *Upstream) bool {
 	return slices.Contains(c.engines.bundled.Continuing, bundled)
 }
 
-// checkPromptCaches checks that the cached prompts of different keys are separated. An engine has one
-// cache for all its models. Clients could therefore send another key's salt through a model that
-// sets no salt.
+// checkPromptCaches checks that the cached prompts of different keys are separated. An engine has
+// one cache for all its models. Clients could therefore send another key's salt through a model
+// that sets no salt.
 func (c modelChecks) checkPromptCaches() {
 	f := c.file
 	open := map[string]string{} // the first model with a shared cache, by upstream
@@ -279,8 +279,8 @@ func (c modelChecks) checkModelID(path, id string, seen map[string]string) {
 	c.check.checkModelName(path, "a model needs an id", "model id", id, seen)
 }
 
-// checkAlias checks an alias against the ids and aliases of all models, because a name must identify a
-// single model.
+// checkAlias checks an alias against the ids and aliases of all models, because a name must
+// identify a single model.
 func (c modelChecks) checkAlias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
 		c.check.fail(path, "%s: a * is allowed at the end only", c.positions.QuoteValue(path, alias))
@@ -477,8 +477,8 @@ func (c modelChecks) checkTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
-// warnUnknownModalities warns about unknown modalities, which are probably misspelt. Any modality is allowed,
-// but if "image" is misspelt, the model refuses every image.
+// warnUnknownModalities warns about unknown modalities, which are probably misspelt. Any modality
+// is allowed, but if "image" is misspelt, the model refuses every image.
 func (c modelChecks) warnUnknownModalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {

@@ -38,8 +38,8 @@ func (c modelChecks) checkSlots(path string, m *Model) {
 	}
 }
 
-// checkPoolSlots checks that at least one of the model's upstreams has slots in a pool, and warns about
-// upstreams that have none. calls describes the calls that need the pool.
+// checkPoolSlots checks that at least one of the model's upstreams has slots in a pool, and warns
+// about upstreams that have none. calls describes the calls that need the pool.
 func (c modelChecks) checkPoolSlots(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.upstreamsWithout(m, slots)
 	switch {

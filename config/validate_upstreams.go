@@ -62,7 +62,7 @@ func (c engineChecks) isCyclic(e *Engine) bool {
 // profile in the file for which sets returns true. If there is none, it returns the bundled profile
 // at the end of the chain.
 func (c engineChecks) findInherited(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
-	for range len(c.file.Engines) + 1 { // the bound stops at a cycle
+	for range len(c.file.Engines) + 1 { // the limit ends the loop if the chain is cyclic
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
 		if i < 0 {
 			break
@@ -207,9 +207,10 @@ func (c upstreamChecks) checkURL(path string, u *Upstream, seen map[string]strin
 	seen[u.URL] = path
 }
 
-// warnHostedAPI warns about a hosted API that is not marked as external. Without this mark, clients could
-// store conversations there and request more expensive service tiers. Prompts would also leave the
-// premises without a key's consent. For an in-house engine with a public name, set external: false.
+// warnHostedAPI warns about a hosted API that is not marked as external. Without this mark, clients
+// could store conversations there and request more expensive service tiers. Prompts would also
+// leave the premises without a key's consent. For an in-house engine with a public name, set
+// external: false.
 func (c upstreamChecks) warnHostedAPI(path string, u *Upstream) {
 	if u.External || u.Kubernetes.IsSet() || c.positions.HasValue(path+".external") || c.baseProfile(u.Engine) != openAIProfile ||
 		!isPublicHost(u.URL) {
@@ -234,8 +235,8 @@ func (c upstreamChecks) baseProfile(name string) string {
 	return name
 }
 
-// warnUnreachableExternal warns about an upstream that no key may use. It does nothing if keys can be made at run
-// time.
+// warnUnreachableExternal warns about an upstream that no key may use. It does nothing if keys can
+// be made at run time.
 func (c upstreamChecks) warnUnreachableExternal(path string, u *Upstream) {
 	if !u.External || c.file.MakesKeys() || c.positions.IsBroken("keys") || c.positions.IsBroken("keys_file") {
 		return
@@ -293,7 +294,8 @@ func engineChoices(profiles []string) []string {
 	return append([]string{EngineAuto}, named...)
 }
 
-// checkPools checks the numbers of a Concurrency. BindNode has checked that at least one is positive.
+// checkPools checks the numbers of a Concurrency. BindNode has checked that at least one is
+// positive.
 func (c upstreamChecks) checkPools(path string, p Concurrency) {
 	const most = 1e6
 	if p.Shared != 0 {
@@ -317,8 +319,8 @@ func (c upstreamChecks) checkExactSlots(path string, p Concurrency) {
 	}
 }
 
-// minProgressProbeInterval is the shortest probe interval in which an engine has enough time to show
-// progress.
+// minProgressProbeInterval is the shortest probe interval in which an engine has enough time to
+// show progress.
 const minProgressProbeInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) checkProbe(path string, p Probe) {
@@ -343,8 +345,8 @@ func (c upstreamChecks) checkTLS(path string, u *Upstream) {
 	}
 }
 
-// checkClientTLS checks the TLS settings for the server at url. plain and secure are the URL schemes
-// without and with TLS.
+// checkClientTLS checks the TLS settings for the server at url. plain and secure are the URL
+// schemes without and with TLS.
 func (c checks) checkClientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {
 		c.check.fail(path, "cert and key go together: give both or none")

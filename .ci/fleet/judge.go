@@ -32,8 +32,8 @@ func sortBySendTime(calls []clientCall) []clientCall {
 	return slices.SortedFunc(slices.Values(calls), func(a, b clientCall) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// maxCallsOverLimit returns the largest number of calls by which the calls in any span certainly exceeded
-// a limit per minute. The limit admits a burst of a minute's calls, and refills over time.
+// maxCallsOverLimit returns the largest number of calls by which the calls in any span certainly
+// exceeded a limit per minute. The limit admits a burst of a minute's calls, and refills over time.
 func maxCallsOverLimit(calls []clientCall, limit int) float64 {
 	list := sortBySendTime(admittedCalls(calls))
 	ends := slices.Clone(list)
@@ -52,7 +52,8 @@ func maxCallsOverLimit(calls []clientCall, limit int) float64 {
 	return most
 }
 
-// countAdmittedByOneEdge returns how many of the calls a single edge with the whole limit would admit.
+// countAdmittedByOneEdge returns how many of the calls a single edge with the whole limit would
+// admit.
 func countAdmittedByOneEdge(calls []clientCall, limit int) (n int) {
 	owed, at := 0.0, time.Duration(0)
 	for _, c := range sortBySendTime(calls) {
@@ -65,8 +66,8 @@ func countAdmittedByOneEdge(calls []clientCall, limit int) (n int) {
 	return n
 }
 
-// countAdmittedBySplitLimit returns how many of the calls the given number of edges would admit if each edge
-// had an equal part of the limit.
+// countAdmittedBySplitLimit returns how many of the calls the given number of edges would admit if
+// each edge had an equal part of the limit.
 func countAdmittedBySplitLimit(calls []clientCall, limit, edges int) (n int) {
 	for edge := range edges {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c clientCall) bool { return c.edge != edge })
@@ -75,8 +76,8 @@ func countAdmittedBySplitLimit(calls []clientCall, limit, edges int) (n int) {
 	return n
 }
 
-// countAdmittedBySlots returns how many of the calls a single edge would admit if each call occupied one of
-// the slots for the duration held.
+// countAdmittedBySlots returns how many of the calls a single edge would admit if each call
+// occupied one of the slots for the duration held.
 func countAdmittedBySlots(calls []clientCall, slots int, held time.Duration) (n int) {
 	var ends []time.Duration // in ascending order, because all calls take equally long
 	for _, c := range sortBySendTime(calls) {

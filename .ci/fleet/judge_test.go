@@ -20,9 +20,9 @@ func times(n int, second float64) []clientCall {
 	return slices.Repeat([]clientCall{at(second, second, 200)}, n)
 }
 
-// TestMaxCallsOverLimit checks that a minute's worth of simultaneous calls, and calls that use the refill over
-// time, are within the limit. Each additional call is an excess, unless the call may have been
-// admitted later.
+// TestMaxCallsOverLimit checks that a minute's worth of simultaneous calls, and calls that use the
+// refill over time, are within the limit. Each additional call is an excess, unless the call may
+// have been admitted later.
 func TestMaxCallsOverLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []clientCall

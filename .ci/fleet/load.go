@@ -64,8 +64,8 @@ func (r *run) sendCall(ctx context.Context, l *keyLoad, edge int, body string) c
 	return c
 }
 
-// sendRandomCalls sends calls at random times, at the given rate per second, for d or until ctx ends. It
-// returns when all calls have ended.
+// sendRandomCalls sends calls at random times, at the given rate per second, for d or until ctx
+// ends. It returns when all calls have ended.
 func (r *run) sendRandomCalls(ctx context.Context, l *keyLoad, rate float64, to edgeChooser, d time.Duration) {
 	var calls sync.WaitGroup
 	chance := rand.New(rand.NewPCG(1, uint64(l.limit)))
@@ -83,8 +83,8 @@ func (r *run) sendRandomCalls(ctx context.Context, l *keyLoad, rate float64, to 
 	calls.Wait()
 }
 
-// sendBursts sends bursts of 1 to maxBurstCalls concurrent calls to an edge, for d or until ctx ends. Each
-// burst starts when the calls of the previous one have ended.
+// sendBursts sends bursts of 1 to maxBurstCalls concurrent calls to an edge, for d or until ctx
+// ends. Each burst starts when the calls of the previous one have ended.
 func (r *run) sendBursts(ctx context.Context, l *keyLoad, d time.Duration) {
 	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {
@@ -98,8 +98,8 @@ func (r *run) sendBursts(ctx context.Context, l *keyLoad, d time.Duration) {
 	}
 }
 
-// exhaustLimits sends each call as soon as the previous one is answered, until every edge refuses the
-// key.
+// exhaustLimits sends each call as soon as the previous one is answered, until every edge refuses
+// the key.
 func (r *run) exhaustLimits(ctx context.Context, l *keyLoad) {
 	var callers sync.WaitGroup
 	for i := range 4 * edgeCount {

@@ -19,10 +19,10 @@ const (
 	scriptRounds       = 3
 )
 
-// measureScriptMicros returns the mean time, in microseconds, that the store takes to run the account
-// script. The messages of four edges about one key are sent back to back, because any script that
-// runs after a pause takes several times as long. The lowest mean of a few rounds counts, because
-// the machine may be busy.
+// measureScriptMicros returns the mean time, in microseconds, that the store takes to run the
+// account script. The messages of four edges about one key are sent back to back, because any
+// script that runs after a pause takes several times as long. The lowest mean of a few rounds
+// counts, because the machine may be busy.
 func (s *storeProcess) measureScriptMicros(ctx context.Context) (least float64, err error) {
 	source, err := accountScript(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func accountScript(ctx context.Context) (string, error) {
 	return string(source), err
 }
 
-// accountScriptArgs returns the arguments of a message, as account.lua describes them. The edge reports
-// that it has used what its previous message requested.
+// accountScriptArgs returns the arguments of a message, as account.lua describes them. The edge
+// reports that it has used what its previous message requested.
 func accountScriptArgs(number int) []string {
 	used := number / edgeCount
 	args := []string{"edge" + strconv.Itoa(number%edgeCount), strconv.Itoa(1 + number), "9000", ""}

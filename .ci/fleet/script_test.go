@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestMeasureScriptMicros checks that the store executes the script for each message, and that the cost is
-// measured.
+// TestMeasureScriptMicros checks that the store executes the script for each message, and that the
+// cost is measured.
 func TestMeasureScriptMicros(t *testing.T) {
 	program, err := findStore()
 	if err != nil {

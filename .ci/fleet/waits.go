@@ -8,8 +8,8 @@ import (
 	"penstock/bench/load/client"
 )
 
-// waitHistogram contains the histogram of waits for the store. It maps each bucket bound, in seconds, to
-// the number of waits that were at most that long.
+// waitHistogram contains the histogram of waits for the store. It maps each bucket bound, in
+// seconds, to the number of waits that were at most that long.
 type waitHistogram map[float64]float64
 
 const storeWaitSeriesPrefix = `penstock_fleet_wait_seconds_bucket{le="`

@@ -34,8 +34,8 @@ var workloads = []workload{
 	{name: "token, four targets", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 4},
 }
 
-// systemCallWorkload returns the workload whose system calls are counted. The goal of a token was measured on 50
-// running streams. Long streams keep the calls that open and end them below 2 %.
+// systemCallWorkload returns the workload whose system calls are counted. The goal of a token was
+// measured on 50 running streams. Long streams keep the calls that open and end them below 2 %.
 func (w *workload) systemCallWorkload() *workload {
 	if !w.perToken {
 		return w

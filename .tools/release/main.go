@@ -24,8 +24,8 @@ import (
 	"time"
 )
 
-// targetSystems are the targets of the programs. The programs for darwin and windows are built but not
-// tested.
+// targetSystems are the targets of the programs. The programs for darwin and windows are built but
+// not tested.
 var targetSystems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 // release is a release that is being built.

@@ -82,8 +82,8 @@ func TestDebianVersion(t *testing.T) {
 	}
 }
 
-// TestVersionToBuild checks that a release gets the version in the sources, and that no other tag is
-// accepted.
+// TestVersionToBuild checks that a release gets the version in the sources, and that no other tag
+// is accepted.
 func TestVersionToBuild(t *testing.T) {
 	top := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(top, "proxy/build"), 0o700); err != nil {

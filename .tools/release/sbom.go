@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// writeSBOM writes a bill of materials in CycloneDX 1.6, from the module list embedded in the program.
+// writeSBOM writes a bill of materials in CycloneDX 1.6, from the module list embedded in the
+// program.
 func (r *release) writeSBOM() error {
 	info, err := buildinfo.ReadFile(r.programPath("linux/amd64"))
 	if err != nil {

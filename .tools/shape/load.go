@@ -41,7 +41,8 @@ type listedPackage struct {
 	Error                   *struct{ Err string }
 }
 
-// loadModule reads the module at root. It reads the types of imported packages from the build cache.
+// loadModule reads the module at root. It reads the types of imported packages from the build
+// cache.
 func loadModule(root string) (*moduleTree, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,CgoFiles,IgnoredGoFiles,Module,Error", "./...")
 	cmd.Dir = root

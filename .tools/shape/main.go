@@ -21,7 +21,8 @@ func main() {
 	}
 }
 
-// printReport prints a package's layering, all measures below a prefix, or the values above the marks.
+// printReport prints a package's layering, all measures below a prefix, or the values above the
+// marks.
 func printReport(root, prefix, upward string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

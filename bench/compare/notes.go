@@ -17,8 +17,8 @@ const (
 	maxDurationRatio = 2.0  // wall time
 )
 
-// comparabilityNotes describes differences between the measured loads, and other reasons why two results are
-// hard to compare.
+// comparabilityNotes describes differences between the measured loads, and other reasons why two
+// results are hard to compare.
 func comparabilityNotes(a, b *result.Result) []string {
 	var out []string
 	differ := func(what string, x, y any) {
@@ -119,9 +119,9 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// clientResolution returns the largest difference in a measure, in ms, that the clients cannot resolve.
-// Each run may measure its client's p99 against a server that does nothing, and the larger p99 is
-// returned. If neither run measured it, clientResolution returns 0.
+// clientResolution returns the largest difference in a measure, in ms, that the clients cannot
+// resolve. Each run may measure its client's p99 against a server that does nothing, and the larger
+// p99 is returned. If neither run measured it, clientResolution returns 0.
 func clientResolution(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

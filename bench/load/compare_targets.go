@@ -60,9 +60,9 @@ func (f *findings) valuePairs(measure string) [][2]float64 {
 	return out
 }
 
-// targetDifferences compares two targets, given pairs of values of one measure. For the mean, it draws
-// bootstrap samples of pairs, which cancels effects common to both targets. For quantiles, it draws
-// separate bootstrap samples for each target.
+// targetDifferences compares two targets, given pairs of values of one measure. For the mean, it
+// draws bootstrap samples of pairs, which cancels effects common to both targets. For quantiles, it
+// draws separate bootstrap samples for each target.
 func targetDifferences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
@@ -104,8 +104,8 @@ func targetDifferences(measure string, pairs [][2]float64, seed uint64) []result
 	return out
 }
 
-// bootstrapQuantile draws the q-quantile of a bootstrap sample without drawing the sample itself. This is
-// possible because the rank of an order statistic of n draws has a beta distribution.
+// bootstrapQuantile draws the q-quantile of a bootstrap sample without drawing the sample itself.
+// This is possible because the rank of an order statistic of n draws has a beta distribution.
 func bootstrapQuantile(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1

@@ -37,8 +37,8 @@ func (c *cpuSpan) finish() {
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processTimes returns the CPU time of this process, and the time that its runnable threads waited for
-// a CPU.
+// processTimes returns the CPU time of this process, and the time that its runnable threads waited
+// for a CPU.
 func processTimes() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {
@@ -50,8 +50,8 @@ func processTimes() (ran, waited float64) {
 	return ran, waited
 }
 
-// cpuShare divides seconds by the CPU time available during wall. If that time is unknown, it returns
-// nil.
+// cpuShare divides seconds by the CPU time available during wall. If that time is unknown, it
+// returns nil.
 func cpuShare(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v

@@ -34,8 +34,8 @@ func findInFlightScraper(all []*scraper) (readings []metricsReading, best *scrap
 	return nil, nil, ""
 }
 
-// disconnectReport describes whether the server noticed that clients disconnected. It is called after
-// all requests have ended.
+// disconnectReport describes whether the server noticed that clients disconnected. It is called
+// after all requests have ended.
 func disconnectReport(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.work.LeaveShare == 0 {
 		return nil
@@ -79,8 +79,8 @@ func disconnectReport(ctx context.Context, set *settings, samples []client.Sampl
 	return out
 }
 
-// departureReleaseTimes measures, for each departure, how long the gauge took to fall to the number of
-// requests that the client still had open. longest is the longest time during which the gauge
+// departureReleaseTimes measures, for each departure, how long the gauge took to fall to the number
+// of requests that the client still had open. longest is the longest time during which the gauge
 // exceeded that number.
 func departureReleaseTimes(readings []metricsReading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {

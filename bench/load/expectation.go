@@ -41,8 +41,8 @@ func (f *findings) isExpected(failure result.ErrorCount, at int64) bool {
 	})
 }
 
-// isBlamedEvent reports whether failures at the given time, in seconds since the start of the run, are
-// attributed to the event.
+// isBlamedEvent reports whether failures at the given time, in seconds since the start of the run,
+// are attributed to the event.
 func isBlamedEvent(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
 	return ran && at >= e.StartS && at < e.EndS+recoveryTime.Seconds()

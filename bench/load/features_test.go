@@ -200,8 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestMeasureSaturation checks that the search finds the limit of an engine of unknown size, and never
-// starts more clients than it has requests.
+// TestMeasureSaturation checks that the search finds the limit of an engine of unknown size, and
+// never starts more clients than it has requests.
 func TestMeasureSaturation(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int

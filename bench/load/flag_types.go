@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// RequestCount is a positive number of requests. In Options, zero means the default, so a flag of 0 is an
-// error.
+// RequestCount is a positive number of requests. In Options, zero means the default, so a flag of 0
+// is an error.
 type RequestCount int
 
-// PositiveDuration is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s would become
-// a run of 20 s.
+// PositiveDuration is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s
+// would become a run of 20 s.
 type PositiveDuration time.Duration
 
 // TimeFactor scales the times of a trace. A flag of 0 is an error.

@@ -28,8 +28,8 @@ func choosePhaseLength(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(maxPhases*time.Hour))) * time.Hour
 }
 
-// tracePhases describes the fleet in each phase of a replayed trace. A request belongs to the phase in
-// which it was due.
+// tracePhases describes the fleet in each phase of a replayed trace. A request belongs to the phase
+// in which it was due.
 func (f *findings) tracePhases(telemetry []result.Telemetry) []result.Phase {
 	if f.s.DatasetName != "trace" || len(f.stages) == 0 || f.stages[0].sendEnd <= f.stages[0].start {
 		return []result.Phase{}
@@ -69,8 +69,8 @@ func (f *findings) tracePhases(telemetry []result.Telemetry) []result.Phase {
 	return out
 }
 
-// summarizePhase summarises the requests that were due between start and end. If last is true, requests due
-// at end are included.
+// summarizePhase summarises the requests that were due between start and end. If last is true,
+// requests due at end are included.
 func (f *findings) summarizePhase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}
 	var t nonLatencySums
@@ -114,8 +114,8 @@ func meanInFlight(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// meanQueuedRequests returns the mean number of requests that were queued in all engines together from start
-// to end. If no engine has reported the number, it returns nil.
+// meanQueuedRequests returns the mean number of requests that were queued in all engines together
+// from start to end. If no engine has reported the number, it returns nil.
 func meanQueuedRequests(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

@@ -34,8 +34,8 @@ func (r *loadRun) reportProgress(ctx context.Context, progress func(Progress)) {
 	}
 }
 
-// NewProgressDisplay returns a function that prints progress. On a terminal, progress overwrites a single
-// line, and end erases this line. Otherwise, progress prints a line every five seconds.
+// NewProgressDisplay returns a function that prints progress. On a terminal, progress overwrites a
+// single line, and end erases this line. Otherwise, progress prints a line every five seconds.
 func NewProgressDisplay(w io.Writer, terminal bool) (progress func(Progress), end func()) {
 	n := 0
 	progress = func(p Progress) {

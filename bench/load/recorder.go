@@ -61,8 +61,8 @@ func (r *recorder) addSample(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefillTime returns how long a client that disconnects during the prefill waits before it does
-// so.
+// halfPrefillTime returns how long a client that disconnects during the prefill waits before it
+// does so.
 func (r *recorder) halfPrefillTime() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

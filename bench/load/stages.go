@@ -146,8 +146,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measuredStage returns the stage to which a request belongs. at is when the request is due, counted
-// from the start of the stage.
+// measuredStage returns the stage to which a request belongs. at is when the request is due,
+// counted from the start of the stage.
 func (d *stageDriver) measuredStage(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warmupStage
@@ -155,8 +155,8 @@ func (d *stageDriver) measuredStage(spec stageSpec, at time.Duration, index int)
 	return index
 }
 
-// sendDuration returns how long a stage sends requests, or the maximum duration if the stage has no time
-// limit.
+// sendDuration returns how long a stage sends requests, or the maximum duration if the stage has no
+// time limit.
 func (d *stageDriver) sendDuration(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
@@ -228,8 +228,8 @@ func (d *stageDriver) runOpenLoop(ctx context.Context, begin int64, index int, s
 	o.all.Wait()
 }
 
-// runTraceSession sends a request. In a trace, it also sends the calls that follow the request, each after
-// its think time.
+// runTraceSession sends a request. In a trace, it also sends the calls that follow the request,
+// each after its think time.
 func (d *stageDriver) runTraceSession(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
 	d.runSession(ctx, j, due, o.slots)
 	for _, next := range d.work.FollowingCalls(j.q) {
@@ -275,8 +275,8 @@ func (d *stageDriver) newPacer(spec stageSpec, index int) workload.Pacer {
 	return workload.NewGammaPacer(d.s.Seed<<8+uint64(index), spec.rate, d.s.arrivalGammaShape(), spec.count)
 }
 
-// runClosedLoop runs a closed loop, in which each client sends its next request after the response to the
-// previous one.
+// runClosedLoop runs a closed loop, in which each client sends its next request after the response
+// to the previous one.
 func (d *stageDriver) runClosedLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)

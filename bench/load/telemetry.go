@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// scrapedMetrics lists the metrics to record, which are those that operators check when latencies rise.
-// The values of a metric are summed over all label sets.
+// scrapedMetrics lists the metrics to record, which are those that operators check when latencies
+// rise. The values of a metric are summed over all label sets.
 var scrapedMetrics = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -179,9 +179,9 @@ func (s *scraper) successfulReadings() []metricsReading {
 	return slices.DeleteFunc(slices.Clone(s.readings), func(r metricsReading) bool { return r.values == nil })
 }
 
-// telemetryResult returns the columns of the result, with at most one sample per second. A failed reading
-// leaves a gap in the columns, because a line drawn across the gap would make a dead engine look
-// idle.
+// telemetryResult returns the columns of the result, with at most one sample per second. A failed
+// reading leaves a gap in the columns, because a line drawn across the gap would make a dead engine
+// look idle.
 func (s *scraper) telemetryResult() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// writeCertificate writes a self-signed certificate and its key into one file, as HAProxy requires, and
-// returns the path of the file.
+// writeCertificate writes a self-signed certificate and its key into one file, as HAProxy requires,
+// and returns the path of the file.
 func writeCertificate(dir string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -3,8 +3,8 @@
 //
 // For each measurement, the proxies are tested one after another. Each is started anew, with a new
 // engine behind it. The proxy has a CPU to itself, and the client and the engine share the other
-// CPUs. CPU time and memory are read from /proc. Package load sends the load. Small requests are also
-// sent by package rawload, which is fast enough to saturate a proxy.
+// CPUs. CPU time and memory are read from /proc. Package load sends the load. Small requests are
+// also sent by package rawload, which is fast enough to saturate a proxy.
 //
 //	overhead.go        runs the rounds; report.go computes medians and ratios
 //	saturation.go      the measurements with package rawload

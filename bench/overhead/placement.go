@@ -7,8 +7,8 @@ import (
 	"penstock/bench/process"
 )
 
-// cpuPlacement assigns CPUs to processes. The proxy has a CPU to itself, so that it does not compete
-// with the other processes. The zero value pins nothing.
+// cpuPlacement assigns CPUs to processes. The proxy has a CPU to itself, so that it does not
+// compete with the other processes. The zero value pins nothing.
 type cpuPlacement struct {
 	proxyCPUs, otherCPUs []int
 	text                 string // human-readable description

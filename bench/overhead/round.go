@@ -8,8 +8,8 @@ import (
 	"penstock/bench/exit"
 )
 
-// runRound performs each measurement once with each target. It adds the values to the report only if
-// the round is complete.
+// runRound performs each measurement once with each target. It adds the values to the report only
+// if the round is complete.
 func (l *testBench) runRound(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
 	type value struct {
 		row    *ReportRow

@@ -107,8 +107,8 @@ func (s *startedTarget) measureIdle(ctx context.Context) (*targetResult, error) 
 	return &targetResult{before: u.Memory}, err
 }
 
-// measureHeldConnections opens connections, reads one response on each connection, and then leaves the
-// connections idle.
+// measureHeldConnections opens connections, reads one response on each connection, and then leaves
+// the connections idle.
 func (s *startedTarget) measureHeldConnections(ctx context.Context, count int) (*targetResult, error) {
 	m, err := s.measureIdle(ctx)
 	if err != nil {
@@ -151,8 +151,8 @@ func sendRequestOnConn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of the measured times.
 const reloadsPerTrial = 5
 
-// measureReloads measures reloadsPerTrial reloads. Before each reload, it changes the edge's configuration
-// file.
+// measureReloads measures reloadsPerTrial reloads. Before each reload, it changes the edge's
+// configuration file.
 func (s *startedTarget) measureReloads(ctx context.Context) (*targetResult, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
@@ -186,7 +186,8 @@ func (s *startedTarget) reloadOnce(ctx context.Context, text []byte, number int)
 	return time.Since(begin), err
 }
 
-// measureLoadDuringReloads sends the load twice. During the second load, the edge reloads every second.
+// measureLoadDuringReloads sends the load twice. During the second load, the edge reloads every
+// second.
 func (s *startedTarget) measureLoadDuringReloads(ctx context.Context) (*targetResult, error) {
 	calm, err := s.sendLoad(ctx)
 	if err != nil {

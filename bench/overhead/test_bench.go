@@ -38,8 +38,8 @@ func newTestBench() (*testBench, error) {
 
 func (l *testBench) close() { _ = os.RemoveAll(l.dir) }
 
-// findProgram searches for the program of a proxy. It also searches /usr/sbin, because that directory is
-// not in every user's PATH.
+// findProgram searches for the program of a proxy. It also searches /usr/sbin, because that
+// directory is not in every user's PATH.
 func (l *testBench) findProgram(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -53,8 +53,8 @@ func (l *testBench) findProgram(name string) (bool, error) {
 	return false, nil
 }
 
-// proxyConfigs contains minimal configurations of the proxies: one worker, no log, keep-alive, and no
-// buffering.
+// proxyConfigs contains minimal configurations of the proxies: one worker, no log, keep-alive, and
+// no buffering.
 //
 //go:embed proxies/*.conf
 var proxyConfigs embed.FS
@@ -62,8 +62,8 @@ var proxyConfigs embed.FS
 // proxyArgs contains, for each proxy, the arguments that precede the path of its configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// tlsConfigTexts contains the configuration text that enables TLS in each proxy. The certificate and its
-// key are in one file.
+// tlsConfigTexts contains the configuration text that enables TLS in each proxy. The certificate
+// and its key are in one file.
 var tlsConfigTexts = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",

@@ -130,8 +130,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestRequiredEngines checks that the computed number of engines meets the objectives and that one engine
-// fewer misses them, regardless of the first guess.
+// TestRequiredEngines checks that the computed number of engines meets the objectives and that one
+// engine fewer misses them, regardless of the first guess.
 func TestRequiredEngines(t *testing.T) {
 	s := &fleetSearch{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},

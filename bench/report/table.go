@@ -41,8 +41,8 @@ func (t *table) addRow(class string, first tableCell, texts ...string) {
 	t.Rows = append(t.Rows, tableRow{class, all})
 }
 
-// terminalText formats the table for a terminal. Columns have a fixed width. Words are aligned left, and
-// numbers are aligned right. The cell notes follow the table.
+// terminalText formats the table for a terminal. Columns have a fixed width. Words are aligned
+// left, and numbers are aligned right. The cell notes follow the table.
 func (t *table) terminalText() string {
 	width := make([]int, len(t.Head))
 	lines := [][]string{t.Head}
@@ -124,8 +124,8 @@ func stageTable(p *result.Penstock) table {
 	return t
 }
 
-// breakdownTable returns a table with a row for each dialect or upstream. It has no rows if there is
-// only one dialect or upstream.
+// breakdownTable returns a table with a row for each dialect or upstream. It has no rows if there
+// is only one dialect or upstream.
 func breakdownTable(title string, of map[string]*result.Summary) table {
 	t := summaryTable(title, "", "name")
 	if len(of) < 2 {

@@ -120,7 +120,8 @@ func (w *textWriter) writeVLLMBlock(r *result.Result) {
 	w.writeTitleRule("", '=')
 }
 
-// writeScheduleLatencies prints the latencies from the schedule next to those from the time of sending.
+// writeScheduleLatencies prints the latencies from the schedule next to those from the time of
+// sending.
 func (w *textWriter) writeScheduleLatencies(p *result.Penstock) {
 	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
 	if a == nil || b == nil {

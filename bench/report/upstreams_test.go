@@ -49,8 +49,8 @@ func TestUpstreamLines(t *testing.T) {
 	}
 }
 
-// TestDescribePlot checks that the description of a plot contains the range and the highest point of each
-// line.
+// TestDescribePlot checks that the description of a plot contains the range and the highest point
+// of each line.
 func TestDescribePlot(t *testing.T) {
 	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []plotLine{
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},

@@ -21,8 +21,8 @@ var (
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
 )
 
-// summaryRates lists the numbers in a Summary that are not latencies and, for each, whether larger is
-// better.
+// summaryRates lists the numbers in a Summary that are not latencies and, for each, whether larger
+// is better.
 var summaryRates = map[string]struct {
 	more bool
 	of   func(*Summary) *float64
@@ -122,8 +122,8 @@ func (d *Distribution) Quantile(p float64) float64 {
 	return d.Percentile(p)
 }
 
-// FromSummary returns the number from a summary. If it was not measured, ok is false and reason explains
-// why.
+// FromSummary returns the number from a summary. If it was not measured, ok is false and reason
+// explains why.
 func (k Key) FromSummary(s *Summary) (v float64, reason string, ok bool) {
 	if k.Stat == "" {
 		if p := summaryRates[k.Name].of(s); p != nil {

@@ -53,8 +53,8 @@ func (f *fleet) appendKeys(b *strings.Builder) {
 	}
 }
 
-// modelSlots returns the number of calls that a model's engines serve concurrently, or 0 if there is no
-// limit.
+// modelSlots returns the number of calls that a model's engines serve concurrently, or 0 if there
+// is no limit.
 func (s *fleetSpec) modelSlots(model string) int {
 	n := 0
 	for _, e := range s.Engines {
@@ -175,8 +175,8 @@ func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen stri
 	return judgeFairness(keys, served, f.spec.modelSlots(model))
 }
 
-// judgeFairness compares each key's service with its weight. It uses tokens and relative waits rather than
-// absolute times.
+// judgeFairness compares each key's service with its weight. It uses tokens and relative waits
+// rather than absolute times.
 //
 // A key that always has a waiting call must be served in proportion to its weight. The tolerance is
 // 5 % plus the calls that occupy slots when counting starts and when it ends. A key that has fewer

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// auxiliaryHandlers lists engine actions other than inference. Each entry names the profiles or families that
-// support the action.
+// auxiliaryHandlers lists engine actions other than inference. Each entry names the profiles or
+// families that support the action.
 var auxiliaryHandlers = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)
@@ -65,8 +65,8 @@ func serveTokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		ids))
 }
 
-// serveCountTokens answers requests to count tokens in the Messages API. It counts all text in system,
-// messages and tools.
+// serveCountTokens answers requests to count tokens in the Messages API. It counts all text in
+// system, messages and tools.
 func serveCountTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)

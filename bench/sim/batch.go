@@ -99,9 +99,9 @@ func throughput(e *Engine, running int) float64 {
 	return float64(running) / gap.Seconds()
 }
 
-// waitStallOrPreemption waits while the engine is stalled, or while a preempted request has no slot. It
-// adds the waiting time to tick, so that all later steps are delayed by the same time. It returns
-// false if the client left.
+// waitStallOrPreemption waits while the engine is stalled, or while a preempted request has no
+// slot. It adds the waiting time to tick, so that all later steps are delayed by the same time. It
+// returns false if the client left.
 func (a *answer) waitStallOrPreemption(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.slotHolder.WasPreempted() && e.slowdown.stallLeft() == 0 {
@@ -138,8 +138,9 @@ const (
 	strideTime   = 20 * time.Millisecond
 )
 
-// waitUnstreamed waits as long as an unstreamed response takes, and counts the tokens of the response. steps
-// is the number of tokens in the longest choice. It returns false if the client left.
+// waitUnstreamed waits as long as an unstreamed response takes, and counts the tokens of the
+// response. steps is the number of tokens in the longest choice. It returns false if the client
+// left.
 func (a *answer) waitUnstreamed(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {

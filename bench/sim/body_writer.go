@@ -113,8 +113,8 @@ func (w *bodyWriter) appendEnd() {
 	w.out = append(w.out, w.t.Surplus...)
 }
 
-// repeatUntilClosed writes the same bytes until the client leaves or has read a gigabyte. The limit protects
-// the machine against a client that never stops reading.
+// repeatUntilClosed writes the same bytes until the client leaves or has read a gigabyte. The limit
+// protects the machine against a client that never stops reading.
 func (w *bodyWriter) repeatUntilClosed(p []byte) {
 	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {
 		if w.framing == fault.FramingChunks {

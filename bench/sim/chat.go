@@ -34,8 +34,8 @@ func serveChat(x *exchange) { serveTextGeneration(x, "", newDecoder(x).DecodeCha
 
 type decodeFunc = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// serveTextGeneration answers a text generation request in any dialect. For a legacy completion, legacy is
-// the prefix of the completion id. Otherwise, legacy is empty.
+// serveTextGeneration answers a text generation request in any dialect. For a legacy completion,
+// legacy is the prefix of the completion id. Otherwise, legacy is empty.
 func serveTextGeneration(x *exchange, legacy string, read decodeFunc) {
 	q := requestPool.Get().(*generate.Request)
 	defer requestPool.Put(q)
@@ -55,7 +55,8 @@ func serveTextGeneration(x *exchange, legacy string, read decodeFunc) {
 	}
 }
 
-// withJSONBody passes the request's JSON body to do. If the body is not JSON, it answers with an error.
+// withJSONBody passes the request's JSON body to do. If the body is not JSON, it answers with an
+// error.
 func withJSONBody(x *exchange, do func(v *fastjson.Value)) {
 	p := parserPool.Get()
 	defer parserPool.Put(p)
@@ -132,8 +133,8 @@ func newAnswer(x *exchange, q *generate.Request) *answer {
 	return a
 }
 
-// acquireSlot waits for a slot. If there is no slot for the request, it answers the client and returns
-// false.
+// acquireSlot waits for a slot. If there is no slot for the request, it answers the client and
+// returns false.
 func (a *answer) acquireSlot() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
@@ -210,8 +211,9 @@ func (a *answer) checkContext() *profile.APIError {
 	return &err
 }
 
-// refuseRequest answers a request that is too long, or that arrived while the queue was full. If inBand is
-// true and the client requested a stream, the error is sent in the stream, after status 200.
+// refuseRequest answers a request that is too long, or that arrived while the queue was full. If
+// inBand is true and the client requested a stream, the error is sent in the stream, after status
+// 200.
 func (a *answer) refuseRequest(err profile.APIError, inBand bool) {
 	if !inBand || !a.state.Stream {
 		a.x.replyError(err)
@@ -287,6 +289,6 @@ func (a *answer) timingsJSON() []byte {
 		1000*float64(m)/max(wrote, 0.001))
 }
 
-// modelLoadTime is how long an on-demand engine takes to load a model. The recorded router took this
-// long for a tiny model.
+// modelLoadTime is how long an on-demand engine takes to load a model. The recorded router took
+// this long for a tiny model.
 const modelLoadTime = 50 * time.Millisecond

@@ -11,8 +11,8 @@ type clientWatch struct {
 	lost       bool // a write failed, or the client left during a wait
 }
 
-// stopSignal returns a channel that is closed when the client has left or, if stubborn is set, when the
-// engine has stopped.
+// stopSignal returns a channel that is closed when the client has left or, if stubborn is set, when
+// the engine has stopped.
 func (w *clientWatch) stopSignal() <-chan struct{} {
 	if w.stubborn {
 		return w.stop

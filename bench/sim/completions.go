@@ -110,7 +110,8 @@ func embedText(text []byte, size int) []float32 {
 	return vec
 }
 
-// serveRerank answers POST /v1/rerank. Documents that have words in common with the query come first.
+// serveRerank answers POST /v1/rerank. Documents that have words in common with the query come
+// first.
 func serveRerank(x *exchange) {
 	e := x.e
 	p := parserPool.Get()
@@ -147,8 +148,8 @@ func serveRerank(x *exchange) {
 	out.answer(x, "rerank", &q.Prompt)
 }
 
-// decodeSmallRequest decodes the members common to all endpoints that generate no tokens. It returns
-// false if it has already answered the request.
+// decodeSmallRequest decodes the members common to all endpoints that generate no tokens. It
+// returns false if it has already answered the request.
 func decodeSmallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
 	v, err := generate.ParseBody(p, x.req.body)
 	q := new(generate.Request)

@@ -40,8 +40,8 @@ type actionDef struct {
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actionDefinitions returns all actions. It is a function rather than a variable, because the actions refer
-// to pages that look up actions. A variable would cause an initialization cycle.
+// actionDefinitions returns all actions. It is a function rather than a variable, because the
+// actions refer to pages that look up actions. A variable would cause an initialization cycle.
 func actionDefinitions() []actionDef {
 	return []actionDef{
 		{

@@ -160,8 +160,8 @@ func (x *exchange) buildHead(status int, ctype string, length int) {
 	}
 }
 
-// writeLengthHeader writes the header line that marks the end of the body. If a fault requires other
-// header lines, it writes those instead.
+// writeLengthHeader writes the header line that marks the end of the body. If a fault requires
+// other header lines, it writes those instead.
 func writeLengthHeader(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
@@ -303,8 +303,8 @@ func (x *exchange) beginEventStream() {
 	}
 }
 
-// sendEvent appends an event to the stream, or injects a fault instead. It returns false if the stream
-// has ended.
+// sendEvent appends an event to the stream, or injects a fault instead. It returns false if the
+// stream has ended.
 func (x *exchange) sendEvent(name string, data []byte) bool {
 	x.stream.name = name
 	ok := x.injectIncidents()

@@ -50,11 +50,12 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
-// idlePollInterval is how often a page that must wait until the engine is idle checks whether it is.
+// idlePollInterval is how often a page that must wait until the engine is idle checks whether it
+// is.
 const idlePollInterval = 5 * time.Millisecond
 
-// injectResponseFault injects the fault that replaces the response, if there is one, and reports whether
-// there was such a fault.
+// injectResponseFault injects the fault that replaces the response, if there is one, and reports
+// whether there was such a fault.
 func (x *exchange) injectResponseFault() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
@@ -207,7 +208,8 @@ func countSilentTokens(x *exchange, d time.Duration) {
 	}
 }
 
-// sendStreamError sends an error event and, if done is set, [DONE]. Then it ends the stream properly.
+// sendStreamError sends an error event and, if done is set, [DONE]. Then it ends the stream
+// properly.
 func (x *exchange) sendStreamError(a profile.APIError, done bool) {
 	x.stream.appendEvent(x.p.ErrorEvent, x.e.pages.StreamErrorData(a))
 	if done {

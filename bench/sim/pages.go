@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// serveEnginePage serves one of the engine's pages. SGLang's health page takes a second, because it generates
-// a token.
+// serveEnginePage serves one of the engine's pages. SGLang's health page takes a second, because it
+// generates a token.
 func serveEnginePage(x *exchange) {
 	e := x.e
 	path, model := x.req.path, x.req.queryParam("model")

@@ -408,7 +408,8 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// transcribeAudio sends an audio file with form fields, and returns the Content-Type, the body and the status.
+// transcribeAudio sends an audio file with form fields, and returns the Content-Type, the body and
+// the status.
 func transcribeAudio(t *testing.T, e *Engine, path string, audio []byte, fields ...string) (string, string, int) {
 	t.Helper()
 	var b bytes.Buffer

@@ -6,8 +6,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// servePrefillOnlyWork answers requests for scoring, classification, pooling, moderation and detokenization.
-// It invents one number for each input.
+// servePrefillOnlyWork answers requests for scoring, classification, pooling, moderation and
+// detokenization. It invents one number for each input.
 func servePrefillOnlyWork(x *exchange, kind string) {
 	p := parserPool.Get()
 	defer parserPool.Put(p)
@@ -36,8 +36,8 @@ func servePrefillOnlyWork(x *exchange, kind string) {
 	out.answer(x, kind, &q.Prompt)
 }
 
-// prefillOnlyInput returns the input of a request and the name of its member. It uses the first member in
-// the request that is permitted for the kind.
+// prefillOnlyInput returns the input of a request and the name of its member. It uses the first
+// member in the request that is permitted for the kind.
 func prefillOnlyInput(v *fastjson.Value, kind string) (in *fastjson.Value, name string) {
 	names := map[string][]string{
 		"score": {"documents", "items", "data_2", "text_2"}, "detokenize": {"tokens"},

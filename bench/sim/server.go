@@ -77,8 +77,8 @@ func (s *server) relisten() error {
 	return s.listen(s.addr)
 }
 
-// dropConns closes a share of the connections. It never closes spare, which is the connection of the
-// control request.
+// dropConns closes a share of the connections. It never closes spare, which is the connection of
+// the control request.
 func (s *server) dropConns(share float64, reset bool, spare *conn) int {
 	var victims []*conn
 	s.mu.Lock()

@@ -23,8 +23,8 @@ type speechRequest struct {
 	sse                  bool
 }
 
-// decodeSpeechRequest decodes a speech request. If ok is false, decodeSpeechRequest has already answered with an
-// error.
+// decodeSpeechRequest decodes a speech request. If ok is false, decodeSpeechRequest has already
+// answered with an error.
 func decodeSpeechRequest(e *Engine, x *exchange, p *fastjson.Parser) (s speechRequest, q *generate.Request, ok bool) {
 	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {

@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// speedPreset is a set of times and sizes that match each other. The numbers are rounded, and have the
-// right order of magnitude for one engine on one accelerator. They are meant for rehearsals, and
-// were not measured.
+// speedPreset is a set of times and sizes that match each other. The numbers are rounded, and have
+// the right order of magnitude for one engine on one accelerator. They are meant for rehearsals,
+// and were not measured.
 type speedPreset struct {
 	name, text             string
 	prefill, token, jitter float64
@@ -70,8 +70,8 @@ func (o *Options) SetSpeed(name string) error {
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
 }
 
-// profileSlots returns how many slots the engine has on every machine, or 0 if the number depends on
-// the machine.
+// profileSlots returns how many slots the engine has on every machine, or 0 if the number depends
+// on the machine.
 func (o *Options) profileSlots() int {
 	if p := profile.ByName[o.Profile]; p != nil {
 		return p.Slots

@@ -7,8 +7,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushThreshold is the number of bytes that are collected before they are written, if the engine has no
-// token rate.
+// flushThreshold is the number of bytes that are collected before they are written, if the engine
+// has no token rate.
 const flushThreshold = 4096
 
 // streamChoices sends the choices in parallel, token by token.
@@ -67,8 +67,8 @@ func allClosed(choices []generate.ChoicePlan) bool {
 	return true
 }
 
-// sendNextToken sends the next token of a choice. After the last token, it sends the end of the choice. It
-// returns false if the stream ended early.
+// sendNextToken sends the next token of a choice. After the last token, it sends the end of the
+// choice. It returns false if the stream ended early.
 func (a *answer) sendNextToken(i int, c *generate.ChoicePlan) bool {
 	if !a.writer.beginChoice(i, c) {
 		return false

@@ -16,7 +16,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// serveTranscription answers POST /v1/audio/transcriptions and, like whisper.cpp's server, POST /inference.
+// serveTranscription answers POST /v1/audio/transcriptions and, like whisper.cpp's server, POST
+// /inference.
 func serveTranscription(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"

@@ -23,8 +23,8 @@ func newDirWatch() *dirWatch {
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
 
-// watchDirs watches the directories of paths, and no others. Each call retries directories that were
-// missing before.
+// watchDirs watches the directories of paths, and no others. Each call retries directories that
+// were missing before.
 func (d *dirWatch) watchDirs(paths []string) {
 	if d.notify == nil {
 		return

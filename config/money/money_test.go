@@ -22,7 +22,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestCallCostIsExact compares sums of costs with exact arithmetic, and checks that their text form is exact.
+// TestCallCostIsExact compares sums of costs with exact arithmetic, and checks that their text form
+// is exact.
 func TestCallCostIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Price{

@@ -35,8 +35,8 @@ func (n Node) IsList() bool {
 // IsReference reports whether n refers to a secret by ${VAR} or file:PATH.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
-// aliasResolver resolves anchors, aliases, merge keys and tags. It limits the number of nodes, because
-// aliases can expand a small file to a huge tree.
+// aliasResolver resolves anchors, aliases, merge keys and tags. It limits the number of nodes,
+// because aliases can expand a small file to a huge tree.
 type aliasResolver struct {
 	report    *problemReport
 	anchors   map[string]ast.Node
@@ -47,8 +47,8 @@ type aliasResolver struct {
 // maxAliasNodes is the maximum number of nodes that aliases may add.
 const maxAliasNodes = 100_000
 
-// newAliasResolver collects the anchors of a document with size tokens, including anchors below unknown
-// keys.
+// newAliasResolver collects the anchors of a document with size tokens, including anchors below
+// unknown keys.
 func newAliasResolver(r *problemReport, body ast.Node, size int) *aliasResolver {
 	t := &aliasResolver{report: r, anchors: map[string]ast.Node{}, nodesLeft: maxAliasNodes + size}
 	ast.Walk(anchorVisitor{t}, body)

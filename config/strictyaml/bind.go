@@ -232,7 +232,8 @@ func (b *Binder) reportUnknownKey(m mappingEntry, fields []Field, path, at strin
 	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
 }
 
-// bindList binds a sequence to a slice. Elements start from their defaults. An empty list is not nil.
+// bindList binds a sequence to a slice. Elements start from their defaults. An empty list is not
+// nil.
 func (b *Binder) bindList(n Node, v reflect.Value) {
 	s, ok := n.ast.(*ast.SequenceNode)
 	if !ok {

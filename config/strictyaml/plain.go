@@ -27,8 +27,9 @@ type plainReader struct {
 	unusual bool
 }
 
-// parsePlainTree returns the same tree as the parser for a file in the usual format, and approximately
-// the number of its tokens. It returns nil if the file has another format or exceeds a limit.
+// parsePlainTree returns the same tree as the parser for a file in the usual format, and
+// approximately the number of its tokens. It returns nil if the file has another format or exceeds
+// a limit.
 func parsePlainTree(src string) (body ast.Node, size int) {
 	if countStructure(src) > maxStructureChars || longBlankRun(src) > 0 {
 		return nil, 0
@@ -47,8 +48,8 @@ func parsePlainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLineBytes is the maximum length of a line in bytes. This limits the wasted work if a file has
-// an unusual line near its end.
+// maxPlainLineBytes is the maximum length of a line in bytes. This limits the wasted work if a file
+// has an unusual line near its end.
 const maxPlainLineBytes = 1000
 
 func (p *plainReader) splitLines(src string) {
@@ -139,8 +140,8 @@ func isPlainText(text string) bool {
 	return true
 }
 
-// isPlainTextByte reports whether c may occur in an unquoted value. first is true for the value's first
-// word.
+// isPlainTextByte reports whether c may occur in an unquoted value. first is true for the value's
+// first word.
 func isPlainTextByte(c byte, first bool) bool {
 	return isLetter(c) || isDigit(c) || strings.IndexByte("/$_.+@=*~-", c) >= 0 || first && (c == '{' || c == '}')
 }
@@ -205,9 +206,9 @@ func (p *plainReader) readMapping(indent int) ast.Node {
 	return mapping
 }
 
-// continuesBlock reports whether the next line belongs to the block with this indentation. A line that
-// is indented further is either part of a multi-line value or a mistake. In either case, p.unusual
-// is set to true.
+// continuesBlock reports whether the next line belongs to the block with this indentation. A line
+// that is indented further is either part of a multi-line value or a mistake. In either case,
+// p.unusual is set to true.
 func (p *plainReader) continuesBlock(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
@@ -239,7 +240,8 @@ func (p *plainReader) readValue(text string, line, column int) ast.Node {
 	return n
 }
 
-// newScalar returns a node for an unquoted text. The characters of the text determine the node's type.
+// newScalar returns a node for an unquoted text. The characters of the text determine the node's
+// type.
 func (p *plainReader) newScalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads all other types
@@ -311,8 +313,8 @@ func (f *flowReader) readValue() ast.Node {
 	return f.newScalar(text, at)
 }
 
-// readMembers reads a sequence of members in brackets. The next byte must be the opening bracket, and
-// last is the closing bracket.
+// readMembers reads a sequence of members in brackets. The next byte must be the opening bracket,
+// and last is the closing bracket.
 func (f *flowReader) readMembers(last byte, member func()) {
 	f.skipBytes(1)
 	for first := true; !f.unusual; first = false {

@@ -37,7 +37,8 @@ func describeBound(src string, body ast.Node, size int) string {
 	return out.String()
 }
 
-// comparePlain checks that parsePlainTree and the parser agree on src, if parsePlainTree accepts it.
+// comparePlain checks that parsePlainTree and the parser agree on src, if parsePlainTree accepts
+// it.
 func comparePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	body, size := parsePlainTree(src)
 	if body == nil {
@@ -87,8 +88,8 @@ var plainDraws = []string{
 	"1:30", "12:30:45", "http://h:1/x", "key_a: v\n", "- k: v\n", "<<: a", "=", "@", "%", "*", "&", "!", "|", ">", "?", "? ", "/", "\\",
 }
 
-// TestPlainTreeEqualsParser checks that the plain reader returns the parser's tree for every file that it
-// accepts.
+// TestPlainTreeEqualsParser checks that the plain reader returns the parser's tree for every file
+// that it accepts.
 func TestPlainTreeEqualsParser(t *testing.T) {
 	pieces := func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(plainDraws), 1, 24).Draw(t, "pieces"), "")

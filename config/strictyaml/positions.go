@@ -31,8 +31,9 @@ func (m valuePosition) quoteValue(text string) string {
 }
 
 // newProblem returns a Problem without an excerpt. Once all secrets in the file are known,
-// source.excerpts adds the excerpt. The message may quote names from the file. Control characters
-// in it become spaces, so that the message stays on one line and cannot control a terminal.
+// sourceText.addExcerpts adds the excerpt. The message may quote names from the file. Control
+// characters in the message become spaces, so that the message stays on one line and cannot control
+// a terminal.
 func (m valuePosition) newProblem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -57,9 +58,9 @@ type Positions struct {
 // SetFileName sets the name of the first source in later problems.
 func (p *Positions) SetFileName(name string) { p.positions[""].src.name = name }
 
-// nearest returns the position of the value at path. If it is unknown, nearest returns that of the
-// nearest enclosing value whose position is known. If a top-level value is missing, the returned
-// position has no line.
+// nearest returns the position of the value at path. If that position is unknown, it returns the
+// position of the nearest enclosing value that has one. If a top-level value is missing, the
+// returned position has no line.
 func (p *Positions) nearest(path string) valuePosition {
 	if p == nil {
 		return valuePosition{path: path}
@@ -99,7 +100,8 @@ func (p *Positions) HasValue(path string) bool {
 	return ok
 }
 
-// QuoteValue quotes a value for a message. For a variable, it shows the reference instead of the value.
+// QuoteValue quotes a value for a message. For a variable, it shows the reference instead of the
+// value.
 func (p *Positions) QuoteValue(path, value string) string {
 	if p == nil {
 		return valuePosition{}.quoteValue(value)
@@ -107,8 +109,8 @@ func (p *Positions) QuoteValue(path, value string) string {
 	return p.positions[path].quoteValue(value)
 }
 
-// DescribeLine describes the position of the value at path: "on line 7" or, if the value at from is in a
-// different file, "on line 7 of keys.yaml".
+// DescribeLine describes the position of the value at path: "on line 7" or, if the value at from is
+// in a different file, "on line 7 of keys.yaml".
 func (p *Positions) DescribeLine(path, from string) string {
 	m, here := p.nearest(path), p.nearest(from)
 	switch {

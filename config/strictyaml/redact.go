@@ -100,8 +100,8 @@ func hasParts(t reflect.Type) bool {
 // settingNamePattern matches a possible name of a setting.
 var settingNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// redactMembers writes a mapping. typeOf returns a value's type by name, or nil if the value must be
-// removed.
+// redactMembers writes a mapping. typeOf returns a value's type by name, or nil if the value must
+// be removed.
 func (x *redactor) redactMembers(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {

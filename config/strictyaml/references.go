@@ -14,9 +14,9 @@ type referenceResolver struct {
 	files []string                    // files from which values were read
 }
 
-// expandVariables replaces ${VAR} with the variable's value, and $${VAR} with ${VAR}. It does not expand the
-// result again. The value cannot change the structure of the file, because the tree is already
-// parsed.
+// expandVariables replaces ${VAR} with the variable's value, and $${VAR} with ${VAR}. It does not
+// expand the result again. The value cannot change the structure of the file, because the tree is
+// already parsed.
 func (x *referenceResolver) expandVariables(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -54,9 +54,9 @@ func isVariableName(s string) bool {
 	return s != ""
 }
 
-// readSecretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
-// because another process may be about to write it, and because an empty token would allow access
-// without a token. A file that all users of the machine can read causes a warning.
+// readSecretFile reads a secret from a file, without trailing line breaks. An empty file is an
+// error, because another process may be about to write it, and because an empty token would allow
+// access without a token. A file that all users of the machine can read causes a warning.
 func (x *referenceResolver) readSecretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

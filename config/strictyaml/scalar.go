@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// scalarText returns the text of a scalar with ${VAR} resolved. want describes the expected value in the
-// message that is reported if n is a list or a mapping.
+// scalarText returns the text of a scalar with ${VAR} resolved. want describes the expected value
+// in the message that is reported if n is a list or a mapping.
 func (b *Binder) scalarText(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -46,7 +46,7 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalarNames maps the kinds that the method scalar supports to their names in messages.
+// scalarNames maps the kinds that bindScalar supports to their names in messages.
 var scalarNames = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false",
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
@@ -115,8 +115,9 @@ func (b *Binder) bindTime(n Node, into *time.Time) {
 	b.Fail(n, b.report.positions.QuoteValue(n.path, text)+" is not a time: write 2027-01-31 or 2027-01-31T15:04:05Z")
 }
 
-// ReadSecret returns the value of a secret, which may be a literal, a text with ${VAR}, or the contents
-// of file:PATH. If it cannot be read, Secret reports a problem and returns false.
+// ReadSecret returns the value of a secret, which may be a literal, a text with ${VAR}, or the
+// contents of file:PATH. If the secret cannot be read, ReadSecret reports a problem and returns
+// false.
 func (b *Binder) ReadSecret(n Node) (value string, ok bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

@@ -25,7 +25,7 @@ func ChoiceHint(name string, candidates []string) string {
 }
 
 // maxCandidates limits the number of compared words, because the time for a suggestion grows with
-// it.
+// their number.
 const maxCandidates = 1000
 
 // Nearest returns the candidate that is most similar to name, or "" if none is similar. A candidate
@@ -57,8 +57,8 @@ func Nearest(name string, candidates []string) string {
 	return candidates[i]
 }
 
-// NormalizeName removes the spelling style from a name, so that apiKey, api-key and API_KEY become the
-// same word.
+// NormalizeName removes the spelling style from a name, so that apiKey, api-key and API_KEY become
+// the same word.
 func NormalizeName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' || r == '.' {
@@ -68,8 +68,8 @@ func NormalizeName(s string) string {
 	}, strings.ToLower(s[:min(len(s), 64)]))
 }
 
-// editDistance returns how many letters must be inserted, deleted, replaced or swapped with a neighbour
-// to convert a to b.
+// editDistance returns how many letters must be inserted, deleted, replaced or swapped with a
+// neighbour to convert a to b.
 func editDistance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {

@@ -6,7 +6,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// multipartBoundary separates the parts of multipart bodies. The workload's audio does not contain it.
+// multipartBoundary separates the parts of multipart bodies. The workload's audio does not contain
+// it.
 const multipartBoundary = "penstock-bench-7d2f1c9ab4e35806"
 
 func appendTranscriptionBody(dst []byte, q *Request) []byte {
@@ -23,8 +24,8 @@ func appendTranscriptionBody(dst []byte, q *Request) []byte {
 	return append(dst, "\r\n--"+multipartBoundary+"--\r\n"...)
 }
 
-// readTranscriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chat chunks
-// that vLLM sends instead.
+// readTranscriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chat
+// chunks that vLLM sends instead.
 func readTranscriptionEvent(p *Reply, ev sse.Event) contentKinds {
 	root, ok := p.parseUnlessDone(ev.Data)
 	if !ok {

@@ -221,8 +221,8 @@ func (c *conn) readAll() ([]byte, error) {
 	return c.buf.Bytes(), nil
 }
 
-// responseBody reads a response body. The body has a known length, is chunked, or ends when the connection
-// closes.
+// responseBody reads a response body. The body has a known length, is chunked, or ends when the
+// connection closes.
 type responseBody struct {
 	br                  *bufio.Reader
 	left                int64 // remaining bytes in the body or chunk

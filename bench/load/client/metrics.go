@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// ParseMetrics parses Prometheus text. It yields each series, including its labels as written, and the
-// value. It skips series whose value is not a number.
+// ParseMetrics parses Prometheus text. It yields each series, including its labels as written, and
+// the value. It skips series whose value is not a number.
 func ParseMetrics(page []byte) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
 		for line := range bytes.Lines(page) {

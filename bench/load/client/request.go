@@ -81,8 +81,8 @@ func appendFormat(dst []byte, format string, args ...[]byte) []byte {
 	return dst
 }
 
-// appendListElement is like appendFormat, but appends an element of a list. It writes a comma before every
-// element except the first.
+// appendListElement is like appendFormat, but appends an element of a list. It writes a comma
+// before every element except the first.
 func appendListElement(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')

@@ -25,9 +25,9 @@ type gammaPacer struct {
 	left  int     // remaining arrivals; negative if there is no end
 }
 
-// NewGammaPacer returns a pacer with count arrivals. If count is 0, the pacer never ends. If count is
-// not 0, the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate.
-// Without scaling, the rate of a short run would differ from the requested rate.
+// NewGammaPacer returns a pacer with count arrivals. If count is 0, the pacer never ends. If count
+// is not 0, the times are scaled as in vLLM's tool, so that the last arrival is exactly at
+// count/rate. Without scaling, the rate of a short run would differ from the requested rate.
 func NewGammaPacer(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -115,8 +115,8 @@ func (p *ReplayPacer) Next() (time.Duration, bool) {
 	return at, true
 }
 
-// GammaVariate returns a gamma-distributed value with the given shape and scale 1, using the method of
-// Marsaglia and Tsang.
+// GammaVariate returns a gamma-distributed value with the given shape and scale 1, using the method
+// of Marsaglia and Tsang.
 func GammaVariate(rng *rand.Rand, shape float64) float64 {
 	if shape == 1 {
 		return rng.ExpFloat64()

@@ -34,7 +34,8 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestLoopFails checks that a load fails if a response fails, if nothing listens, and if its context ends.
+// TestLoopFails checks that a load fails if a response fails, if nothing listens, and if its
+// context ends.
 func TestLoopFails(t *testing.T) {
 	l, err := Start()
 	if err != nil {

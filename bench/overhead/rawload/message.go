@@ -11,8 +11,8 @@ var errNoLength = errors.New("a message has no Content-Length")
 
 var headEnd = []byte("\r\n\r\n")
 
-// messageLength returns the length of the message that begins with b, or 0 if its head is incomplete. A
-// GET request has no body. Other messages must have a Content-Length.
+// messageLength returns the length of the message that begins with b, or 0 if its head is
+// incomplete. A GET request has no body. Other messages must have a Content-Length.
 func messageLength(b []byte) (int, error) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {

@@ -47,7 +47,8 @@ type Transcript struct {
 	Seconds  float64
 	Language string
 	Words    bool // whether verbose_json lists the words and their times
-	// Imitate whisper.cpp's server: its whitespace and Content-Types, and word times in every verbose_json.
+	// Imitate whisper.cpp's server: its whitespace and Content-Types, and word times in every
+	// verbose_json.
 	Whisper bool
 
 	// SetDerivedFields sets the following fields.

@@ -50,8 +50,8 @@ func NewControls(arm func(*fault.Effects)) Controls {
 	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, setFaults: arm}
 }
 
-// SetFromHeader parses an X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or numbers of
-// milliseconds.
+// SetFromHeader parses an X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or
+// numbers of milliseconds.
 func (k *Controls) SetFromHeader(name, value string) {
 	var err error
 	duration := func(to *Millis) {

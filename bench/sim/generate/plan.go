@@ -25,9 +25,9 @@ type ChoicePlan struct {
 	Closed        bool   // finish_reason has been sent
 }
 
-// PlanChoice plans one choice of the response, which has at most limit tokens. If the final assistant
-// message contains the start of the planned text, the plan continues after that start, as real
-// models do.
+// PlanChoice plans one choice of the response, which has at most limit tokens. If the final
+// assistant message contains the start of the planned text, the plan continues after that start, as
+// real models do.
 func (d *Decoder) PlanChoice(q *Request, choice, limit int) ChoicePlan {
 	if q.memory.partialAnswer != "" {
 		whole := limit + len(q.memory.partialAnswer) // a token has at least one byte
@@ -152,8 +152,8 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAtStop ends the text before the first stop string. To find that string, it must generate the text
-// immediately.
+// cutAtStop ends the text before the first stop string. To find that string, it must generate the
+// text immediately.
 func (s *ChoicePlan) cutAtStop(stops []string, limit int) {
 	for ; s.wordsLeft > 0 && len(s.fixedPieces) < limit; s.wordsLeft-- {
 		s.fixedPieces = append(s.fixedPieces, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})

@@ -64,8 +64,8 @@ type Decoder struct {
 	NextID     func() uint64
 }
 
-// ParseBody checks and parses a body strictly. The value is valid until the parser is returned to its
-// pool.
+// ParseBody checks and parses a body strictly. The value is valid until the parser is returned to
+// its pool.
 func ParseBody(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
 	if !utf8.Valid(body) {
 		return nil, &profile.APIError{Status: 400, Message: "There was an error parsing the body: not UTF-8", Unread: true}

@@ -36,8 +36,8 @@ func (d *Decoder) templateError(status int, text string) *profile.APIError {
 	return &profile.APIError{Status: status, Message: text}
 }
 
-// rolesAlternate reports whether user and assistant messages alternate after an optional system message.
-// As in Mistral's template, tool calls and their results do not count.
+// rolesAlternate reports whether user and assistant messages alternate after an optional system
+// message. As in Mistral's template, tool calls and their results do not count.
 func rolesAlternate(messages []*fastjson.Value) bool {
 	n := 0
 	for i, m := range messages {

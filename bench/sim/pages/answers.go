@@ -47,8 +47,8 @@ func formatTimestamp(seconds float64, comma string) string {
 // renderCache caches rendered sections by kind, name and data.
 var renderCache sync.Map
 
-// RenderCached renders a section and caches the result for equal data. The data must be comparable, and
-// must contain placeholders instead of the varying texts.
+// RenderCached renders a section and caches the result for equal data. The data must be comparable,
+// and must contain placeholders instead of the varying texts.
 func RenderCached(kind, section string, about any) string {
 	key := [3]any{kind, section, about}
 	if text, ok := renderCache.Load(key); ok {

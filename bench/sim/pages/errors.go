@@ -12,8 +12,8 @@ import (
 // ErrorBody returns the body of an error.
 func (s *Set) ErrorBody(a profile.APIError) []byte { return s.render("error", s.withKind(a)) }
 
-// StreamErrorData returns an error as the data of an event. The data is always an object with an error
-// member.
+// StreamErrorData returns an error as the data of an event. The data is always an object with an
+// error member.
 func (s *Set) StreamErrorData(a profile.APIError) []byte {
 	return s.render("stream-error", s.withKind(a))
 }
@@ -47,9 +47,9 @@ func (s *Set) ErrorReply(a profile.APIError) profile.Reply {
 	return profile.Reply{Status: a.Status, Type: ctype, Body: s.ErrorBody(a)}
 }
 
-// TooLongError returns the engine's error for a request that exceeds the context. prompt is the number
-// of prompt tokens, want is the number of requested tokens (negative if unknown), and size is the
-// context length.
+// TooLongError returns the engine's error for a request that exceeds the context. prompt is the
+// number of prompt tokens, want is the number of requested tokens (negative if unknown), and size
+// is the context length.
 func (s *Set) TooLongError(prompt, want, size int) (err profile.APIError) {
 	want = max(want, 0)
 	text := s.render("too-long", tooLongData{prompt, want, size, size - prompt, prompt + want})

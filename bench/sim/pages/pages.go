@@ -84,8 +84,8 @@ func pageSources(p *profile.Profile) (out []pageSource) {
 	return out
 }
 
-// archiveSection is a section in a txtar file. It consists of the name between dashes and the text below
-// it.
+// archiveSection is a section in a txtar file. It consists of the name between dashes and the text
+// below it.
 type archiveSection struct{ head, body string }
 
 // readArchiveSections returns the sections of a file, or none if the file does not exist.

@@ -56,8 +56,8 @@ func (p *Profile) PlainText(status int, text string) Reply {
 	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 
-// QueueFullError returns the profile's error for a full queue. Engines with an unlimited queue never send
-// this error. Their profile contains the error of a proxy in front of the engine.
+// QueueFullError returns the profile's error for a full queue. Engines with an unlimited queue
+// never send this error. Their profile contains the error of a proxy in front of the engine.
 func (p *Profile) QueueFullError() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError

@@ -37,8 +37,8 @@ func (l *LoadedModels) LoadCount() int64 {
 	return l.loads
 }
 
-// Load loads a model. It returns false if the model was already loaded. If the limit is reached, the
-// least recently requested model is unloaded and its requests are aborted, as in llama.cpp's
+// Load loads a model. It returns false if the model was already loaded. If the limit is reached,
+// the least recently requested model is unloaded and its requests are aborted, as in llama.cpp's
 // router.
 func (l *LoadedModels) Load(name string) bool {
 	l.mu.Lock()

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// MixHash folds the 128-bit product of its arguments, so every bit of both arguments affects every bit
-// of the result.
+// MixHash folds the 128-bit product of its arguments, so every bit of both arguments affects every
+// bit of the result.
 func MixHash(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^0x2d358dccaa6c78a5, b^0x8bb84b93962eacc9)
 	return hi ^ lo

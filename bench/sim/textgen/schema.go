@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// AppendSchemaSample appends a small value that satisfies a JSON schema, to the extent that simulated
-// tools need it. It supports types, enum, const, required and optional properties, items, limits,
-// anyOf and local $ref. It resolves $ref in root, the root of the schema.
+// AppendSchemaSample appends a small value that satisfies a JSON schema, to the extent that
+// simulated tools need it. It supports types, enum, const, required and optional properties, items,
+// limits, anyOf and local $ref. It resolves $ref in root, the root of the schema.
 func AppendSchemaSample(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {

@@ -139,8 +139,8 @@ var capitalizedWords = func() (all [stateCount][][2]Word) {
 	return all
 }()
 
-// SplitTokens splits a text into tokens, as the simulator counts them. A space starts a token, and a
-// token has at most 12 characters.
+// SplitTokens splits a text into tokens, as the simulator counts them. A space starts a token, and
+// a token has at most 12 characters.
 func SplitTokens(s string) []Word {
 	return splitBefore(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
@@ -150,8 +150,8 @@ func Fragments(s string, n int) []Word {
 	return splitBefore(s, func(_ rune, before int) bool { return before == n })
 }
 
-// splitBefore splits a text before every character for which cut returns true. before is the length of
-// the piece so far.
+// splitBefore splits a text before every character for which cut returns true. before is the length
+// of the piece so far.
 func splitBefore(s string, cut func(r rune, before int) bool) []Word {
 	var ws []Word
 	start, runes := 0, 0

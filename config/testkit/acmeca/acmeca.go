@@ -44,8 +44,8 @@ type Options struct {
 	Binding []byte
 }
 
-// SimulatedFailures are the failures to simulate. If a failure has a count, each simulated failure decrements
-// the count.
+// SimulatedFailures are the failures to simulate. If a failure has a count, each simulated failure
+// decrements the count.
 type SimulatedFailures struct {
 	BadNonces   int           // number of requests whose nonce is rejected
 	RateLimited int           // number of orders to reject

@@ -15,7 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browserPrograms lists possible names of the browser's executable. PENSTOCK_CHROMIUM takes precedence.
+// browserPrograms lists possible names of the browser's executable. PENSTOCK_CHROMIUM takes
+// precedence.
 var browserPrograms = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",
@@ -34,8 +35,8 @@ func FindChromium() string {
 	return ""
 }
 
-// OpenTab returns a browser tab for use with chromedp.Run. width and height are in pixels. If dark is
-// true, the page is shown in a dark colour scheme. The browser has a separate profile. It stops
+// OpenTab returns a browser tab for use with chromedp.Run. width and height are in pixels. If dark
+// is true, the page is shown in a dark colour scheme. The browser has a separate profile. It stops
 // when the test ends, or after two minutes.
 func OpenTab(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// IsShort reports whether long tests are skipped. They are skipped with -short, unless CI is set, as in
-// .ci/run and on build machines.
+// IsShort reports whether long tests are skipped. They are skipped with -short, unless CI is set,
+// as in .ci/run and on build machines.
 func IsShort() bool { return testing.Short() && os.Getenv("CI") == "" }
 
 // SkipIfShort skips a long test if IsShort returns true. what describes the untested behaviour in

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// GuardedMemory returns at least size bytes of whole pages, between two unreadable pages. It frees them
-// when the test ends.
+// GuardedMemory returns at least size bytes of whole pages, between two unreadable pages. It frees
+// them when the test ends.
 func GuardedMemory(t testing.TB, size int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()

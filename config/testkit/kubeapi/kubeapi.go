@@ -185,7 +185,8 @@ func (s *Server) DeleteObject(collection, name string) {
 	s.appendEvent(event{collection: collection, before: o, object: o, gone: true})
 }
 
-// appendEvent appends an event and returns its object with the new version. The caller must hold mu.
+// appendEvent appends an event and returns its object with the new version. The caller must hold
+// mu.
 func (s *Server) appendEvent(e event) Object {
 	s.version++
 	metadata := maps.Clone(e.object["metadata"].(Object))
@@ -213,8 +214,8 @@ func (s *Server) DropEvents() {
 	s.compacted, s.events = s.version, nil
 }
 
-// SetUnavailable makes the server close all connections and refuse new ones. If away is false, the server
-// accepts connections again.
+// SetUnavailable makes the server close all connections and refuse new ones. If away is false, the
+// server accepts connections again.
 func (s *Server) SetUnavailable(away bool) {
 	s.mu.Lock()
 	s.unavailable = away
@@ -280,8 +281,8 @@ func statusObject(code int, reason string) Object {
 	}
 }
 
-// serveList responds with one page. The continue token in the page contains the next position and the
-// version of the list.
+// serveList responds with one page. The continue token in the page contains the next position and
+// the version of the list.
 func (s *Server) serveList(w http.ResponseWriter, path string, q url.Values) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

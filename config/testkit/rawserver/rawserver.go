@@ -131,7 +131,8 @@ func (p *Peer) ResetOnClose() { _ = p.TCP.SetLinger(0) }
 // ReadToEnd reads until the client closes the connection.
 func (p *Peer) ReadToEnd() { _, _ = io.Copy(io.Discard, p.Reader) }
 
-// EchoRequests responds to every request with the request's body, until the client closes the connection.
+// EchoRequests responds to every request with the request's body, until the client closes the
+// connection.
 func EchoRequests(p *Peer) {
 	for {
 		_, body, ok := p.ReadRequest()

@@ -44,7 +44,8 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert, key}
 }
 
-// NewClientCertificate returns a client certificate that is valid now. set may modify the certificate's template.
+// NewClientCertificate returns a client certificate that is valid now. set may modify the
+// certificate's template.
 func (a *Authority) NewClientCertificate(t testing.TB, set func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

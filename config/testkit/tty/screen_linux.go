@@ -71,7 +71,8 @@ func (s *screen) write(b []byte) {
 	s.partialInput = append([]byte(nil), b...)
 }
 
-// runEscapeSequence executes an escape sequence and returns its length, or 0 if the sequence is incomplete.
+// runEscapeSequence executes an escape sequence and returns its length, or 0 if the sequence is
+// incomplete.
 func (s *screen) runEscapeSequence(b []byte) int {
 	if len(b) < 3 {
 		return 0

@@ -103,7 +103,7 @@ func (c *certificateKeys) lookUp(p *cert.Peer, now time.Time) *certificateResult
 	return &certificateResult{key: key, expires: until}
 }
 
-// mayContinue implements Ring.MayContinue for a key that was found by its certificate. A running
+// mayContinue implements KeyRing.MayContinue for a key that was found by its certificate. A running
 // call may continue after the certificate has expired.
 func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
 	k := c.keys[found.identity]

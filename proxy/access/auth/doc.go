@@ -34,9 +34,9 @@
 // credential belong to different keys, like a request with two credentials.
 //
 // A Credential borrows the bytes of the request, so it is valid only as long as the request headers
-// are. No method of Credential returns the key. Only LastKeyCache stores a key, in
-// memory: until the connection closes, it contains the last key presented on the connection and the
-// hash of that key. Clients send the same key with each request, so each connection needs to hash
-// the key only once. The check of large requests, which happens before the connection is known,
-// keeps LastKeys in a sync.Pool. A key may stay there until two garbage collections have passed.
+// are. No method of Credential returns the key. Only LastKeyCache stores a key, in memory: until
+// the connection closes, it contains the last key presented on the connection and the hash of that
+// key. Clients send the same key with each request, so each connection needs to hash the key only
+// once. Large requests are checked before their connection is known. That check takes a
+// LastKeyCache from a sync.Pool, where a key may stay until two garbage collections have passed.
 package auth

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CredentialInput contains the arguments of Extract. Its bytes are borrowed.
+// CredentialInput contains the arguments of ExtractCredential. Its bytes are borrowed.
 type CredentialInput struct {
 	Authorization CredentialHeader
 	APIKey        CredentialHeader // the x-api-key header
@@ -59,8 +59,9 @@ var (
 // ErrCredentialConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrCredentialConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// These are the errors for a request that has both headers, one of which is empty. A client sends
-// an empty header if the environment variable for its key is not set.
+// These are the errors for a request that has both an Authorization and an x-api-key header, one of
+// which is empty. A client sends an empty header if the environment variable for its key is not
+// set.
 var (
 	errEmptyAuthorization = emptyHeaderError("Authorization", "x-api-key")
 	errEmptyAPIKey        = emptyHeaderError("x-api-key", "Authorization")
@@ -72,10 +73,10 @@ func emptyHeaderError(name, other string) *apierr.Error {
 		name, other)
 }
 
-// ExtractCredential returns the credential in a request. present is false if the request has no credential.
-// The key is in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are present,
-// they must contain the same key (see the contract, Authentication, 1 to 3). A key consists of
-// visible ASCII characters other than the comma, which separates list elements in HTTP.
+// ExtractCredential returns the credential in a request. present is false if the request has no
+// credential. The key is in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are
+// present, they must contain the same key (see the contract, Authentication, 1 to 3). A key
+// consists of visible ASCII characters other than the comma, which separates list elements in HTTP.
 //
 // The error is always an *apierr.Error. It is shared and read-only. The error applies to every
 // endpoint, including public ones. The status is 400 if the query string cannot be decoded. The

@@ -37,8 +37,8 @@ func (fixedKeySet) Renew(*jwt.Token, bool) bool { return true }
 
 const tokenCacheSize = 4096
 
-// tokenIssuers finds the keys for callers that present tokens. It caches verified tokens, keyed by hash,
-// so that each signature is verified only once.
+// tokenIssuers finds the keys for callers that present tokens. It caches verified tokens, keyed by
+// hash, so that each signature is verified only once.
 type tokenIssuers struct {
 	byIssuer       map[string]*tokenIssuer // keyed by the iss claim
 	configuredIDs  map[string]struct{}     // ids of configured keys, which must not be assigned to tokens
@@ -257,8 +257,8 @@ func (is *tokenIssuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims,
 	return claims, print, errInvalidKey
 }
 
-// isSameAs reports whether two templates give the same key's rights to the same tokens. The templates
-// may belong to different configurations.
+// isSameAs reports whether two templates give the same key's rights to the same tokens. The
+// templates may belong to different configurations.
 func (t *claimTemplate) isSameAs(o *claimTemplate) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key describes what a caller may use. A Key is immutable and belongs to one Ring. A call uses its
-// Key until the call ends.
+// Key describes what a caller may use. A Key is immutable and belongs to one KeyRing. A call uses
+// its Key until the call ends.
 type Key struct {
 	ID string // for the log and the limits; never empty for a configured key
 	// CacheOwner is the owner whose cached prompts the key may use if each owner has a separate
@@ -111,8 +111,8 @@ func (k *Key) AllowsModel(model string) bool {
 	return false
 }
 
-// AllowsOperation reports whether the key may use an operation, which is one of the Op constants of
-// package config. A nil key may not use any operation.
+// AllowsOperation reports whether the key may use an operation, which is one of the Op… constants
+// of package config. A nil key may not use any operation.
 func (k *Key) AllowsOperation(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }

@@ -65,8 +65,8 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 	}
 }
 
-// TestLastKeyCachesOnlyFoundKeys checks what LastKeyCache does not cache: keys that no ring found, long keys,
-// keys in both headers, and parts of an earlier key.
+// TestLastKeyCachesOnlyFoundKeys checks what LastKeyCache does not cache: keys that no ring found,
+// long keys, keys in both headers, and parts of an earlier key.
 func TestLastKeyCachesOnlyFoundKeys(t *testing.T) {
 	long := strings.Repeat("k", maxCachedHeader+1)
 	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// KeyRing contains the keys of one configuration. It is immutable; a reload builds a new Ring. Its
-// methods may be called by multiple goroutines.
+// KeyRing contains the keys of one configuration. It is immutable; a reload builds a new KeyRing.
+// Its methods may be called by multiple goroutines.
 type KeyRing struct {
 	byHash map[[sha256.Size]byte]hashEntry
 	ids    map[string]struct{}
@@ -30,8 +30,8 @@ type hashEntry struct {
 	expires time.Time // zero if the hash never expires
 }
 
-// NewKeyRing builds a Ring. The error names the key or the issuer, and states what must be corrected.
-// It never contains a hash.
+// NewKeyRing builds a KeyRing. The error names the key or the issuer, and states what must be
+// corrected. It never contains a hash.
 func NewKeyRing(keys []config.Key, from *IssuerOptions) (*KeyRing, error) {
 	r := &KeyRing{
 		byHash: make(map[[sha256.Size]byte]hashEntry, len(keys)),
@@ -85,12 +85,12 @@ func (r *KeyRing) add(c *config.Key) error {
 	return nil
 }
 
-// FindKey returns the Key for a credential, which may be a key or a token. Find compares expiry times
-// with the wall-clock time in now.
+// FindKey returns the Key for a credential, which may be a key or a token. FindKey compares expiry
+// times with the wall-clock time in now.
 //
 // Errors are shared and read-only. Unknown, expired and inactive keys, and tokens without a valid
-// signature, get the same 401. If some keys have not been read yet, an unknown key gets a 503. Find
-// allocates only for the first key on a connection, and for a token that is not cached.
+// signature, get the same 401. If some keys have not been read yet, an unknown key gets a 503.
+// FindKey allocates only for the first key on a connection, and for a token that is not cached.
 func (r *KeyRing) FindKey(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
@@ -123,8 +123,9 @@ func (r *KeyRing) FindKey(c Credential, now time.Time) (*Key, error) {
 func (r *KeyRing) TakesCertificates() bool { return r.certificates != nil }
 
 // FindCertificateKey returns the Key that names the client's certificate, or nil if no key names
-// it. The error is the same 401 as in Find, or ErrCredentialConflict if two keys name the certificate. p may
-// be nil. FindCertificateKey allocates only for the first request on a connection under this ring.
+// it. The error is the same 401 as in FindKey, or ErrCredentialConflict if two keys name the
+// certificate. p may be nil. FindCertificateKey allocates only for the first request on a
+// connection under this ring.
 func (r *KeyRing) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil

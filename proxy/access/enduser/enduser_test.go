@@ -27,7 +27,8 @@ func namer(header string) *Hasher {
 	return New(&config.EndUsers{Secret: secret, Header: header})
 }
 
-// TestHashRequest checks which header or member names the end user, and that invalid values are ignored.
+// TestHashRequest checks which header or member names the end user, and that invalid values are
+// ignored.
 func TestHashRequest(t *testing.T) {
 	long := strings.Repeat("x", MaxID)
 	for _, c := range []struct{ name, header, body, want string }{
@@ -108,8 +109,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzHashRequest checks that no body or header causes a failure, and that only ids of valid length yield a
-// hash.
+// FuzzHashRequest checks that no body or header causes a failure, and that only ids of valid length
+// yield a hash.
 func FuzzHashRequest(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))

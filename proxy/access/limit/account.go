@@ -6,9 +6,9 @@ import (
 	"penstock/config"
 )
 
-// KeyAccount counts the usage of one key, or one group, across all edges of a fleet. The limits apply
-// to the fleet and may change with each call. Its methods may be called by multiple goroutines.
-// TakeRequest and Reserve may block.
+// KeyAccount counts the usage of one key, or one group, across all edges of a fleet. The limits
+// apply to the fleet and may change with each call. Its methods may be called by multiple
+// goroutines. TakeRequest and Reserve may block.
 type KeyAccount interface {
 	// TakeRequest charges one request against the key's requests per minute.
 	TakeRequest(l config.KeyLimits, now time.Time) Decision

@@ -20,9 +20,9 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// UsageBudget counts the usage of a key per day and per month, in UTC. It also counts the expected usage
-// of running calls. The limits may change with each call. Its methods may be called by multiple
-// goroutines.
+// UsageBudget counts the usage of a key per day and per month, in UTC. It also counts the expected
+// usage of running calls. The limits may change with each call. Its methods may be called by
+// multiple goroutines.
 type UsageBudget interface {
 	// ReserveUsage reserves the expected usage of a call. The caller must pass held to Settle.
 	ReserveUsage(l *config.KeyLimits, expected Cost, now time.Time) (held BudgetReservation, d Decision)
@@ -124,8 +124,8 @@ func (b *localBudget) fitsWhenIdle(p int, budget, expected Cost) bool {
 		(budget.Spend.Zero() || !exceedsSpend(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// exceedsTokenBudget reports whether a call exceeds a budget. If nothing is used or reserved, even a
-// call that needs more than the entire budget does not exceed it.
+// exceedsTokenBudget reports whether a call exceeds a budget. If nothing is used or reserved, even
+// a call that needs more than the entire budget does not exceed it.
 func exceedsTokenBudget(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -168,7 +168,8 @@ func (b *localBudget) addUsage(used [PeriodCount]Cost, now time.Time) {
 // BudgetRefusal describes why a budget rejects a call.
 type BudgetRefusal struct {
 	Budget, Used, Expected Cost
-	// Whether the missing amount is only reserved by running calls, which may not use it.
+	// Freed is true if the missing amount is only reserved by running calls. They may use less, so the
+	// amount may become free.
 	Freed bool
 
 	// Parted is true if this edge may grant only Part of the remaining budget, because it does not

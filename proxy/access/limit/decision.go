@@ -37,7 +37,8 @@ type Quota struct {
 	// Part is the part of Remaining that this edge may grant. If empty, it may grant all of
 	// Remaining.
 	Part string
-	// Whether the missing amount is only reserved by running calls, which may not use it.
+	// Held is true if the missing amount is only reserved by running calls. They may use less, so the
+	// amount may become free.
 	Held   bool
 	Renews time.Time
 }

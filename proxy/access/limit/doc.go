@@ -36,9 +36,9 @@
 // from the key's usage so far.
 //
 // State belongs to a key id and survives reloads. The limits themselves belong to the
-// configuration. Keys.Bind combines both without changing either, so a failed reload has no effect.
-// State is measured in nanoseconds of a minute, not in requests or tokens. If a limit changes, a
-// key that has used a third of its minute has still used a third of it.
+// configuration. KeyUsages.Bind combines both without changing either, so a failed reload has no
+// effect. State is measured in nanoseconds of a minute, not in requests or tokens. If a limit
+// changes, a key that has used a third of its minute has still used a third of it.
 //
 // A group has state and limits like a key, under an id that no key can have. Its budget starts from
 // the usage of its current keys.

@@ -17,8 +17,8 @@ func groupKeys(k *KeyUsages, own config.KeyLimits, group config.GroupLimits) (a,
 	return bound["a"], bound["b"], bound["alone"]
 }
 
-// TestGroupTakeRequest checks that the keys in a group share the group's requests per minute. If the
-// group rejects a request, the key must not be charged for it.
+// TestGroupTakeRequest checks that the keys in a group share the group's requests per minute. If
+// the group rejects a request, the key must not be charged for it.
 func TestGroupTakeRequest(t *testing.T) {
 	now := time.Now()
 	a, b, alone := groupKeys(NewKeyUsages(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
@@ -210,7 +210,7 @@ type openBudget struct{ UsageBudget }
 
 func (openBudget) AllowsOverrun(int, time.Time) bool { return true }
 
-// TestChargeOpen checks that a budget that is open ends no running call.
+// TestChargeOpen checks that no running call is ended by a budget that allows overruns.
 func TestChargeOpen(t *testing.T) {
 	now := time.Now()
 	a, _, _ := groupKeys(NewKeyUsages(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})

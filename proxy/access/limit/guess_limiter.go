@@ -7,9 +7,9 @@ import (
 )
 
 // GuessLimiter limits how many times an address may guess a secret. An address has guessBurst
-// tries, and gets another try every guessInterval. While an address has no tries left, the caller must
-// not check the secrets that the address sends. The secrets are too long to be guessed anyway. The
-// purpose of the limit is to make guesses cheap for the edge and visible to operators. The zero
+// tries, and gets another try every guessInterval. While an address has no tries left, the caller
+// must not check the secrets that the address sends. The secrets are too long to be guessed anyway.
+// The purpose of the limit is to make guesses cheap for the edge and visible to operators. The zero
 // value is ready for use, and may be used by multiple goroutines.
 type GuessLimiter struct {
 	mu        sync.Mutex

@@ -41,8 +41,8 @@ func (s *keyUsage) aggregateUsage(of UsageFunc) UsageFunc {
 	}
 }
 
-// KeyLimiter combines a key's state with its limits in one configuration. Its methods may be called by
-// multiple goroutines.
+// KeyLimiter combines a key's state with its limits in one configuration. Its methods may be called
+// by multiple goroutines.
 type KeyLimiter struct {
 	state  *keyUsage
 	epoch  time.Time

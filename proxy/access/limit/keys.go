@@ -24,9 +24,9 @@ type KeyUsages struct {
 	tokenKeys     *lru.Cache[string, *KeyLimiter] // keys of callers that present tokens
 }
 
-// NewKeyUsages returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
-// time. retired is the maximum number of removed keys whose usage is kept, so that a key that is
-// removed and added again does not start with an unused minute.
+// NewKeyUsages returns a KeyUsages without keys. Its clock starts at now, and later calls must not
+// pass an earlier time. retired is the maximum number of removed keys whose usage is kept, so that
+// a key that is removed and added again does not start with an unused minute.
 func NewKeyUsages(retired int, now time.Time) *KeyUsages {
 	cache, err := lru.New[string, *keyUsage](retired)
 	if err != nil {
@@ -42,10 +42,10 @@ func NewKeyUsages(retired int, now time.Time) *KeyUsages {
 // maxTokenCallers is the maximum number of callers with tokens whose usage is stored.
 const maxTokenCallers = 8192
 
-// TokenKey returns the Key for a caller that has presented a token. id is the caller's id. from is
-// the configured key whose rights the token has. bound contains from, unless a reload has removed
-// that key. The limits of from apply to each caller separately, while the limits of its group apply
-// to all callers together. The caller's usage survives reloads.
+// TokenKey returns the KeyLimiter for a caller that has presented a token. id is the caller's id.
+// from is the configured key whose rights the token has. bound contains from, unless a reload has
+// removed that key. The limits of from apply to each caller separately, while the limits of its
+// group apply to all callers together. The caller's usage survives reloads.
 func (k *KeyUsages) TokenKey(id string, from *config.Key, bound BoundKeys) *KeyLimiter {
 	var group *KeyLimiter
 	if of := bound[from.ID]; of != nil {
@@ -92,7 +92,8 @@ type BudgetFunc func(id string, by func(UsageFunc) UsageFunc) UsageBudget
 // SetSharedBudgets makes fleet-wide budgets count the usage of keys. It must be called before Bind.
 func (k *KeyUsages) SetSharedBudgets(budget BudgetFunc) { k.newBudget = budget }
 
-// BoundKeys contains the Keys of one configuration, keyed by id. It does not change after Bind.
+// BoundKeys contains the KeyLimiters of one configuration, keyed by the key's id. It does not
+// change after Bind.
 type BoundKeys map[string]*KeyLimiter
 
 // Bind combines the keys in a configuration with their existing state. Calls under an earlier

@@ -20,8 +20,8 @@ func (k *KeyLimiter) HasRateLimit() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.HasRateLimit()
 }
 
-// Group returns the key's group as a Key, and the name of the group. If the key belongs to no
-// group, of is nil.
+// Group returns the KeyLimiter of the key's group, and the name of the group. If the key belongs to
+// no group, of is nil.
 func (k *KeyLimiter) Group() (of *KeyLimiter, name string) { return k.group, k.groupName }
 
 // RequestsLeft returns the level of requests per minute for the key or its group, whichever has
@@ -84,8 +84,8 @@ func (k *KeyLimiter) TokenLevel(now time.Time) (LimitLevel, bool) {
 }
 
 // tokenLevelAfter returns the level of tokens per minute as if the call with the reservation h had
-// ended and used the given number of tokens. If the key has an Account, tokenLevelAfter returns the
-// current level.
+// ended and used the given number of tokens. If the key has a KeyAccount, tokenLevelAfter returns
+// the current level.
 func (k *KeyLimiter) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (LimitLevel, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -103,9 +103,9 @@ func (k *KeyLimiter) tokenLevelAfter(h *reservedPart, used int64, now time.Time)
 	return LimitLevel{Limit: limit, Text: k.texts.tokens, Remaining: remaining, Reset: time.Duration(due)}, true
 }
 
-// affordableUnits returns how many units cost no more than c, which is at most window.
+// affordableUnits returns how many units cost no more than c, which is at most ratePeriod.
 func affordableUnits(c, limit int64) int64 {
-	// costNanos rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
+	// costNanos rounds n×ratePeriod/limit down, so n fits if n×ratePeriod < (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(ratePeriod))
 	if rest == 0 {

@@ -42,11 +42,11 @@ func (m *MemoryBudget) Reserve(n int64) bool {
 }
 
 const (
-	// largeGarbageDivisor is the fraction of the limit (1/16) above which garbage is collected
-	// immediately.
+	// largeGarbageDivisor divides the limit. If the garbage reaches this part of the limit (1/16), it
+	// is collected immediately.
 	largeGarbageDivisor = 16
-	// collectInterval is the minimum time between collections if there is less garbage than this
-	// fraction. It prevents a nearly full budget from causing a collection for every buffer.
+	// collectInterval is the minimum time between collections if there is less garbage than that. It
+	// prevents a nearly full budget from causing a collection for every buffer.
 	collectInterval = time.Second
 )
 

@@ -27,8 +27,8 @@ type RetryBudget struct {
 	retries secondCounts
 }
 
-// NewRetryBudget returns an unused budget. Its clock starts at now, and later calls must not pass an
-// earlier time.
+// NewRetryBudget returns an unused budget. Its clock starts at now, and later calls must not pass
+// an earlier time.
 func NewRetryBudget(now time.Time) *RetryBudget { return &RetryBudget{epoch: now} }
 
 // CountCall counts a call. It does not lock a mutex.
@@ -56,8 +56,8 @@ func (r *RetryBudget) Usage(now time.Time, share config.Percent) (used, allowed 
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// currentSecond returns the number of the current second. The numbers start at retryWindowSeconds, so that
-// a zero cell counts as expired.
+// currentSecond returns the number of the current second. The numbers start at retryWindowSeconds,
+// so that a zero cell counts as expired.
 func (r *RetryBudget) currentSecond(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retryWindowSeconds
 }

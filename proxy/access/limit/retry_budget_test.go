@@ -40,8 +40,8 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
-// TestRetryBudgetLateCaller checks that a caller that read the clock earlier than other callers cannot
-// exceed the budget.
+// TestRetryBudgetLateCaller checks that a caller that read the clock earlier than other callers
+// cannot exceed the budget.
 func TestRetryBudgetLateCaller(t *testing.T) {
 	start := time.Now()
 	r := NewRetryBudget(start)
@@ -58,8 +58,8 @@ func TestRetryBudgetLateCaller(t *testing.T) {
 	}
 }
 
-// TestRetryBudgetIsNeverExceeded checks that in any ten whole seconds, the retries do not exceed the
-// share of the calls, or the minimum if that is larger.
+// TestRetryBudgetIsNeverExceeded checks that in any ten whole seconds, the retries do not exceed
+// the share of the calls, or the minimum if that is larger.
 func TestRetryBudgetIsNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Now()

@@ -9,9 +9,9 @@ type tokenAccount struct {
 	reserved int64 // sum of the estimates for running calls
 }
 
-// reserve reserves c, which is at most window, and returns 0. If the limit does not allow this now,
-// reserve returns how long to wait. The wait assumes that the running calls end now and use exactly
-// their estimates.
+// reserve reserves c, which is at most ratePeriod, and returns 0. If the limit does not allow this
+// now, reserve returns how long to wait. The wait assumes that the running calls end now and use
+// exactly their estimates.
 func (t *tokenAccount) reserve(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,8 +29,8 @@ func (t *tokenAccount) used(now int64) int64 {
 	return max(t.tat-now, 0) + t.reserved
 }
 
-// excessWait returns the time until the charges fit into a window. It is positive only if they
-// currently exceed a window.
+// excessWait returns the time until the charges fit into a ratePeriod. It is positive only if they
+// currently exceed a ratePeriod.
 func (t *tokenAccount) excessWait(now int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

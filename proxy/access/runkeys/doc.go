@@ -10,16 +10,16 @@
 //
 // # Stores
 //
-// A Store stores the entries. It is either a File on the edge's machine or the fleet's store
+// A KeyStore stores the entries. It is either a KeyFile on the edge's machine or the fleet's store
 // (package keystore). Both stores pass the current entry to a function that returns the changed
 // entry. No change is therefore lost if two operators change a key at the same time.
 //
 // # The file
 //
-// Only edges write a File. They write a new file and rename it, so if an edge is killed, either the
-// complete old file or the complete new file remains. The edge that has locked PATH.lock is the
-// writer until it exits. Other edges that use the same file adopt its changes within a second, but
-// refuse to write it. If the file cannot be read, the last known keys remain valid, and no edge
-// writes the file until an operator has fixed it. If the file is missing, the next change recreates
-// it with the last known keys.
+// Only edges write the file of a KeyFile. They write a new file and rename it, so if an edge is
+// killed, either the complete old file or the complete new file remains. The edge that has locked
+// PATH.lock is the writer until it exits. Other edges that use the same file adopt its changes
+// within a second, but refuse to write it. If the file cannot be read, the last known keys remain
+// valid, and no edge writes the file until an operator has fixed it. If the file is missing, the
+// next change recreates it with the last known keys.
 package runkeys

@@ -25,7 +25,8 @@ var fetchClient = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// fetchKeySet fetches and parses a set. Its error contains nothing from the response except the status.
+// fetchKeySet fetches and parses a set. Its error contains nothing from the response except the
+// status.
 func fetchKeySet(ctx context.Context, address string) (*jwt.Set, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

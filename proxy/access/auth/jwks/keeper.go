@@ -24,7 +24,7 @@ const (
 	maxAbsentKids        = 1024             // maximum number of remembered kids
 )
 
-// Options configure a Keeper.
+// Options configures a KeySetKeeper.
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
@@ -44,13 +44,13 @@ type KeySetKeeper struct {
 	closed  bool
 }
 
-// New returns a Keeper without sources.
+// New returns a KeySetKeeper without sources.
 func New(o Options) *KeySetKeeper {
 	return &KeySetKeeper{opts: o, fetch: fetchKeySet, sources: map[string]*Source{}}
 }
 
-// Source returns the Source for a URL. The Keeper does not fetch the set until FollowURLs is called
-// with the URL.
+// Source returns the Source for a URL. The KeySetKeeper does not fetch the set until FollowURLs is
+// called with the URL.
 func (k *KeySetKeeper) Source(url string) *Source {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +62,7 @@ func (k *KeySetKeeper) Source(url string) *Source {
 	return s
 }
 
-// FollowURLs makes the Keeper fetch exactly the sets at the given URLs.
+// FollowURLs makes the KeySetKeeper fetch exactly the sets at the given URLs.
 func (k *KeySetKeeper) FollowURLs(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +98,7 @@ func (k *KeySetKeeper) Close() {
 type Source struct {
 	url           string
 	keeper        *KeySetKeeper
-	cancel        context.CancelFunc // not nil while the Keeper follows the source; guarded by Keeper.mu
+	cancel        context.CancelFunc // not nil while the KeySetKeeper follows the source; guarded by KeySetKeeper.mu
 	fetchRequests chan struct{}
 
 	set          atomic.Pointer[jwt.Set]

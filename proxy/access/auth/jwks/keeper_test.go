@@ -31,7 +31,7 @@ const (
 type issuer struct {
 	fetches, lost atomic.Int64
 	answer        atomic.Pointer[answer]
-	hang          atomic.Bool // makes fetches hang until the Keeper is closed
+	hang          atomic.Bool // makes fetches hang until the KeySetKeeper is closed
 }
 
 type answer struct {

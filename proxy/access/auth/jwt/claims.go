@@ -13,9 +13,9 @@ func (c Claims) StringValue(name string) string {
 	return text
 }
 
-// HasMatchingValue reports whether the function is returns true for at least one of the strings in a claim.
-// A claim may be a string, a list of strings, or an object whose member names are the strings. The
-// scope and scp claims are lists separated by spaces (RFC 8693).
+// HasMatchingValue reports whether the function is returns true for at least one of the strings in
+// a claim. A claim may be a string, a list of strings, or an object whose member names are the
+// strings. The scope and scp claims are lists separated by spaces (RFC 8693).
 func (c Claims) HasMatchingValue(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.stringValues(name), is)
 }

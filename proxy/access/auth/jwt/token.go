@@ -130,8 +130,8 @@ func (t *Token) Verify(s *Set) (Claims, Thumbprint, error) {
 	return Claims{}, Thumbprint{}, ErrSignature
 }
 
-// IsPlausible reports whether the token is intended for one of the audiences and is valid at the time
-// now. It does not check the signature. Newer keys are fetched only for plausible tokens.
+// IsPlausible reports whether the token is intended for one of the audiences and is valid at the
+// time now. It does not check the signature. Newer keys are fetched only for plausible tokens.
 func (t *Token) IsPlausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.CheckAudience(audiences)
 	return err == nil && times.CheckTime(now) == nil
