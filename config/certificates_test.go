@@ -132,8 +132,8 @@ func TestWarnUnusableServiceAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates checks that the check reports a folder in which the edge cannot store
-// certificates, and leaves no file in the folder.
+// TestFolderOfCertificates checks that a folder in which the edge cannot store certificates is
+// reported, and that the check leaves no file in a folder.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))

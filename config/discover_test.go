@@ -107,8 +107,8 @@ func TestDiscoverVariants(t *testing.T) {
 	}
 }
 
-// TestDiscoverAliases checks that a model is not discovered at an upstream if the file already
-// contains a deployment of it there, under another name that the engine accepts.
+// TestDiscoverAliases checks that a listed model is not discovered if the file already deploys it
+// at this upstream, under another of the engine's names for the model.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEdgeShare checks that the sum of the parts never exceeds the number, unless a part would be
-// less than one.
+// TestEdgeShare checks that the sum of the parts exceeds the number only if a part would otherwise
+// be less than one.
 func TestEdgeShare(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{
 		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},

@@ -456,9 +456,9 @@ type Images struct {
 // edge encrypts with the first key, and can decrypt with any of them. If no key is configured, the
 // edge creates one when it starts.
 type Seal struct {
-	// These are keys of 32 bytes in base64. The edge encrypts with the first one, and can decrypt
-	// with any of them. To change the key, insert a new one at the front of the list. Remove the
-	// old one when no older conversation continues, because a compacted conversation cannot be read
+	// These are keys of 32 bytes in base64. The edge encrypts with the first one, and can decrypt with
+	// any of them. To change the key, insert a new one at the front of the list. Remove the old key
+	// once the conversations from its time have ended, because a compacted conversation cannot be read
 	// without its key.
 	Keys []Secret `yaml:"keys"`
 }
@@ -626,9 +626,9 @@ type Probe struct {
 	// This is the time between two probes. Once an engine has had no calls for a minute, the
 	// interval is five times as long, but at most 10s.
 	Interval Duration `yaml:"interval"`
-	// Connecting may take this long, and then the answer may take this long again. The default
-	// depends on the profile. An engine that does not answer probes while it works counts as
-	// stopped after a minute, unless this timeout is longer than the engine's answers take.
+	// Connecting may take this long, and then the answer may take this long again. The default depends
+	// on the profile. If an engine does not answer probes while it works, set a timeout that is longer
+	// than the engine's answers take. Otherwise the engine counts as stopped after a minute.
 	Timeout Duration `yaml:"timeout"`
 	// The upstream goes down after this many failed probes in a row.
 	Fall int `yaml:"fall"`
@@ -791,7 +791,8 @@ type Deployment struct {
 // PromptTokens limits the prompts that go to a deployment's engines.
 type PromptTokens struct {
 	// Prompts may have at most this many tokens, as estimated by the edge. Longer prompts go to the
-	// model's other deployments. At least one of them must have no max. 0 means no limit.
+	// model's other deployments. At least one deployment of the model must have no max. 0 means no
+	// limit.
 	Max int `yaml:"max"`
 }
 

@@ -393,7 +393,7 @@ func checkLengths(check *checker, path string, m *Model) {
 
 func checkArms(check *checker, path string, m *Model) {
 	type tier struct {
-		arms  float64 // sum of the shares
+		arms  float64 // sum of the shares of the tier's arms
 		first int     // index of the first deployment with a share
 		rest  bool    // at least one deployment has no share
 	}

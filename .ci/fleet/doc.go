@@ -17,10 +17,10 @@
 // A client knows when it sent a call and when the answer ended. The edge made its decision in
 // between. The fleet has certainly admitted too many calls if, within some span, the calls that
 // were both sent and answered exceed the limit plus the refill (maxCallsOverLimit). Slow calls on a
-// slow machine therefore do not count against the fleet. Given the times at which calls were sent,
-// countAdmittedByOneEdge and countAdmittedBySlots compute how many of them a single edge with the
-// whole limit would have admitted. countAdmittedBySplitLimit computes the same for four edges that
-// each have a quarter of the limit.
+// slow machine therefore do not count against the fleet. countAdmittedByOneEdge and
+// countAdmittedBySlots compute, from the times at which calls were sent, how many calls a single
+// edge with the whole limit would have admitted. countAdmittedBySplitLimit computes the same for
+// four edges that each have a quarter of the limit.
 //
 //   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The key
 //     sends bursts of 1 to 100 calls to one edge, and single calls between the bursts. If the store

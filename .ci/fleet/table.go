@@ -38,7 +38,7 @@ func verdictIfExercised(exercised, ok bool) rowVerdict {
 }
 
 type tableRow struct {
-	goal                  int // number in the list of goals
+	goal                  int // number of the goal in the list of goals
 	what, bound, measured string
 	verdict               rowVerdict
 }

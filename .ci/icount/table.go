@@ -10,7 +10,7 @@ import (
 
 // instructionCost contains what a function, a package, or the whole program executes per unit.
 type instructionCost struct {
-	instructions float64 // executed
+	instructions float64 // executed instructions
 	calls        float64
 	different    float64 // distinct instructions: those of blocks that run at least 0.5 times per unit
 	repeated     float64 // part of different that is counted twice, because a jump leads into the middle of a block

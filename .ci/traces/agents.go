@@ -14,10 +14,10 @@ const (
 	sessionsPerTrace    = 72      // number of sessions in a trace
 	concurrentSessions  = 64      // number of sessions in progress at any time
 	minSessionCalls     = 8       // calls of a session, not counting its sub-agents
-	maxPromptTokens     = 250_000 // tokens
-	maxPauseSeconds     = 300.0   // s
-	traceSeconds        = 1800.0  // s
-	startWindowSeconds  = 60.0    // s
+	maxPromptTokens     = 250_000 // tokens in the longest prompt of a session
+	maxPauseSeconds     = 300.0   // longest pause between two calls of a session
+	traceSeconds        = 1800.0  // duration of a trace
+	startWindowSeconds  = 60.0    // time within which the sessions at the start begin
 	recordedBlockTokens = 64      // tokens in a recorded block
 )
 
@@ -38,7 +38,7 @@ type recordedCall struct {
 	Input  int     `json:"in"`
 	Output int     `json:"out"`
 	Hashes []int   `json:"hash_ids"`
-	API    float64 `json:"api_time"`   // s
+	API    float64 `json:"api_time"`   // duration of the call in seconds
 	Think  float64 `json:"think_time"` // in seconds, before the call
 }
 

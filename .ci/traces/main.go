@@ -3,9 +3,9 @@
 //	go run ./.ci/traces OUT                                    hot-light, hot-busy and subagents
 //	go run ./.ci/traces -agents DIR -mooncake DIR OUT          also agents, odd, later, sessions, conversation and synthetic
 //
-// The folder of -agents is traces/ of github.com/callanjfox/kv-cache-tester, the one of -mooncake
-// is FAST25-release/traces of github.com/kvcache-ai/Mooncake. The same input always yields the same
-// files.
+// -agents names the folder traces/ of github.com/callanjfox/kv-cache-tester. -mooncake names the
+// folder FAST25-release/traces of github.com/kvcache-ai/Mooncake. The same input always yields the
+// same files.
 package main
 
 import (

@@ -10,7 +10,7 @@
 //
 // # Upward references
 //
-// A file refers to another file of its package if it uses one of its declarations: a type,
+// A file refers to another file of its package if it uses a declaration of that file: a type,
 // function, method, field or constant. In each direction, a pair of files counts once, regardless
 // of the number of uses. A call through an interface refers to the file that declares the
 // interface.

@@ -153,8 +153,9 @@ func bestCycleOrder(down [][]bool, circle []int) []int {
 	}
 }
 
-// exactOrder finds the best order by dynamic programming over sets of files. The cost of a set of
-// files at the top of the order is the lowest cost over all choices of the last file in the set.
+// exactOrder finds the best order by dynamic programming over sets of files. The cost of a set is
+// the number of upward references within it, in its best order. It is computed from smaller sets,
+// by trying each file of the set as its last file.
 func exactOrder(down [][]bool, circle []int) []int {
 	n := len(circle)
 	refers := make([]uint32, n) // for each file, the set of files to which it refers

@@ -11,8 +11,8 @@
 // (exit code 2). A stage ends with its last response, so the next stage starts with an idle target.
 // The preflight sends two short requests in each dialect. Token counts come from the server's
 // usage. If the server reports no usage, the counts are estimated and labelled as estimates.
-// Transcriptions are requested as streams. If a target refuses streams or does not stream,
-// transcriptions are requested without streaming, and the verdict mentions that.
+// Transcriptions are requested as streams. A target may refuse these streams or answer without
+// streaming. Transcriptions are then requested unstreamed, and the verdict mentions that.
 //
 // # Design
 //
@@ -22,7 +22,7 @@
 //   - A request is created and encoded before it is due, so that encoding a long prompt does not
 //     delay the schedule.
 //   - The run stores a sample for each request (some 300 bytes), because groups, comparisons and
-//     events are evaluated later. It does not store gaps, unless an output file contains a line per
+//     events are evaluated later. It stores gaps only if an output file contains a line per
 //     request. Gaps are counted in a histogram for each stage, dialect and upstream.
 //   - The verdict is based on little more than the finished result. The findings in the verdict can
 //     therefore be checked against the result file.

@@ -14,7 +14,7 @@ import (
 // scheduledEvent is an action on a scenario's fleet during a run.
 type scheduledEvent struct {
 	at     time.Duration // time since the start of the measurement
-	action string        // argument of Fleet.Do
+	action string        // argument of Fleet.PerformAction
 }
 
 func parseEvent(text string) (scheduledEvent, error) {

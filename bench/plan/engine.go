@@ -16,7 +16,7 @@ import (
 // concurrently.
 type EngineKind struct {
 	Name  string
-	Price float64 // per hour; 0 if not set
+	Price float64 // price per hour; 0 if not set
 	o     sim.Options
 }
 

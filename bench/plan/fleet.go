@@ -64,7 +64,7 @@ func newRequests(trace []workload.TraceCall, scale float64) []request {
 // runningCall is a request in progress.
 type runningCall struct {
 	*request
-	at           float64          // when it arrived
+	at           float64          // when the call arrived
 	next         []*runningCall   // the calls that follow this call
 	lease        *upstreams.Lease // nil if a baseline chooses the engine
 	target       *routing.Target  // target of the lease
@@ -74,11 +74,11 @@ type runningCall struct {
 	expected     int // number of tokens that the policy expected to be cached
 	evicted      bool
 	sentAt       float64 // when the edge routed the call to the engine
-	firstTokenAt float64 // time of its first token; negative before that
+	firstTokenAt float64 // time of the call's first token; negative before that
 	end          float64
 	// tokens that the call occupied in the engine's room when it last got or left its slot
 	roomTokens float64
-	tokensLeft float64 // remaining tokens to decode when it last got or left its slot
+	tokensLeft float64 // remaining tokens to decode when the call last got or left its slot
 	endMark    float64 // value of e.decodedTokens at the call's last token
 }
 

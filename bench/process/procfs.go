@@ -20,8 +20,8 @@ func (u Usage) UserShare(begin Usage) float64 {
 	return user / max(user+kernel, 1)
 }
 
-// ReadUsage reads the CPU time of all threads, and the resident memory, from /proc. It does not
-// include threads that have ended, but no measured proxy ends threads.
+// ReadUsage reads the CPU time of all threads, and the resident memory, from /proc. Threads that
+// have ended are missing, but the measured proxies never end threads.
 func ReadUsage(pid int) (Usage, error) {
 	id := strconv.Itoa(pid)
 	s, err := ReadSchedulerTimes(id)

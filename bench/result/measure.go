@@ -9,7 +9,7 @@ import (
 
 // Key names a number of a Result by its measure and statistic.
 type Key struct {
-	Name    string  // one of Measures, or a rate such as request_throughput
+	Name    string  // one of AllMeasures, or a rate such as request_throughput
 	Stat    string  // mean, median, std, min, max, p; empty for rates
 	Percent float64 // used if Stat is p
 }

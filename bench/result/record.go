@@ -45,7 +45,8 @@ type Record struct {
 	Stream  bool   `json:"stream"`
 	// Target is 0 for the base URL, and 1 for --compare-url.
 	Target int `json:"target"`
-	// Session and Turn number the conversations in multi-turn workloads, counting from 0.
+	// Session is the number of the conversation in a multi-turn workload, and Turn is the number of
+	// the turn within it. Both count from 0.
 	Session int `json:"session"`
 	Turn    int `json:"turn"`
 

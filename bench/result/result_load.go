@@ -93,8 +93,8 @@ type Phase struct {
 // Search is the outcome of a sweep or a search for the highest load.
 type Search struct {
 	Profile string `json:"profile"` // sweep or search
-	// Best is the index in Stages of the highest load that met the objectives. It is null if no
-	// load met the objectives, or if there were none.
+	// Best is the index in Stages of the highest load that met the objectives. It is null if no load
+	// met the objectives, or if there were no objectives.
 	Best *int `json:"best"`
 	// Rate is the highest rate that met the objectives, in requests per second, or null if no rate
 	// met them.

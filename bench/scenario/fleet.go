@@ -172,8 +172,8 @@ const unknownEventText = "%q: want crash, restart, remove, add, wedge or recover
 //   - "restart ENGINE" starts the process again at the same address.
 //   - "remove ENGINE" and "add ENGINE" change the configuration and reload the edge.
 //   - "reload" changes weights in the configuration and reloads the edge.
-//   - "wedge ENGINE" stalls an engine, except that it still answers probes, and waits until the
-//     edge stops sending calls to it.
+//   - "wedge ENGINE" stalls an engine, which then answers only probes, and waits until the edge
+//     stops sending calls to the engine.
 //   - "recover ENGINE" resumes the engine, and waits until the edge sends it calls again.
 //   - "busy MODEL DURATION" sends calls during which the model's engines are silent for DURATION,
 //     and waits until these calls are answered. It fails if the edge treats an engine as stalled.

@@ -35,9 +35,9 @@
 // leaves, by FIN or RST, its slot is freed immediately. This happens in every phase, whether or not
 // the response is streamed. Options.CancelOnlyStreams selects llama.cpp's behaviour instead. The
 // text is a chain of words that depends only on the prompt and the seeds. It contains umlauts,
-// emoji, quotes and backslashes. It never repeats the prompt unless the request demands an echo. A
-// token is a word, or a few letters of JSON. A prompt has one token for every four bytes of text.
-// The prefix cache works on blocks of 16 tokens.
+// emoji, quotes and backslashes. It repeats the prompt only if the request demands an echo. A token
+// is a word, or a few letters of JSON. A prompt has one token for every four bytes of text. The
+// prefix cache works on blocks of 16 tokens.
 //
 // Recordings of real engines, in testdata/recorded, show that the simulator matches them.
 // TestRecorded sends the recorded requests to the simulator. It compares the status, the header

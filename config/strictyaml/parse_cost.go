@@ -99,8 +99,8 @@ type openCollection struct {
 	flow    bool // the level is in brackets
 	rank    int  // indentation of a block; a list ranks higher than the mapping that contains it
 	members int
-	path    int // length of its path
-	key     int // length of its newest key
+	path    int // length of the collection's path
+	key     int // length of the collection's newest key
 }
 
 // countToken counts a token. If a limit is exceeded, it returns the reason.

@@ -158,7 +158,7 @@ var commonIdentifiers = []string{
 }
 
 // SafeIdentifier returns b if it is an identifier of at most 64 characters, and "" otherwise.
-// Results contain no text from a server that is not an identifier.
+// Identifiers are the only texts from a server that a result contains.
 func SafeIdentifier(b []byte) string {
 	for _, w := range commonIdentifiers {
 		if string(b) == w {

@@ -23,7 +23,7 @@ type ToolResult struct{ ID, Text []byte }
 // Request is a request in a dialect-independent form. The workload creates it, and the runner sends
 // it once.
 type Request struct {
-	ID        int // position of its session in the workload
+	ID        int // position of the request's session in the workload
 	D         *Dialect
 	Model     string
 	Stream    bool

@@ -22,7 +22,7 @@ type Sample struct {
 
 	At     timestamps
 	Status int
-	Err    string // one of result.Kinds, or empty
+	Err    string // one of the Err… constants of package result, or empty
 	Code   string
 	Finish string
 	Faults faultSet

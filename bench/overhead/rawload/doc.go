@@ -12,7 +12,7 @@ import "time"
 
 // Load describes requests that the client sends.
 type Load struct {
-	Address string // of the proxy
+	Address string // address of the proxy
 	Request []byte
 	Conns   int
 	// Rate is the number of requests per second, at constant intervals. If it is 0, each connection

@@ -150,7 +150,7 @@ const (
 	OpFreeSlot         Op = "forget" // free the request's slot
 	OpGenerateSilently Op = "work"   // generate tokens for the duration For without sending them
 	// a complete response with Status, Type ("json": the engine's type for JSON) and Text; {url} in
-	// Lines is replaced
+	// Lines is replaced with the engine's URL
 	OpReply Op = "reply"
 	// an error in the engine's format with Status, Text and Type; if Text is empty, the usual
 	// message for Status

@@ -65,7 +65,7 @@ type Profile struct {
 	NoModel    APIError      // error for an unknown model; %s is replaced with the model's name
 	// error types by status; 4 is the default for statuses below 500, and 5 for 500 and above
 	Kinds    map[int]string
-	Health   time.Duration // how long /health takes
+	Health   time.Duration // how long the engine takes to answer /health
 	CallID   IDForm
 	AnswerID IDForm
 	NoPage   FixedReply // reply for an unknown path; if empty, an error in the usual form

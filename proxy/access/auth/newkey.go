@@ -68,8 +68,8 @@ func IsGuessable(plain string) bool {
 	return len(plain) < minSecretLen || len(different) < 8
 }
 
-// CheckKey returns an error for a key that can never be used because a header cannot contain it, or
-// because it starts with KeyPrefix but has a wrong checksum.
+// CheckKey returns an error for a key that can never be used. Such a key either contains characters
+// that a header cannot contain, or starts with KeyPrefix and has a wrong checksum.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {

@@ -124,8 +124,8 @@ func (b *localBudget) fitsWhenIdle(p int, budget, expected Cost) bool {
 		(budget.Spend.Zero() || !exceedsSpend(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// exceedsTokenBudget reports whether a call exceeds a budget. If nothing is used or reserved, even
-// a call that needs more than the entire budget does not exceed it.
+// exceedsTokenBudget reports whether a call exceeds a budget. A call that needs more than the
+// entire budget does not exceed the budget as long as nothing is used or reserved.
 func exceedsTokenBudget(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }

@@ -14,10 +14,10 @@ type keyUsage struct {
 	tokens          tokenAccount
 	running         atomic.Int64
 	readingBytes    atomic.Int64 // bytes in request bodies that are being read
-	replyBytes      atomic.Int64 // in bytes of memory
+	replyBytes      atomic.Int64 // bytes of memory for engine responses to the key's calls
 	waitingMessages atomic.Int64 // number of WebSocket messages waiting to become calls
 
-	conversationBytes atomic.Int64 // in bytes of memory
+	conversationBytes atomic.Int64 // bytes of memory for the key's WebSocket conversations
 	account           KeyAccount   // nil if this edge counts locally
 	budget            UsageBudget  // nil if the key has no budget
 

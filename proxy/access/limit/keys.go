@@ -25,8 +25,8 @@ type KeyUsages struct {
 }
 
 // NewKeyUsages returns a KeyUsages without keys. Its clock starts at now, and later calls must not
-// pass an earlier time. retired is the maximum number of removed keys whose usage is kept, so that
-// a key that is removed and added again does not start with an unused minute.
+// pass an earlier time. retired is the maximum number of removed keys whose usage is kept. If such
+// a key is added again, it therefore continues with its usage of the current minute.
 func NewKeyUsages(retired int, now time.Time) *KeyUsages {
 	cache, err := lru.New[string, *keyUsage](retired)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // immediately; otherwise, at most once a second.
 type MemoryBudget struct {
 	limit          atomic.Int64
-	used           atomic.Int64 // includes garbage
+	used           atomic.Int64 // reserved bytes, including garbage
 	garbage        atomic.Int64
 	collectMu      sync.Mutex
 	lastCollection time.Time // end of the last collection; guarded by collectMu

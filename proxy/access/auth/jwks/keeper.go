@@ -98,7 +98,7 @@ func (k *KeySetKeeper) Close() {
 type Source struct {
 	url           string
 	keeper        *KeySetKeeper
-	cancel        context.CancelFunc // not nil while the KeySetKeeper follows the source; guarded by KeySetKeeper.mu
+	cancel        context.CancelFunc // not nil while the source is followed; guarded by KeySetKeeper.mu
 	fetchRequests chan struct{}
 
 	set          atomic.Pointer[jwt.Set]
