@@ -122,8 +122,8 @@ func armName(all []Deployment, d *Deployment) string {
 	return d.Upstream
 }
 
-// Endpoints returns the paths at which clients may call the model. They are those in the file or,
-// by default, those for the model's kind. A model with the messages endpoint also has the endpoint
+// Endpoints returns the paths at which clients may call the model: the paths in the file or, by
+// default, those for the model's kind. A model with the messages endpoint also has the endpoint
 // that counts tokens. Not every engine supports every endpoint. The catalog lists an endpoint if at
 // least one of the model's engines supports it.
 func (m *Model) Endpoints() []string {

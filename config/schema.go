@@ -161,7 +161,7 @@ type AdminToken struct {
 	Role string `yaml:"role"`
 }
 
-// AdminKeys configures where an edge without a store keeps keys that are made at run time.
+// AdminKeys configures where an edge without a store saves keys that are made at run time.
 type AdminKeys struct {
 	// Only edges write this file. Each line contains one key with its hash. The file's folder must
 	// be writable. If more than one edge uses the same file, one of them writes it, and the others

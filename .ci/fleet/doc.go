@@ -1,6 +1,6 @@
 // Command fleet checks the guarantees of a fleet of edges. Four edges that share a store must admit
-// as many calls as a single edge would. It also measures what happens to calls when the store
-// hangs, dies or loses its data, when an edge is killed, and when a key is revoked.
+// as many calls as a single edge would. The command also measures what happens to calls when the
+// store hangs, dies or loses its data, when an edge is killed, and when a key is revoked.
 //
 //	go run ./.ci/fleet                 sends calls for 80 s; the events take another minute
 //	go run ./.ci/fleet -duration 24s   a short run; rows without enough calls are "not exercised"

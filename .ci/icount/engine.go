@@ -35,7 +35,8 @@ var workloads = []workload{
 }
 
 // systemCallWorkload returns the workload whose system calls are counted. The goal of a token was
-// measured on 50 running streams. Long streams keep the calls that open and end them below 2 %.
+// measured on 50 running streams. If the streams are long, less than 2 % of the system calls open
+// or end a stream.
 func (w *workload) systemCallWorkload() *workload {
 	if !w.perToken {
 		return w

@@ -158,7 +158,7 @@ func (e *edge) measureSettledMemory(churn *workload, settle time.Duration) (memo
 	if err != nil {
 		return first, err
 	}
-	time.Sleep(3 * time.Second) // unused pages go back to the system
+	time.Sleep(3 * time.Second) // in this time, the Go runtime returns unused pages to the system
 	return e.readMemory()
 }
 

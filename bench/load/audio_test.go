@@ -104,8 +104,8 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	}
 }
 
-// TestTranscriptions checks that transcriptions are streamed if the target supports it. Otherwise,
-// they are requested without streaming, and the verdict mentions that.
+// TestTranscriptions checks that transcriptions are streamed if the target supports streaming.
+// Otherwise, they must be requested unstreamed, and the verdict mentions that.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {

@@ -8,8 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// findings contains the records of a run and evaluates them. They must not be read while a request
-// is in flight.
+// findings contains the records of a run and evaluates them. The records must not be read while a
+// request is in flight.
 type findings struct {
 	s        *settings
 	samples  []client.Sample

@@ -1,10 +1,10 @@
 // Package overhead measures what the edge costs in CPU time, memory and latency. It compares the
 // edge with nginx and HAProxy if they are installed.
 //
-// For each measurement, the proxies are tested one after another. Each is started anew, with a new
-// engine behind it. The proxy has a CPU to itself, and the client and the engine share the other
-// CPUs. CPU time and memory are read from /proc. Package load sends the load. Small requests are
-// also sent by package rawload, which is fast enough to saturate a proxy.
+// For each measurement, the proxies are tested one after another. Each proxy is started anew, with
+// a new engine behind it. The proxy has a CPU to itself, and the client and the engine share the
+// other CPUs. CPU time and memory are read from /proc. Package load sends the load. Small requests
+// are also sent by package rawload, which is fast enough to saturate a proxy.
 //
 //	overhead.go        runs the rounds; report.go computes medians and ratios
 //	saturation.go      the measurements with package rawload

@@ -15,7 +15,8 @@ import (
 const rawConnectionCount = 32
 
 // saturationMeasurements returns the measurements of small requests at three rates, with the engine
-// and the client of package rawload. They show how a proxy behaves at its limit and below it.
+// and the client of package rawload. The measurements show how a proxy behaves at its limit and
+// below it.
 func (c *Cmd) saturationMeasurements() []measurement {
 	at := func(name, when string, rate float64) measurement {
 		load := rawload.Load{Conns: rawConnectionCount, Rate: rate, Duration: c.Duration}

@@ -1,6 +1,6 @@
 // Package plan implements `penstock bench plan`. It computes how many engines of each kind are
-// needed to serve a trace within given objectives. It can also compute a given fleet's latencies
-// under each policy.
+// needed to serve a trace within given objectives. The command can also compute a given fleet's
+// latencies under each policy.
 //
 // It plays the trace on simulated engines behind the edge's routing (routing.Route over upstreams
 // that are planned but never probed), in virtual time. An event loop jumps from one event to the

@@ -105,8 +105,8 @@ func childEnv() []string {
 	return out
 }
 
-// Kill kills the process and its descendants, and waits until it has ended. It may be called more
-// than once.
+// Kill kills the process and its descendants, and waits until the process has ended. Kill may be
+// called more than once.
 func (c *Child) Kill() {
 	select {
 	case <-c.Done: // the process has exited, and its id may have been reused

@@ -180,8 +180,8 @@ func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen stri
 //
 // A key that always has a waiting call must be served in proportion to its weight. The tolerance is
 // 5 % plus the calls that occupy slots when counting starts and when it ends. A key that has fewer
-// calls than there are slots has no backlog. It must wait less than half as long as the key that
-// waits longest.
+// calls than there are slots has no backlog. Such a key must wait less than half as long as the key
+// that waits longest.
 func judgeFairness(keys []keySpec, served []keyService, slots int) (seen string, err error) {
 	var tokens, largest int64
 	weights := 0

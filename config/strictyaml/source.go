@@ -140,8 +140,8 @@ func (s *sourceText) secretColumn(line int) int {
 	return column
 }
 
-// columnAfterSecretName returns the column after the first key in a line that may contain a secret,
-// or 0. It also reports whether the line contains any key.
+// columnAfterSecretName returns the column after the first key in a line whose name suggests a
+// secret, or 0 if the line contains no such key. It also reports whether the line contains any key.
 func columnAfterSecretName(line string) (column int, keyed bool) {
 	word, place := 0, 0 // word is the byte offset of the current word; place is the position of r, counted in characters
 	for i, r := range line {
