@@ -130,7 +130,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.NewError(exit.Failed, err.Error())
 		}
 	}
-	// must be last, because the saved result includes the outcome of the checks
+	// The result is saved last, because it includes the outcomes of the checks.
 	for _, name := range c.Output {
 		if err := saveResult(name, r, records); err != nil {
 			return exit.NewError(exit.Failed, err.Error())

@@ -94,7 +94,7 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
 	c := RunCmd{Options: load.Options{BaseURL: first.URL(), CompareURL: second.URL(), APIKey: "the-first-key", NumPrompts: 4, InputLen: "10", OutputLen: "2", NoFloor: true}}
-	// Four requests are too few.
+	// Four requests are too few for a valid result.
 	if err := c.run(t.Context(), io.Discard, io.Discard); benchtest.ExitCode(err) != exit.Invalid {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestFiles(t *testing.T) {
 		Output: []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
 	}}
 	var out bytes.Buffer
-	// Invalid on a busy machine.
+	// On a busy machine, the result may be invalid.
 	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestFormat(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
 	var out bytes.Buffer
-	// Two requests are too few.
+	// Two requests are too few for a valid result.
 	if err := c.run(t.Context(), &out, io.Discard); benchtest.ExitCode(err) != exit.Invalid {
 		t.Fatal(err)
 	}

@@ -32,8 +32,9 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// mayBeReachable reports whether clients in other networks may be able to reach a listen address,
-// which must then be a wildcard or public address.
+// mayBeReachable reports whether clients in other networks may be able to reach a listen address.
+// It returns false for Unix sockets, for loopback, private and link-local addresses, and for
+// invalid addresses.
 func mayBeReachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {

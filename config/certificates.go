@@ -149,8 +149,8 @@ func (c *checker) checkCertificatePair(path, cert, key string) {
 // certificate or a key expires. The alert PenstockCertificateExpires uses the same time.
 const expiryWarningTime = 7 * 24 * time.Hour
 
-// autoRenewedLifetime is the maximum lifetime of a certificate that is certainly renewed by a
-// program. Workload identities are valid for an hour to three days.
+// autoRenewedLifetime is so short that certificates with at most this lifetime are certainly
+// renewed by a program. Workload identities are valid for an hour to three days.
 const autoRenewedLifetime = 3 * 24 * time.Hour
 
 // ExpiryNotice returns how long in advance the edge reports that a key, or a certificate in a file,

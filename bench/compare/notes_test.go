@@ -52,12 +52,12 @@ func TestNotesOfOtherLoads(t *testing.T) {
 	}
 }
 
-// TestFloorBoundsClaims compares two servers, using clients of different precision. The servers
-// differ by 1 ms in ITL and by 15 ms in TTFT.
+// TestFloorBoundsClaims checks that a difference below the client's floor is not reported as worse.
+// The two servers differ by 1 ms in ITL and by 15 ms in TTFT.
 func TestFloorBoundsClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		gaps float64 // p99 error of the client in one run
+		gaps float64 // p99 error of the client's gaps in one run, in ms
 		want string
 	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowWithinFloor}} {
 		a := benchtest.SyntheticResult{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Build(t)

@@ -112,9 +112,9 @@ func (s *keyService) medianWait() time.Duration {
 	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
 }
 
-// runFairEvent keeps all keys busy for a time, and judges how they have shared the model. It starts
-// to count once every key has received a response, because every key then has waiting calls. It
-// stops when the time is over and enough calls have been answered for each key.
+// runFairEvent keeps all keys busy for the duration span, and judges how they have shared the
+// model. It starts to count once every key has received a response, because every key then has
+// waiting calls. It stops when span is over and enough calls have been answered for each key.
 func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
 	if err != nil {

@@ -125,7 +125,8 @@ func loadOrUnloadModel(e *Engine, x *exchange, v *fastjson.Value) {
 	x.replyJSON([]byte(`{"success":true}`))
 }
 
-// loadAdapter adds a LoRA adapter to the served models, like a vLLM that allows this at run time.
+// loadAdapter adds a LoRA adapter to the served models, as vLLM does if its configuration allows
+// this at run time.
 func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if name == "" || len(v.GetStringBytes("lora_path")) == 0 {

@@ -86,18 +86,17 @@ type Options struct {
 	// CancelOnlyStreams imitates a flaw in llama.cpp. An unstreamed request still completes if its
 	// client leaves, even while the request is in the queue.
 	CancelOnlyStreams bool
-	// StrictSystem refuses a system message that is not the first message, like many chat
-	// templates.
+	// StrictSystem refuses a system message that is not the first message, as many chat templates do.
 	StrictSystem bool
-	// AlternateRoles refuses consecutive messages of the same role, like the templates of Gemma and
-	// Mistral.
+	// AlternateRoles refuses consecutive messages of the same role, as the templates of Gemma and
+	// Mistral do.
 	AlternateRoles bool
 	// Efforts are the reasoning_effort values that the model's template accepts. If Efforts is
 	// empty, the template accepts any value. Other values are refused with a 400 or, in the profile
 	// vllm, with a 500, as in versions up to 0.28.
 	Efforts []string
-	// Priorities orders the queue by the priorities of the requests, like the corresponding flags
-	// of vLLM and SGLang. If Priorities is false, vLLM refuses a priority other than 0, and other
+	// Priorities orders the queue by the priorities of the requests, as the corresponding flags of
+	// vLLM and SGLang do. If Priorities is false, vLLM refuses a priority other than 0, and other
 	// engines ignore priorities.
 	Priorities bool
 	// Residents is the number of models that an on-demand engine can have loaded at a time. 0 means

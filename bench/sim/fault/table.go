@@ -25,7 +25,8 @@ type faultParam struct {
 }
 
 // effect is a set of Effects members as JSON. If param is set, the effect applies only if that
-// parameter has the given value or, if no value is given, any non-empty value.
+// parameter has the given value. If value is empty, any value of the parameter other than "", "0"
+// and "false" is enough.
 type effect struct{ param, value, members string }
 
 func (e *effect) applies(values map[string]string) bool {
