@@ -117,8 +117,8 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	}
 }
 
-// TestRedact checks that values that are not secret stay, that variables are shown by name, and
-// that a bare list of keys can be read.
+// TestRedact checks that harmless values stay, that variables are shown by name, and that a bare
+// list of keys can be read.
 func TestRedact(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TEST_GPU_KEY", "CANARY-variable")

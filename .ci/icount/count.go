@@ -227,8 +227,8 @@ func dumpBlocks(out string, n int) (map[uint64]blockCount, error) {
 }
 
 // blockCount describes the block of code from an address to the next jump. length is the number of
-// instructions in the block, executed is how many instructions of the block were executed in total,
-// and end is the address of the last instruction.
+// its instructions, and end is the address of the last one. executed is length multiplied by the
+// number of executions.
 type blockCount struct{ length, executed, end uint64 }
 
 // sumInstructions returns how many instructions were executed between two dumps, per unit. If top

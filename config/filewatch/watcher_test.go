@@ -134,8 +134,8 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherReportsNewPaths checks that a path that is added to the list is reported, and that a
-// removed path is not.
+// TestWatcherReportsNewPaths checks that adding a path to the list is reported as a change, and
+// that removing a path is not.
 func TestWatcherReportsNewPaths(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")

@@ -29,9 +29,9 @@ func traceLine(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace checks that a line belongs to the session that it names, or to the session
-// of an earlier call whose full blocks are a prefix of the line's prompt. A single common block is
-// not enough, and neither is an earlier prompt that continues differently.
+// TestSessionsOfATrace checks that a line belongs to the session that it names. If it names none,
+// it belongs to the session of an earlier call whose full blocks are a prefix of the line's prompt.
+// A single common block is not enough, and neither is an earlier prompt that continues differently.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,

@@ -6,8 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestWithhold checks that keys that take effect before the models in the same file lose rights,
-// but gain no rights to models that the file changes.
+// TestWithhold checks keys that take effect before the models in the same file. They must lose the
+// removed rights, and must not gain rights to models that the file changes.
 func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *KeyRing {
 		t.Helper()

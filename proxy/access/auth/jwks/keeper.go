@@ -136,9 +136,10 @@ func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 // second for the end of a fetch. suspect is true if the set contains the token's key but the
 // signature is wrong. After Renew, the caller must call Keys again.
 //
-// If final is true, the result of Keys decides about the token. In this case, a fetch has started
-// and ended during Renew, or the token must not cause a fetch. final is false if the fetch has not
-// ended, if it had already started before Renew, or if too many tokens are waiting.
+// If final is true, the result of Keys decides about the token, because a fetch has started and
+// ended during Renew, or because the token must not cause a fetch. If final is false, the token may
+// still be valid. This is the case if the fetch has not ended, if it had already started before
+// Renew, or if too many tokens are waiting.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.joinFetch(t, suspect, time.Now())
 	if ended == nil {
