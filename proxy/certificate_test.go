@@ -39,8 +39,8 @@ func TestWarnOfCertificate(t *testing.T) {
 	}
 }
 
-// TestReloadWarnsOfFiles checks that a reload, and a dry run with another file's text, return the
-// same warnings about the files that a configuration names as `penstock check`.
+// TestReloadWarnsOfFiles checks that a reload and a dry run warn about the same files as `penstock
+// check`, with the same text.
 func TestReloadWarnsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	selfsigned.WritePair(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))

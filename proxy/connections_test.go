@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// TestConnectionLimitWarnsOnce checks that if the descriptor limit lowers the connection limit, this is
-// logged only when the limit changes, rather than at every reload.
+// TestConnectionLimitWarnsOnce checks the warning that the descriptor limit lowers the connection
+// limit. The edge must not log it again at a reload that does not change the connection limit.
 func TestConnectionLimitWarnsOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	log, c := zap.New(core), config.Defaults()

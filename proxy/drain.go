@@ -12,9 +12,9 @@ import (
 // drain shuts down the public side in steps:
 //
 //   - /-/ready responds with 503, and responses ask clients to close their connections.
-//   - The listener continues to accept for timeouts.linger, so that load balancers notice the
-//     drain. If no load balancer routes to the edge (Options.Direct), this step ends when no call
-//     is running.
+//   - The listener continues to accept connections for timeouts.linger, so that load balancers
+//     notice the drain. If no load balancer routes to the edge (Options.Direct), this step ends
+//     when no call is running.
 //   - The listener stops accepting, idle connections close, and running calls have timeouts.drain
 //     to finish.
 //   - Calls that are still running end with an error, and have errorFlushTime to send the error.

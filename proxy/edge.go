@@ -67,7 +67,7 @@ type Edge struct {
 	board       *board.Board
 	ledger      *ledger.Ledger // nil if no ledger is configured
 	keyLimits   *limit.KeyUsages
-	storeKeys   *keystore.Keys   // nil if the store contains no keys
+	storeKeys   *keystore.Keys   // nil if keys in the store are not configured
 	runtimeKeys *runkeys.KeyFile // nil if no file for keys created at run time is configured
 
 	fleetUsage *fleet.UsageExchange // nil if the edge does not share state

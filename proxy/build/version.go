@@ -21,8 +21,8 @@ var sourceVersion string
 func SourceVersion() string { return strings.TrimSpace(sourceVersion) }
 
 // Version returns the version set by the linker. If there is none, it returns the version that the
-// toolchain recorded for a tag. If there is no tag either, the program was built from a commit
-// between versions.
+// toolchain recorded for a tag. If the commit has no tag, it returns a development version such as
+// v0.1.0-dev.g0123456789ab.
 func Version() string {
 	if version != "" {
 		return version

@@ -21,8 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 85 and 88 and the invariants of admission: limits are exact, all outputs
-// report the same numbers, and calls do not leak slots or tokens, regardless of how they end.
+// These tests cover rows 85 and 88 of the fault matrix, and the invariants of admission: limits are
+// exact, all outputs report the same numbers, and calls do not leak slots or tokens, regardless of
+// how they end.
 
 // catalogModel is the part of a catalog entry that tests read.
 type catalogModel struct {
@@ -278,8 +279,8 @@ func TestQueue(t *testing.T) {
 func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.TwoEngines(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
-	// waiting starts an edge whose first engine is full and whose second engine fails. A call is
-	// waiting.
+	// waiting starts an edge and a call. The call waits, because the first engine is full and
+	// trouble has made the second engine fail.
 	waiting := func(t *testing.T, trouble func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
@@ -327,7 +328,6 @@ func TestQueueNoticesRoom(t *testing.T) {
 		for range 5 {
 			go p.Post(chatPath, p.ChatRequest(""))
 		}
-		// If a waiting call is a trial, it may end with the second failure.
 		rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
 		p.Engines[1].SetFault()
 		got := make(chan *rig.Reply, 1)
@@ -388,8 +388,8 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
-// TestTokensOfAnAbandonedAnswer checks that a client that disconnects before an unstreamed answer
-// is charged for the expected work, because the engine has already done work.
+// TestTokensOfAnAbandonedAnswer checks that a client is charged for the expected work if it
+// disconnects before it receives an unstreamed answer, because the engine has already started.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})

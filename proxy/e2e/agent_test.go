@@ -64,9 +64,9 @@ func TestAgentWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentEndsBySignal checks that a signal ends the command at any time. Shells make background
-// programs ignore interrupts. Child processes inherit that a signal is ignored, but do not inherit
-// handlers.
+// TestAgentEndsBySignal checks that a signal ends the command at any time. The test handles SIGINT
+// itself, because a shell may have started it in the background with SIGINT ignored. Child
+// processes inherit that a signal is ignored, but do not inherit handlers.
 func TestAgentEndsBySignal(t *testing.T) {
 	listens := make(chan os.Signal, 1)
 	signal.Notify(listens, syscall.SIGINT)

@@ -230,9 +230,9 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 }
 
 // TestKindsWithoutGenerationProbe checks model kinds without a generation probe, such as image
-// models, for which a probe would cost too much. If there are no keys, different request bodies
-// show whether an engine works. A repeated request does not, and neither do the requests of a
-// single key.
+// models, for which a probe would cost too much. The breaker opens only if different requests fail
+// and the edge has no keys. The failures of one repeated request, or of a single key's requests,
+// must not open it.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

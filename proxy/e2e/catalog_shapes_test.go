@@ -102,7 +102,7 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").WantConforming("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
-// inMessages is a way for which the rig expects errors in the Messages format.
+// inMessages makes the rig expect errors in the Messages format.
 var inMessages = rig.RequestType{Dialect: "messages"}
 
 // TestCatalogPages checks that the official SDKs read the list page by page, forwards and

@@ -49,7 +49,8 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 }
 
 // TestRunningCallsStay checks that a call that finds no slot is refused or waits, regardless of the
-// class of the running calls. The log must name the class of a call unless it is the first class.
+// class of the running calls. The log must name a call's class unless the class is the first in the
+// configuration.
 func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()
 	user, hash, _ := auth.NewKey()

@@ -96,7 +96,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	// an engine does not get calls before that
+	// an engine receives no calls until it is up
 	rig.WaitFor(t, rig.WaitTimeout, "both engines are up", func() bool {
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
@@ -249,7 +249,7 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same call as in discovery, with its short timeout.
+	// Discovery calls the same function, with the same short timeout.
 	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} {
 		if d, err := engine.Detect(t.Context(), address, "", profiles); err != nil || !d.Recognised || (d.Engine == engine.PenstockProfile) != edge {
 			t.Errorf("%s is taken for %q, recognised %t: %v", address, d.Engine, d.Recognised, err)
@@ -329,7 +329,7 @@ func TestReloadDiff(t *testing.T) {
 }
 
 // TestAdminAtThePublicPort checks the error of a command that is given the address of the API, or a
-// URL with a path. It must name the address that the command needs.
+// URL with a path. The error must name the address that the command needs.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

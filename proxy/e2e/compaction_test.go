@@ -47,8 +47,8 @@ func continuationBody(model, blob string) string {
 }
 
 // TestCompaction checks that the model writes a summary, both for the compaction endpoint and
-// within a response. The compaction must count as an ordinary call. With the next request, the
-// engine of any model must receive the summary.
+// within a response. The compaction must count as an ordinary call. The engine that receives the
+// next request must receive the summary, regardless of the model.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))

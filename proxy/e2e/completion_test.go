@@ -42,7 +42,7 @@ func (c completer) suggestions(t *testing.T, env []string, line string) string {
 	return strings.Join(words, " ")
 }
 
-// firstArgument returns the name that two of the shells expect before the arguments.
+// firstArgument returns the argument that bash and zsh use as $0. fish has no such argument.
 func firstArgument(shell string) []string {
 	if shell == "fish" {
 		return nil

@@ -223,8 +223,8 @@ func (p *penstock) dialGet(target string) *rig.Reply {
 	return c.ReadReply("GET")
 }
 
-// TestCatalogCaching_Pages checks that a cache does not serve a list without CORS headers to a page
-// that may read it.
+// TestCatalogCaching_Pages checks that Vary contains Origin. Otherwise, a cache could serve a list
+// without CORS headers to a page that is allowed to read the list.
 func TestCatalogCaching_Pages(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: `cors: { origins: ["https://app.example.com"] }`})

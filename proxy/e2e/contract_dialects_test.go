@@ -18,7 +18,7 @@ import (
 type member struct {
 	name        string
 	good, wrong []string // valid and invalid values
-	// passed are valid values that the simulated engine does not accept in this member.
+	// passed are valid values that the edge accepts, but that the simulated engine may reject.
 	passed []string
 	// unsaid are invalid values that a schema cannot reject, because it cannot express the reason.
 	unsaid []string

@@ -301,8 +301,9 @@ models: [{ id: sim, deployments: [{ upstream: blind }] }]
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
-// TestMediaPartsReachTheEngine checks that the edge forwards media to the engine, unchanged, only
-// if the model's input_modalities contain their kind.
+// TestMediaPartsReachTheEngine checks that audio reaches the engine unchanged if the model's
+// input_modalities contain audio. Otherwise, or if the edge is strict, the request must be
+// rejected.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`

@@ -353,7 +353,7 @@ func publicStatuses(t *testing.T, seen *sentStatuses) {
 			}
 		}
 	}
-	// waits for keys from a store that does not exist.
+	// This edge waits for keys from a store that does not exist.
 	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")})
 	for target, path := range map[string]string{"/v1/models": "/v1/models", "/v1/models/sim": "/v1/models/{id}"} {
 		for _, method := range []string{"GET", "HEAD"} {

@@ -321,7 +321,7 @@ func TestCopiesToSocket(t *testing.T) {
 
 // TestFault102_SinkOfCopies checks that a sink does not affect calls if it hangs, drips, dies,
 // rejects copies, is unreachable, or answers with 10 MB. Metrics, verdict and log must report the
-// sink, but no content.
+// lost copies and the cause, but no content.
 func TestFault102_SinkOfCopies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -348,7 +348,7 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 					select {
 					case <-r.Context().Done():
 						return
-					case <-time.After(10 * time.Millisecond): // the sink must read at this pace
+					case <-time.After(10 * time.Millisecond): // the sink drips bytes
 						_, _ = io.WriteString(w, ".")
 					}
 				}

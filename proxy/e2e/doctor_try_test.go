@@ -75,8 +75,8 @@ models:
 	}
 }
 
-// TestRealDoctorTries tests llama.cpp twice: with all options for tools and reasoning, and without
-// its template.
+// TestRealDoctorTries tests llama.cpp twice: with --jinja, which tools and reasoning require, and
+// without it.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

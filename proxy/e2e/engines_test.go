@@ -319,7 +319,7 @@ func TestEngines_EmptyID(t *testing.T) {
 }
 
 // TestEngines_NotNow checks that errors from llama.cpp's router while it swaps a model do not count
-// as failures. The edge must send the call again once after a pause, or send it to another engine.
+// as failures. The edge must retry the call once after a pause, or send it to another engine.
 func TestEngines_NotNow(t *testing.T) {
 	t.Parallel()
 	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",

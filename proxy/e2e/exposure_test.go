@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 91, 92 and 94 to 96: information that the edge reveals, and information
-// that it must never reveal.
+// These tests cover rows 91, 92 and 94 to 96 of the fault matrix: information that the edge
+// reveals, and information that it must never reveal.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	var large, small, largeThen atomic.Int64
 	over := make(chan struct{})
 	stop := sync.OnceFunc(func() {
-		// from now on, the waiting small calls end before the waiting large calls
+		// From now on, the counts do not show the shares: no new calls start, and the waiting small
+		// calls end before the waiting large calls.
 		largeThen.Store(large.Load())
 		close(over)
 	})

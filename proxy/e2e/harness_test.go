@@ -10,10 +10,10 @@ import (
 // Most tests in this folder run an edge in the test process, with the rig (proxy/e2e/rig). A test
 // that only needs a successful chat has four lines:
 //
-//	p := start(t, rig.Setup{})              // one engine, one model "sim", one key
-//	r := p.Post(chatPath, p.Chat(""))       // the key is sent automatically
+//	p := start(t, rig.Setup{})               // one engine, one model "sim", one key
+//	r := p.Post(chatPath, p.ChatRequest("")) // the key is sent automatically
 //	r.WantStatus(200)
-//	p.Engines[0].Stats()                    // the requests that the engine has received
+//	p.Engines[0].Stats()                     // the requests that the engine has received
 
 type penstock struct{ *rig.LocalEdge }
 

@@ -315,7 +315,8 @@ func TestFleetBudget(t *testing.T) {
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				// Two edges, the store's creation time, the sums, and the edges' counts.
+				// There are five fields: one for each of the two edges, the store's creation time,
+				// the sums, and the edges' counts.
 				return err == nil && len(fields) == 5
 			}
 		}

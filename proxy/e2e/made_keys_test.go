@@ -324,9 +324,9 @@ func TestFault104_TwoAdmins(t *testing.T) {
 }
 
 // TestKeyAtFourEdges checks that a key created at one of four edges, which share a file or a store,
-// becomes valid at all of them. The key must stay valid after that edge is killed and restarted.
-// While that edge is down, another edge must be able to change keys. The test logs how long each
-// step takes.
+// becomes valid at all of them. The key must stay valid after the edge that created it is killed
+// and restarted. While this edge is down, another edge must be able to create keys. The test logs
+// how long each step takes.
 func TestKeyAtFourEdges(t *testing.T) {
 	t.Parallel()
 	for place, setup := range map[string]rig.Setup{

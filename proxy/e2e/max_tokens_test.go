@@ -126,8 +126,8 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 }
 
 // TestMaxTokens_Misjudged checks that the engine's count takes precedence if the edge
-// underestimates a prompt. The edge must send a second request. The client must not notice it, and
-// it must not use the retry budget.
+// underestimates a prompt. The edge must send a second request, which the client does not notice
+// and which does not use the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {

@@ -157,8 +157,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// TestCounts_Estimated checks that, if the engine does not count tokens, the client sees the
-// counts, including the count of the prompt, that its key is charged for.
+// TestCounts_Estimated checks that, if the engine does not count tokens, the answer contains the
+// counts that the key is charged for, including the prompt's.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -226,8 +226,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
 	rig.WaitFor(t, rig.WaitTimeout, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	const path, body = "/v1/messages/count_tokens", `{"model":"sim","messages":[{"role":"user","content":"a"}]}`
-	// The edge waits two seconds for a counter. A busy machine may need several attempts to
-	// complete these steps in time.
+	// The edge waits two seconds for a counter. A busy machine may need several attempts to send
+	// both requests in time.
 	rig.WaitFor(t, rig.WaitTimeout, "a count excludes another one, and ends with its client", func() bool {
 		c := p.Dial()
 		_ = c.Send(p.RequestBytes(path, body))

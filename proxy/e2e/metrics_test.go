@@ -184,7 +184,8 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantShown checks that the page contains each described family for which among returns true.
+// wantShown checks that the page contains each family of observe.MetricFamilies for which among
+// returns true.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
 	for _, f := range observe.MetricFamilies() {
@@ -243,7 +244,8 @@ func TestMetricsPage(t *testing.T) {
 		t.Error(problem)
 	}
 	wantOpenMetrics(t, p)
-	// This edge has its own log, and neither traces nor TLS.
+	// The edge of this test does not have these metrics. For example, it uses neither traces nor
+	// TLS.
 	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_certificate_not_before_timestamp_seconds", "penstock_admin_certificate_not_before_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"}
 	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics, hookMetrics} // other tests check these metrics
 	wantShown(t, page, func(name string) bool {

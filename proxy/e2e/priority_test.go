@@ -44,8 +44,8 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineGetsPriorities checks that the engine receives the class of a call in every dialect, as
-// a number that fits the order in which the engine serves priorities.
+// TestEngineGetsPriorities checks that the engine receives the class of a call as a number in every
+// dialect. Some engines serve low numbers first, and others high numbers.
 func TestEngineGetsPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`

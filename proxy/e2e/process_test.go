@@ -90,7 +90,7 @@ func TestStartWithoutConfig(t *testing.T) {
 			t.Errorf("%s = %d, want 200", url, res.StatusCode)
 		}
 	}
-	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, which the program inherits
+	if signal.Ignored(syscall.SIGHUP) { // the program also runs under nohup
 		p.Signal(syscall.SIGTERM)
 	} else { // if the terminal is closed, both the shell and the kernel send the signal
 		p.Signal(syscall.SIGHUP)
@@ -409,8 +409,8 @@ func TestCheckAndServeAgree(t *testing.T) {
 	}
 }
 
-// TestKey checks that the output of `key new` fits into a configuration, and that `key hash`
-// agrees.
+// TestKey checks that the output of `key new` fits into a configuration, and that `key hash` prints
+// the same hash.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	out, errs, code := rig.RunProgram(t, "", "key", "new", "--name", "team-a", "--models", "sim", "--expires", "2099-01-01T00:00:00Z")

@@ -98,7 +98,7 @@ func TestEffort_Words(t *testing.T) {
 			for _, way := range effortWays {
 				for word, want := range words {
 					if way.path == "/v1/messages" && word == "none" {
-						continue // in this dialect, none disables thinking
+						continue // in this dialect, the effort "none" disables thinking
 					}
 					p.Engines[0].Reset()
 					p.Post(way.path, fmt.Sprintf(`{"model":"sim",`+way.body+`}`, word)).WantStatus(200)

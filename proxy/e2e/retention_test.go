@@ -176,7 +176,8 @@ func (p *penstock) callWithFaults(t *testing.T) (shown string) {
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	rig.WaitFor(t, rig.WaitTimeout, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
-	// send them again, because refusals in the meantime may have displaced these calls
+	// The refusals since then may have displaced these calls from the status page, so send them
+	// again.
 	see(p.Post(chatPath, rig.ChatBody(retentionWord, "")))
 	// The client leaves before the end.
 	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endlessStream), rig.Canary, retentionWord, 1))

@@ -207,8 +207,8 @@ func TestStartWhileNamesHang(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "the model is served", func() bool { return p.Post(chatPath, p.ChatRequest("")).Status == 200 })
 }
 
-// TestRefusedReloadGrantsNothing checks that a right that a rejected file grants to a model does
-// not apply to the running model of the same name.
+// TestRefusedReloadGrantsNothing checks a rejected file that changes a model and grants a key
+// access to it. The key must not get access to the running model of the same name.
 func TestRefusedReloadGrantsNothing(t *testing.T) {
 	t.Parallel()
 	file := func(guest, small, chat, more string) rig.Setup {

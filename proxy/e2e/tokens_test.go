@@ -135,8 +135,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// The template's limits apply to each caller separately.
-	// Until the minute's limit is exhausted.
+	// The template's limits apply to each caller separately. The loop exhausts the limit of one
+	// caller.
 	for i := 0; p.Post(chatPath, p.ChatRequest(""), alice).Status == 200 && i < 1000; i++ {
 	}
 	p.Post(chatPath, p.ChatRequest(""), alice).WantStatus(429)

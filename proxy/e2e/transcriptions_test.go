@@ -215,8 +215,8 @@ func longSound() []byte {
 }
 
 // TestTranscriptions_Whole checks that the edge creates the stream if the engine does not stream
-// even though its profile says so. It must not count as an engine failure if the edge cannot create
-// the stream.
+// even though its profile says so. If the edge cannot create the stream, this must not count as an
+// engine failure.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

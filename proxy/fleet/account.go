@@ -107,13 +107,13 @@ func (a *keyAccount) settle(held, used cellAmounts) {
 func (a *keyAccount) settleLocked(held, used cellAmounts) {
 	now := a.edgeState.now()
 	a.keyCells.accrueOffline(now, a.edgeState)
-	a.keyCells.decayDebts(now) // the new charges do not decrease yet
+	a.keyCells.decayDebts(now) // before adding the new charges, which have not decayed yet
 	a.keyCells.settle(held, used)
 	a.queueReport()
 }
 
-// takeAmounts takes either all amounts that a call needs, or none. If this edge has too little,
-// takeAmounts waits for the store.
+// takeAmounts takes either all amounts that a call needs, or none. If this edge has been granted
+// too little, takeAmounts waits for the store.
 func (a *keyAccount) takeAmounts(l cellAmounts, n cellAmounts, at time.Time) limit.Decision {
 	now := a.edgeState.sinceEpoch(at)
 	a.mu.Lock()

@@ -141,7 +141,7 @@ const (
 )
 
 type aggregateReply struct {
-	elementsLeft int  // number of elements still to come, or streaming
+	elementsLeft int  // number of elements still to come, or the constant streaming
 	hasPairs     bool // whether the aggregate is a map or an attribute
 	// Whether the aggregate is an attribute: it describes the value after it and is not a value
 	// itself.

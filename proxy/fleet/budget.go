@@ -134,9 +134,9 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now t
 	return held, allowedDecision
 }
 
-// reportAccounts makes the account for the period with index from report to the store, and the
-// accounts for all longer periods. A rejected call has not used these accounts, but a new process
-// may still have to report the usage of the previous process.
+// reportAccounts makes the accounts of some periods report to the store: the period with the index
+// from, and all longer periods. A rejected call has not used these accounts, but a new process may
+// still have to report the usage of the previous process.
 func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.PeriodCount; period++ {
 		if of := limit.PeriodBudget(l, period); of.Tokens > 0 || !of.Spend.Zero() {

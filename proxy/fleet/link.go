@@ -42,7 +42,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream. The store trims the stream to approximately most entries.
+// Append adds an entry to a stream. most is the approximate number of entries that the store keeps.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {

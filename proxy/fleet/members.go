@@ -235,7 +235,7 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// StoreProblem describes the problem with the store. If the store answers, Trouble returns "".
+// StoreProblem describes the problem with the store. If the store answers, StoreProblem returns "".
 func (s *State) StoreProblem() string {
 	if s == nil || s.StoreAnswers {
 		return ""

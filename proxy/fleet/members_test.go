@@ -136,10 +136,10 @@ func (b *births) Heartbeat(context.Context, string, string) (heartbeatReply, err
 	return heartbeatReply{edgeKnown: true, birth: b.birth}, nil
 }
 
-// TestForgotten checks when usage is sent to the store again. All usage is sent once after the
-// store has lost its data, even if the answer to the first heartbeat after the loss was lost, but
-// not after every lost answer. The usage of the last two days is sent again after each period
-// without answers, even if only one heartbeat or only calls were not answered.
+// TestForgotten checks when usage is sent to the store again. After the store has lost its data,
+// all usage must be sent once, even if the answer to the first heartbeat after the loss is lost. A
+// lost answer alone must not cause this. After each period without answers, the usage of the last
+// two days must be sent again. A single heartbeat or call without an answer is such a period.
 func TestForgotten(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.StoreLostDivide)
 	f, s := w.edges[0], &births{simulatedStore: w.lines[0]}

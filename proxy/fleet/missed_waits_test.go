@@ -134,10 +134,10 @@ func TestBurstAtSlowStore(t *testing.T) {
 	}
 }
 
-// TestLateAnswer checks a key near its limits when the store for the first time answers late, but
-// within the timeout. The store must decide all calls. Before a request has failed, fleet.lost must
-// not affect any call, no matter how many are waiting: the store may be healthy and serve the other
-// edges.
+// TestLateAnswer checks a key near its limits when the store answers late for the first time, but
+// still within the timeout. The store must decide all calls. Before a request has failed,
+// fleet.lost must not affect any call, no matter how many are waiting: the store may be healthy and
+// serve the other edges.
 func TestLateAnswer(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrency: 20}
 	for _, c := range []struct {

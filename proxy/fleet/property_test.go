@@ -71,7 +71,7 @@ func TestShareOfLimitUsed(t *testing.T) {
 		for _, perMinute := range []int{60, 600, 6000} {
 			for _, share := range []float64{0.3, 1.5} {
 				if edges == 16 && perMinute == 6000 {
-					continue // slow, and would not show more than 600 per minute does
+					continue // slow, and covers no more than 600 per minute
 				}
 				for name, spread := range map[string]func(n int, r float64, at time.Duration) int{
 					"even":   func(n int, r float64, _ time.Duration) int { return int(r * float64(n)) },

@@ -85,7 +85,8 @@ func (f *sentMessage) hasAnswer() bool {
 	}
 }
 
-// waitForAnswer waits until a flight ends. The caller must hold mu, which is released during the wait.
+// waitForAnswer waits until a message has been answered or has failed. The caller must hold mu,
+// which is released during the wait.
 func (a *keyAccount) waitForAnswer(ctx context.Context, f *sentMessage) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -95,9 +96,9 @@ func (a *keyAccount) waitForAnswer(ctx context.Context, f *sentMessage) {
 	}
 }
 
-// sendWhenIdle sends the message of a flight once the previous message has been answered or has
-// failed. If it could not send the message, it returns false. The caller must hold mu, which is
-// released during the wait.
+// sendWhenIdle sends a message once the previous message has been answered or has failed. If it
+// could not send the message, it returns false. The caller must hold mu, which is released during
+// the wait.
 func (a *keyAccount) sendWhenIdle(ctx context.Context, f *sentMessage) bool {
 	for a.inFlight != nil && ctx.Err() == nil {
 		a.waitForAnswer(ctx, a.inFlight)
@@ -161,7 +162,8 @@ func (a *keyAccount) storeLostAccount(now time.Duration, birth string) bool {
 	return kept && a.birth != "" && a.birth != birth
 }
 
-// handleAnswer ends the flight of a message with its answer or error. The caller must hold mu.
+// handleAnswer adopts the answer to the message in flight, or its error, and ends the wait of its
+// calls. The caller must hold mu.
 func (a *keyAccount) handleAnswer(m *accountMessage, r accountReply, err error) {
 	f := a.inFlight
 	if err != nil {

@@ -24,7 +24,7 @@ type storeClient interface {
 	Available() bool
 	// CountMissed counts a call that waited for another call's message without success.
 	CountMissed()
-	// ConsecutiveFailures returns the number of consecutive failures, A failure is an unanswered
+	// ConsecutiveFailures returns the number of consecutive failures. A failure is an unanswered
 	// message, or a call that waited without success.
 	ConsecutiveFailures() int
 	// Heartbeat announces this edge. If the error is errLateAnswer, it still returns the answer.
@@ -131,8 +131,8 @@ func (r *remoteStore) connect() error {
 	return nil
 }
 
-// DialStore returns a client for a store. It is meant for commands, which wait longer than an edge, for
-// example for a store that is far away or busy.
+// DialStore returns a client for a store. It is meant for commands such as `penstock key`. They
+// wait longer than an edge, because the store may be far away or busy.
 func DialStore(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(commandOptions(&o)) }
 
 func commandOptions(o *StoreOptions) valkey.ClientOption {

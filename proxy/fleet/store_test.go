@@ -28,8 +28,8 @@ func waitUntil(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestCommandsWaitLonger checks that a command waits longer for a store than an edge does, on which
-// calls wait.
+// TestCommandsWaitLonger checks that a command waits longer for a store than an edge does. An edge
+// must not let calls wait that long.
 func TestCommandsWaitLonger(t *testing.T) {
 	o := &StoreOptions{Addresses: []string{"store:6379"}}
 	edge, command := clientOptions(o), commandOptions(o)

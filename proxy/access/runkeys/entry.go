@@ -30,11 +30,11 @@ func (m *RequestMistakeError) Error() string {
 	return m.Field + ": " + m.Message
 }
 
-// placeholderHash takes the place of the hash while the members of a request are checked.
+// placeholderHash is used as the key's hash while an operator's request is checked.
 var placeholderHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// NewEntry returns the entry for a new key. body contains the members sent by the operator. The
-// error is a *RequestMistakeError.
+// NewEntry returns the entry for a new key. body is the operator's request, which contains no hash.
+// The error is a *RequestMistakeError.
 func NewEntry(body []byte, hash string) (entry string, err error) {
 	members, err := parseMembers(body)
 	if err != nil {
@@ -132,8 +132,8 @@ func parseMembers(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// validateEntry applies the rules for a keys_file, and rejects duplicate members. If body has no id,
-// validate uses the given id.
+// validateEntry applies the rules for a keys_file, and rejects duplicate members. Unless id is
+// empty, it is added to body before the check.
 func validateEntry(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {

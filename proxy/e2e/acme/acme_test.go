@@ -230,8 +230,8 @@ func TestByHTTP(t *testing.T) {
 	}
 }
 
-// TestRefused checks that an edge that the authority cannot reach logs the reason and serves the
-// other domains.
+// TestRefused checks that, if the authority cannot reach one domain, the status shows the reason
+// and the edge serves the other domains.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var world portMap

@@ -61,8 +61,8 @@ func realStore(t *testing.T) string {
 	return at
 }
 
-// startTwo starts an edge that orders the certificate, and an edge that does not. The order starts when
-// both edges have reached the store.
+// startTwo starts an edge that orders the certificate, and another edge that does not. The
+// authority answers the order only after both edges have reached the store.
 func startTwo(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.ProgramEdge) {
 	t.Helper()
 	begin := make(chan struct{})

@@ -51,7 +51,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 `
 
-// TestRun runs the run blocks of every document in one shell, in a folder with the layout of the
+// TestRun runs the run blocks of each document as one script, in a folder with the layout of the
 // repository's top folder. If possible, each document has a separate network, so that the printed
 // ports are free. The scripts of documents for clients start with the first blocks of README.md.
 func TestRun(t *testing.T) {

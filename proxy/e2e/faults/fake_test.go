@@ -27,7 +27,8 @@ type fakeEngine struct {
 	closed int // number of calls whose connection the edge has closed
 }
 
-// fakeCall is one request on a connection to a fake engine, whose body has been read completely.
+// fakeCall is one request on a connection to a fake engine. The request's body has been read
+// completely.
 type fakeCall struct {
 	net.Conn
 	in     *bufio.Reader

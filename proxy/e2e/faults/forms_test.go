@@ -114,7 +114,6 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 	if n := e.served(); n != 3 {
 		t.Errorf("%d requests upstream, want 3", n)
 	}
-	// A temporary file would be in the temporary directory, or would be deleted but still open.
 	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
 	e.WantPeakMemory(100 << 20)
 }

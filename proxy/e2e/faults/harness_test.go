@@ -39,7 +39,8 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 	}
 }
 
-// inWays runs f for each way in parallel. Each way uses a separate program and separate engines.
+// inWays runs f for each type of request in parallel. Each type uses a separate program and
+// separate engines.
 func inWays(t *testing.T, ways []rig.RequestType, s rig.Setup, f func(e *edge, w rig.RequestType)) {
 	t.Helper()
 	for _, w := range ways {
@@ -54,7 +55,7 @@ func inWays(t *testing.T, ways []rig.RequestType, s rig.Setup, f func(e *edge, w
 	}
 }
 
-// TestHarness checks that the built program answers in every way.
+// TestHarness checks that the built program answers every type of request.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {

@@ -84,8 +84,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	}
 }
 
-// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. A line end
-// other than CR LF must be rejected immediately, like at any other position.
+// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. As at any
+// other position, a line end other than CR LF must be rejected immediately.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

@@ -315,8 +315,8 @@ func visionBody(w rig.RequestType, control string) string {
 
 // TestFault84_TenTimesCapacity checks that the engine does as much work for ten clients per slot as
 // for one client per slot, and that the other clients are refused immediately. Clients, edge and
-// engine share a few processors, so the test is not parallel, only one of three rounds must pass,
-// and a request may take longer by what a busy machine delays a step.
+// engine share a few processors. The test is therefore not parallel, passes if one of three rounds
+// passes, and adds the measured delay of the machine to its limits.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
 	const work = `"tokens":1,"ttft_ms":100`
@@ -347,8 +347,9 @@ func TestFault84_TenTimesCapacity(t *testing.T) {
 	}
 }
 
-// keepsGoodput reports whether a served request took about as much of the slots' time under flood
-// as at the limit. step is how much the machine may have delayed a request.
+// keepsGoodput reports whether the slots served about as many requests under flood as at the limit.
+// fair and flood are the numbers of served requests. A request under flood may use at most 10/9 of
+// the slot time of a request at the limit, plus step, the delay that the machine may have caused.
 func keepsGoodput(slotTime time.Duration, fair, flood int, step time.Duration) bool {
 	return fair > 0 && flood > 0 && slotTime/time.Duration(flood) <= slotTime/time.Duration(fair)*10/9+step
 }

@@ -365,8 +365,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 }
 
 // TestFault93_CrossOrigin covers row 93 and rule 10. A page may read a response only if the page's
-// origin is listed. The header must then name this origin rather than *, unless * itself is listed.
-// Credentials must never be allowed.
+// origin is listed. Access-Control-Allow-Origin must then name this origin rather than *, unless *
+// itself is listed. Credentials must never be allowed.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"

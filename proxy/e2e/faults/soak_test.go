@@ -253,7 +253,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 	s.countOutcome(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// sendPartial sends part of a request, and after that disconnects or waits for the response.
+// sendPartial sends part of a request, and then disconnects or waits for the response.
 func (s *soak) sendPartial(w rig.RequestType) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {

@@ -99,7 +99,7 @@ func (tr *traffic) client(keep bool, w rig.RequestType, control string) {
 	tr.all.Go(func() {
 		var c net.Conn
 		var in *bufio.Reader
-		var idle time.Time // the connection cannot have been idle for longer than since then; or zero
+		var idle time.Time // the connection became idle then or later; zero if it is new
 		defer func() {
 			if c != nil {
 				c.Close()
@@ -188,7 +188,7 @@ func (tr *traffic) answer(in *bufio.Reader, w rig.RequestType) (last bool, err e
 	return res.Close, nil
 }
 
-// unansweredError is the error of a request to which not even the first byte of an answer came.
+// unansweredError is the error of a request that failed before the first byte of an answer arrived.
 type unansweredError struct{ error }
 
 // idleGrace is how long an edge that shuts down leaves a connection open for the client's next
@@ -197,8 +197,8 @@ const idleGrace = time.Second
 
 // crossesClose reports whether a request failed only because the edge closed an idle connection
 // while the request was on its way. This happens if a busy machine delays a client for longer than
-// idleGrace. HTTP clients send such a request again. idle is how long the connection was idle, at
-// most, before the request was sent.
+// idleGrace. HTTP clients send such a request again. idle is the longest time that the connection
+// can have been idle before the request was sent.
 func crossesClose(err error, idle time.Duration) bool {
 	var unanswered unansweredError
 	return errors.As(err, &unanswered) && idle >= idleGrace &&

@@ -171,8 +171,8 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				for _, l := range e.AccessLinesWhenIdle() {
 					most = max(most, l.Attempts)
 				}
-				// an idle and a new connection to the failing engine, and a connection to the other
-				// engine
+				// three attempts: on an idle and on a new connection to the failing engine, and at
+				// the other engine
 				if most != 3 && time.Since(begun) < resendWithin {
 					e.T.Errorf("%d attempts at most, want 3", most)
 				}

@@ -18,8 +18,8 @@ type rawReply struct {
 	want rig.Refusal
 }
 
-// playRaw sends each answer in each way. It then closes the connection unless the name contains
-// "kept". Each answer has a separate model.
+// playRaw requests each answer with each type of request. After an answer, the fake engine closes
+// the connection unless the answer's name contains "kept". Each answer has a separate model.
 func playRaw(t *testing.T, ways []rig.RequestType, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {

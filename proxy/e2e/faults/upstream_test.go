@@ -102,14 +102,14 @@ func (e *edge) wantFewAttempts() {
 	}
 }
 
-// resendWithin is the time within which a keep-alive connection must end after a request for the
-// edge to send the request again.
+// resendWithin is a time limit. If a keep-alive connection ends within this time after a request,
+// the edge sends the request again.
 const resendWithin = time.Second
 
-// askOnEndingConnection sends a request on a keep-alive connection that the only engine ends. The
-// edge must send the request again, which the client does not notice. If a busy machine delays the
-// engine for longer than resendWithin, the engine may have processed the request, so the edge must
-// refuse it. In that case, askOnEndingConnection returns false.
+// askOnEndingConnection sends a request for which the edge uses a keep-alive connection that the
+// only engine then closes. The edge must send the request again without the client noticing. If a
+// busy machine delays the engine for longer than resendWithin, the engine may have processed the
+// request, so the edge must refuse it. In that case, askOnEndingConnection returns false.
 func (e *edge) askOnEndingConnection(w rig.RequestType) (resent bool) {
 	e.T.Helper()
 	r := e.SendRequest(w, "")

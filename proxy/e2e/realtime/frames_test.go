@@ -208,8 +208,8 @@ func TestAudioBehindSettings(t *testing.T) {
 	waitNoSessions(t, p)
 }
 
-// TestOrigins checks which web pages may open a session, and that the response to the upgrade, and
-// refusals, contain the header that tells the browser so.
+// TestOrigins checks which web pages may open a session. For a listed origin, both the response to
+// the upgrade and a refusal must contain Access-Control-Allow-Origin.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("cors: { origins: [\"https://listed.example\"] }\n"))

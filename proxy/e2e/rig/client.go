@@ -139,7 +139,7 @@ func (r *Reply) WantStatus(want int) *Reply {
 // additional members. The member "sim" controls the simulator (see bench/sim).
 func (e *Edge) ChatRequest(more string) string { return ChatBody("sim", more) }
 
-// ChatBody is like Edge.Chat, but for any model.
+// ChatBody is like Edge.ChatRequest, but for any model.
 func ChatBody(model, more string) string {
 	if more != "" {
 		more = "," + more

@@ -6,13 +6,14 @@
 //	p := rig.Start(t, rig.Setup{})         // in the test process, with race detector and profiler
 //	p := rig.StartProgram(t, rig.Setup{})  // the built program, with files, signals and exit codes
 //
-//	r := p.Post("/v1/chat/completions", p.Chat(""))   // the key is sent automatically
+//	r := p.Post("/v1/chat/completions", p.ChatRequest(""))   // the key is sent automatically
 //	r.WantStatus(200)
 //	p.Engines[0].Stats()                              // the requests that the engine has received
 //
 // A Setup describes the engines and the configuration. Its zero value means one engine, one model
-// "sim" and one key. A Way is a kind of request (a dialect, streamed or unstreamed). A Refusal is
-// an error that a client receives instead of an answer. Raw is a client that can violate HTTP.
+// "sim" and one key. A RequestType is a kind of request (a dialect, streamed or unstreamed). A
+// Refusal is an error that a client receives instead of an answer. A RawConn is a client that can
+// violate HTTP.
 //
 // After a test, the rig waits until the edge is idle. It then checks these conditions:
 //
@@ -31,5 +32,6 @@
 // The tests wait most of the time and run in parallel, on machines that do other work. The rig
 // waits for conditions rather than for a fixed time. It waits for at most WaitTimeout, or longer if
 // the machine is busy. If a test is still running shortly before its package's deadline, the rig
-// stops the test's edge, so that only this test fails. Time limits for measurements include Slack.
+// stops the test's edge, so that only this test fails. Time limits for measurements include
+// MachineSlack.
 package rig

@@ -21,7 +21,7 @@ import (
 // otherwise start with an empty cache.
 var initialEnv = os.Environ()
 
-// builtFolder contains the folder with the program, once a test has called Binary.
+// builtFolder contains the folder with the program, once a test has called ProgramPath.
 var builtFolder struct {
 	sync.Once
 	dir string
@@ -38,7 +38,7 @@ func ProgramPath(t testing.TB) string {
 		}
 		args := []string{"build", "-o", filepath.Join(builtFolder.dir, "penstock")}
 		if raced.Enabled {
-			// "testing": the program exits if a lease is released twice.
+			// With the tag "testing", the program exits if a lease is released twice.
 			args = append(args, "-race", "-tags", "testing")
 		}
 		build := exec.Command("go", append(args, "penstock")...)

@@ -34,7 +34,7 @@ func (e *Edge) Dial() *RawConn {
 	return NewRawConn(e.T, c)
 }
 
-// NewRawConn returns a Raw for a connection that the caller has opened and will close.
+// NewRawConn returns a RawConn for a connection that the caller has opened and will close.
 func NewRawConn(t testing.TB, c net.Conn) *RawConn { return &RawConn{c, t, bufio.NewReader(c)} }
 
 // Send writes text unchanged. It fails if the edge has closed the connection.
@@ -69,7 +69,7 @@ func (c *RawConn) ReadReply(method string) *Reply {
 	return r
 }
 
-// TryReadReply is like Reply, but the connection may be closed without a response.
+// TryReadReply is like ReadReply, but the connection may be closed without a response.
 func (c *RawConn) TryReadReply(method string) (*Reply, error) {
 	begun := time.Now()
 	for {

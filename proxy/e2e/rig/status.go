@@ -17,8 +17,8 @@ func (e *Edge) adminPage(path string) *Reply {
 	return e.fetchPage(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// fetchPage requests an admin page. If the edge has short client timeouts, it may close the connection
-// on a busy machine. In this case, page repeats the request.
+// fetchPage requests an admin page. If the edge has short client timeouts, it may close the
+// connection on a busy machine. In this case, fetchPage repeats the request.
 func (e *Edge) fetchPage(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(WaitTimeout); ; time.Sleep(10 * time.Millisecond) {

@@ -101,7 +101,7 @@ const wakeDelaySleep = 5 * time.Millisecond
 // totalWakeDelay is the total wake-up delay of a goroutine that only sleeps, in nanoseconds.
 var totalWakeDelay atomic.Int64
 
-// trackWakeDelay updates lateness until stop is called.
+// trackWakeDelay updates totalWakeDelay until stop is called.
 func trackWakeDelay() (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -12,8 +12,8 @@ type RequestType struct {
 	Stream  bool
 }
 
-// These are the audio ways. The edge passes speech on while receiving it, but reads a transcription
-// completely before it responds.
+// These are the audio requests. The edge passes speech on while receiving it, but reads a
+// transcription completely before it responds.
 var (
 	Transcription = RequestType{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = RequestType{"speech", "/v1/audio/speech", false}
@@ -30,7 +30,7 @@ func (w RequestType) ModelKind() string {
 	return ""
 }
 
-// These are the ways to generate text.
+// These are the requests that generate text.
 var (
 	Chat            = RequestType{"chat", "/v1/chat/completions", false}
 	ChatStream      = RequestType{"chat", "/v1/chat/completions", true}
@@ -40,8 +40,9 @@ var (
 	ResponsesStream = RequestType{"responses", "/v1/responses", true}
 )
 
-// TextRequestTypes are all ways to generate text. UnstreamedRequestTypes and StreamRequestTypes are the unstreamed and the
-// streamed ways among them. RequestTypesWithAudio adds the audio ways to TextRequestTypes.
+// TextRequestTypes are all requests that generate text. UnstreamedRequestTypes and
+// StreamRequestTypes are the unstreamed and the streamed ones among them. RequestTypesWithAudio
+// adds the audio requests to TextRequestTypes.
 var (
 	RequestTypesWithAudio  = append(slices.Clone(TextRequestTypes), Transcription, Speech)
 	TextRequestTypes       = []RequestType{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -49,8 +50,9 @@ var (
 	StreamRequestTypes     = []RequestType{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// RequestTypesForVariant returns the ways in which variant i of a row is tested. The first variant is tested in
-// all ways. To limit the number of programs, each later variant is tested in only two ways.
+// RequestTypesForVariant returns the types of requests with which variant i of a row is tested. The
+// first variant is tested with all types in ways. To limit the number of programs, each later
+// variant is tested with only two of them.
 func RequestTypesForVariant(ways []RequestType, i int) []RequestType {
 	if i == 0 {
 		return ways
@@ -59,7 +61,7 @@ func RequestTypesForVariant(ways []RequestType, i int) []RequestType {
 	return []RequestType{ways[2*i%n], ways[(2*i+1+i/n)%n]}
 }
 
-// String returns the name of the way, for use in subtest names.
+// String returns the name of the type, for use in subtest names.
 func (w RequestType) String() string {
 	if w.Stream {
 		return w.Dialect + "-stream"
@@ -111,7 +113,7 @@ func (e *Edge) SendRequest(w RequestType, control string) *Reply {
 	return e.SendPrompt(w, Prompt, control)
 }
 
-// SendPrompt is like Ask, but with the given prompt.
+// SendPrompt is like SendRequest, but with the given prompt.
 func (e *Edge) SendPrompt(w RequestType, prompt, control string) *Reply {
 	e.T.Helper()
 	return e.Post(w.Path, w.RequestBody("sim", prompt, control), w.ContentType())

@@ -193,7 +193,8 @@ func TestArmIsFull(t *testing.T) {
 			t.Errorf("the log has %+v of a refused call of the arm", got)
 		}
 	}
-	// The other deployments have answered one call.
+	// The arm has refused these three calls, and an earlier call that the other deployments
+	// answered.
 	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} {
 		if n := p.Metric("penstock_arm_refused_calls_total", "model", "sim", "arm", arm); n != want {
 			t.Errorf("%v calls of %s are counted as refused, want %v", n, arm, want)

@@ -256,7 +256,7 @@ func TestEmptyFragments(t *testing.T) {
 		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
 		c.readUntil(`"type":"response.completed"`)
 	}
-	// Until the edge closes the connection.
+	// The client sends fragments until the edge closes the connection.
 	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }()
 	c.wantClosed(1008)
 }

@@ -45,11 +45,11 @@
 // If fleet.secrets is set, the edge where an operator sets a mode signs the mode. The signature is
 // valid for a week. After a day, any edge that has the upstream signs it again (package sign). The
 // board drops a mode whose signature has expired, so modes of removed upstreams do not accumulate.
-// If no edge has had an upstream for a week, it may therefore return without its mode.
+// If no edge has had an upstream for a week, the upstream may therefore return without its mode.
 //
 // Without fleet.secrets, modes of removed upstreams are kept, and apply whenever the upstream
-// returns. Each takes some 100 bytes in the store, and in the answer that follows a new fact. The
-// same is true for modes that edges of older versions have set for upstreams that are gone.
+// returns. Each mode takes some 100 bytes in the store, and in the answer that follows a new fact.
+// Modes of removed upstreams that edges of older versions have set are also kept.
 //
 // The store contains no client data. The names of facts are hashes of upstream ids and bodies.
 package board

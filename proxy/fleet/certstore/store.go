@@ -227,8 +227,8 @@ func (s *Store) putLocked(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// ClaimLock requests a lock for the duration Lease. The holder renews the lock by calling ClaimLock
-// again before the lease expires on the store's clock.
+// ClaimLock requests a lock for the duration LockLease. The holder renews the lock by calling
+// ClaimLock again before the lease expires on the store's clock.
 func (s *Store) ClaimLock(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(LockLease), milliseconds(entriesTTL))
 	return err == nil && words[0] == "granted", err

@@ -35,6 +35,6 @@
 // version is therefore larger even than the version of an entry that the store has lost.
 //
 // The entry of a revoked key is never deleted: an edge that was off may have a copy of the valid
-// entry, and would restore it. The expiry of the key does not help, because an earlier version of
-// the entry may have a later one.
+// entry, and would restore it. The entry cannot be deleted when the key expires either, because an
+// earlier version of the entry may expire later.
 package keystore

@@ -124,8 +124,8 @@ func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.S
 
 func streamKey(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// appendPlacements appends this edge's placements. If the store fails, publish drops them, because
-// placements are only hints.
+// appendPlacements appends this edge's placements. If the store fails, appendPlacements drops them,
+// because placements are only hints.
 func (e *Exchange) appendPlacements(ctx context.Context, model string, p *routing.SharedPlacements) error {
 	e.newPlacements = p.TakeUnshared(e.newPlacements[:0])
 	for rest := e.newPlacements; len(rest) > 0; {

@@ -89,8 +89,8 @@ func (s *Signer) IsSigned(kind, name, text string) bool {
 	return false
 }
 
-// IsAccepted reports whether a text is valid at the time now. Signed texts are valid, and so are
-// unsigned texts as long as they are accepted.
+// IsAccepted reports whether a text is valid at the time now. Signed texts are valid. Unsigned
+// texts are valid until UnsignedGrace after the first secret appeared.
 func (s *Signer) IsAccepted(kind, name, text string, now time.Time) bool {
 	if s == nil || s.IsSigned(kind, name, text) {
 		return true
