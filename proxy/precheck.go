@@ -27,9 +27,9 @@ import (
 // A body of at most precheckMinBytes bytes nearly always arrives in the same packet as its head.
 const precheckMinBytes = 8 << 10
 
-// recentKeyPool caches the hashes of keys that precheck has checked recently. precheck does not know the
-// connection, which has its own cache. An entry may meet another client's key, so it must be compared
-// in constant time, as LastKeyCache does.
+// recentKeyPool caches the hashes of keys that precheck has checked recently. precheck does not
+// know the connection, which has its own cache. An entry may be compared with another client's key,
+// so the comparison must take constant time, as in LastKeyCache.
 var recentKeyPool = sync.Pool{New: func() any { return new(auth.LastKeyCache) }}
 
 // checkReceivedHead checks a request with a body. If the request will be rejected regardless of the

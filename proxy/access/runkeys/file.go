@@ -29,7 +29,7 @@ type FileOptions struct {
 	Log *zap.Logger
 }
 
-// KeyFile implements Store with a file that only edges write.
+// KeyFile implements KeyStore with a file that only edges write.
 type KeyFile struct {
 	opts FileOptions
 
@@ -145,7 +145,7 @@ func (f *KeyFile) adoptLines(lines []keyEntry, text []byte) {
 	f.opts.Use(keys)
 }
 
-// Entries implements Store.
+// Entries implements KeyStore.
 func (f *KeyFile) Entries(context.Context) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,10 +156,10 @@ func (f *KeyFile) Entries(context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// EffectNotice implements Store.
+// EffectNotice implements KeyStore.
 func (f *KeyFile) EffectNotice() string { return "It is in force." }
 
-// Update implements Store. If it returns nil, the change is on disk and has taken effect.
+// Update implements KeyStore. If it returns nil, the change is on disk and has taken effect.
 func (f *KeyFile) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

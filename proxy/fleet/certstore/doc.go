@@ -1,6 +1,6 @@
 // Package certstore lets the edges of a fleet obtain certificates together. It keeps the
-// certificates and ACME accounts in the fleet's store. It implements acme.Fleet, which serves
-// certmagic as its storage.
+// certificates and ACME accounts in the fleet's store. It implements acme.FleetStore, which
+// certmagic uses as its storage.
 //
 // # Entries
 //

@@ -18,7 +18,7 @@ func (k EntryKind) IsKnown() bool {
 	return k == EntryValue || k == EntryAccount || k == EntryCertificate
 }
 
-// EntryState is the result of checking an entry: Good, or the reason for rejecting it.
+// EntryState is the result of checking an entry: StateGood, or the reason for rejecting it.
 type EntryState uint8
 
 // These are the states of entries.

@@ -35,10 +35,10 @@
 // # Fleet
 //
 // The edges of a fleet share the account, the certificates, the answers to challenges, and the
-// locks (Fleet, implemented by proxy/fleet/certstore). An edge that had to wait for a domain's lock
-// finds the certificate obtained by the previous holder. Each edge also stores the certificate in
-// its folder, and serves from the folder while the store is unreachable. If the store loses data,
-// the edge copies that data from the folder to the store.
+// locks (FleetStore, implemented by proxy/fleet/certstore). An edge that had to wait for a domain's
+// lock finds the certificate obtained by the previous holder. Each edge also stores the certificate
+// in its folder, and serves from the folder while the store is unreachable. If the store loses
+// data, the edge copies that data from the folder to the store.
 //
 // # Folder
 //

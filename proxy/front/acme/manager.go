@@ -102,7 +102,7 @@ type CertificateState struct {
 const (
 	minAttemptInterval = 2 * time.Minute // minimum time between two attempts, even across restarts
 	maxRetryPause      = 6 * time.Hour
-	// Minimum time between two attempts in a fleet that operators request.
+	// In a fleet, minimum time between two attempts that operators request.
 	minRequestedInterval = 15 * time.Minute
 	attemptTimeout       = 5 * time.Minute
 	checkInterval        = 10 * time.Minute // time between two checks of a valid certificate
@@ -435,7 +435,7 @@ func (m *Manager) nextCheckTime(due time.Time) time.Time {
 	return due
 }
 
-// migrateToFleet copies data that is missing from the store to the store: the data stored by
+// migrateToFleet copies two kinds of data to the store if the store lacks them: the data stored by
 // versions without certmagic, and the data in the folder.
 func (m *Manager) migrateToFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()

@@ -57,8 +57,8 @@ func startEdge(t *testing.T, o Options) *edge {
 	return e
 }
 
-// publicListener is the listener to which an authority connects. It uses the certificates of the
-// Manager to.
+// publicListener is the listener to which an authority connects. It uses the certificates of its
+// Manager.
 type publicListener struct {
 	net.Listener
 	mu sync.Mutex

@@ -83,8 +83,9 @@ type orderAttempt struct {
 	Failures int       `json:"failures"`
 }
 
-// nextAllowedTime returns when the next attempt is allowed after the recorded attempt. If the recorded
-// attempt is in the future, the clock was set back, and nextAllowed ignores the record.
+// nextAllowedTime returns when the next attempt is allowed after the recorded attempt. If the
+// recorded attempt is in the future, the clock was set back, and nextAllowedTime ignores the
+// record.
 func (a orderAttempt) nextAllowedTime(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):

@@ -15,7 +15,7 @@ type DisconnectWaiter interface {
 	OnDisconnect()
 }
 
-// disconnectState records whether the client has disconnected, and the Waiter to notify.
+// disconnectState records whether the client has disconnected, and the DisconnectWaiter to notify.
 type disconnectState struct {
 	mu              sync.Mutex
 	waiter          DisconnectWaiter

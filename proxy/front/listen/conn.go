@@ -235,8 +235,9 @@ func (c *Conn) TryWrite(p []byte) int { return c.stream.TryWrite(p) }
 // sending.
 func (c *Conn) LingerOnClose() { c.lingerOnClose.Store(true) }
 
-// Close closes the connection. After DetachOnClose, it detaches the connection instead, and after a
-// read that ended in order to park it, it parks the connection. Later calls return net.ErrClosed.
+// Close closes the connection. After DetachOnClose, Close detaches the connection instead. After a
+// read that was interrupted for parking, Close parks the connection. Later calls return
+// net.ErrClosed.
 func (c *Conn) Close() error {
 	if c.onDetach.Load() != nil || c.parksOnClose.Load() {
 		c.runDetached()

@@ -138,8 +138,8 @@ func TestPipelinedBytes(t *testing.T) {
 	}
 }
 
-// recycledWaiter is a Waiter for a call that may have ended. It counts notifications that arrive
-// after the end.
+// recycledWaiter is a DisconnectWaiter for a call that may have ended. It counts notifications that
+// arrive after the end.
 type recycledWaiter struct {
 	ended atomic.Bool
 	late  *atomic.Int64

@@ -191,7 +191,7 @@ func plainLineLength(p []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for q := p; len(q) > 8; q = q[8:] {
 		w := binary.LittleEndian.Uint64(q)
-		if controls := (w - ' '*ones) &^ w & highs; controls != 0 { // the lowest marked byte is always correct
+		if controls := (w - ' '*ones) &^ w & highs; controls != 0 { // only the lowest mark is reliable
 			n := bits.TrailingZeros64(controls) >> 3
 			if q[n] != '\r' || q[n+1] != '\n' {
 				return -1

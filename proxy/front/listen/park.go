@@ -73,7 +73,7 @@ func (c *Conn) park() {
 		_ = c.Close()
 		return
 	}
-	if c.ln.isClosing.Load() && c.unpark() { // CloseGracefully may have looked at it too early
+	if c.ln.isClosing.Load() && c.unpark() { // CloseGracefully may have checked c too early
 		c.closeUnlessReadable()
 	}
 }

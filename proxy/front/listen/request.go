@@ -28,8 +28,8 @@ type pendingResponseBuffer struct {
 
 // RecycleAfterResponse calls recycle once the server has written the response to the request being
 // served on c, which is in the buffer. If the response is not written completely, the buffer is
-// left to the collector. RecycleAfterResponse returns false and does nothing if no server serves c
-// itself, as for the calls of a WebSocket.
+// left to the collector. RecycleAfterResponse returns false and does nothing if c is neither a
+// *Conn nor a TLS connection of a Listener, as for the calls of a WebSocket.
 func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) bool {
 	if connFraming(c) == nil {
 		return false
@@ -145,8 +145,8 @@ func connFraming(c net.Conn) *framingChecker {
 }
 
 // Read reads from the client. If the framing of a request is malformed, Read returns one of the
-// errors in framing.go. It returns io.EOF if the connection is idle and is to be parked, or
-// CloseGracefully was called.
+// errors in framing.go. If the connection is idle, Read returns io.EOF to park it, or after
+// CloseGracefully.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.proxyHeader != nil {
 		return c.readAfterHeader(p)

@@ -26,8 +26,9 @@ func TestClientConnection(t *testing.T) {
 	}
 }
 
-// TestRecycleAfterResponse checks that the buffer of a response is recycled once, when its connection
-// waits for the next request, and never for a connection that no server serves itself.
+// TestRecycleAfterResponse checks that the buffer of a response is recycled once, when its
+// connection waits for the next request. For other types of connections, such as those of WebSocket
+// calls, it must not be recycled.
 func TestRecycleAfterResponse(t *testing.T) {
 	recycled := 0
 	recycle := func(*[]byte) { recycled++ }

@@ -37,8 +37,8 @@ type tlsConn struct {
 	peerResolved  bool
 }
 
-// ClientConnection returns the Sender of the requests on c. Only the goroutine that serves c may call
-// it and use the result.
+// ClientConnection returns the auth.ClientConnection for the requests on c. Only the goroutine that
+// serves c may call it and use the result.
 func ClientConnection(c net.Conn) (s auth.ClientConnection) {
 	s.Peer = TLSPeer(c)
 	if ours := UnwrapConn(c); ours != nil {

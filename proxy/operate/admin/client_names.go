@@ -11,7 +11,7 @@ type EdgeNames struct{ Upstreams, Models []string }
 
 const fullStatusPath = "/status?limit=1000000"
 
-// FetchNames requests the Names of a running edge, and waits at most patience for the response.
+// FetchNames requests the names of a running edge, and waits at most patience for the response.
 func FetchNames(edge Edge, patience time.Duration) (n EdgeNames, err error) {
 	answer, err := edge.get(fullStatusPath, patience)
 	if err != nil {

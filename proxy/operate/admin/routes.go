@@ -146,7 +146,7 @@ func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp
 }
 
 // requireKeysRole wraps a handler. It passes a request on if the caller may change keys and the
-// body has at most runkeys.MaxBody bytes.
+// body has at most runkeys.MaxRequestBytes bytes.
 func (s *Server) requireKeysRole(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.requireRole(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxRequestBytes {

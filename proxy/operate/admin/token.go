@@ -65,9 +65,9 @@ func identifyCaller(given []byte, a *config.Admin) (c authenticatedCaller, right
 // authenticate returns the caller whose token is in the request, or an error. The token may be a bearer
 // token or, from a browser, the password of Basic authentication.
 //
-// If too many tokens from an address are wrong, check blocks the address for a while. A blocked
-// address may still use a correct token, unless the token is short. Only the block protects a short
-// token from being guessed.
+// If too many tokens from an address are wrong, authenticate blocks the address for a while. A
+// blocked address may still use a correct token, unless the token is short. Only the block protects
+// a short token from being guessed.
 func (g *tokenGate) authenticate(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (authenticatedCaller, *apierr.Error) {
 	if !a.RequiresToken() {
 		return authenticatedCaller{role: config.RoleAll}, nil

@@ -84,8 +84,9 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	return c
 }
 
-// overallVerdict combines the rows. A single row with the verdict Worse makes the verdict Worse. The
-// verdict is VerdictNotWorse only if at least one row about speed was judged.
+// overallVerdict combines the rows. A single row with VerdictWorse makes the overall verdict
+// VerdictWorse. The overall verdict is VerdictNotWorse only if at least one row about speed was
+// judged.
 func (c *Comparison) overallVerdict() Verdict {
 	all, timed := VerdictNotWorse, false
 	for i := range c.Rows {
@@ -145,9 +146,9 @@ func (r *Row) setValues(rest, arm float64, change interval) {
 	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.estimate, &change.low, &change.high
 }
 
-// setVerdict sets the verdict of a row. The verdict is Worse if the arm is certainly worse by more than
-// the threshold little. It is VerdictNotWorse if the arm is certainly not worse by more than the threshold
-// tolerable. Otherwise it is Unknown.
+// setVerdict sets the verdict of a row. The verdict is VerdictWorse if the arm is certainly worse
+// by more than the threshold little. It is VerdictNotWorse if the arm is certainly not worse by
+// more than the threshold tolerable. Otherwise it is VerdictUnknown.
 func (r *Row) setVerdict(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:

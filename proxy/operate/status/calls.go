@@ -92,8 +92,8 @@ func (c *Call) Slow() bool { return c.slow }
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// MaxShownEnded is the maximum number of ended calls to show. The same number of failed, slow and
-// refused calls is shown.
+// MaxShownEnded is the maximum number of recently ended calls to show. The same maximum applies to
+// each kind of call that is stored longer: failed, slow and refused calls.
 const MaxShownEnded = 100
 
 func mergeCalls(flights []Call, ended []observe.EndedCall) []Call {

@@ -24,10 +24,10 @@
 // Each upstream has one line. A wide screen shows two columns, so that fifty upstreams are visible
 // at once. Each problem links to a text about how to fix it (runbook.go).
 //
-// A single state cannot show how long a problem has lasted, or how often it has occurred. A Watch
-// records both. It stores 200 events and, for each model and upstream in the configuration, an hour
-// of history by minute (3 KB). Each upstream counts its changes between two checks by the Watch
-// (upstreams.Status.Downs), so that no change is lost.
+// A single state cannot show how long a problem has lasted, or how often it has occurred. A
+// StateWatch records both. It stores 200 events and, for each model and upstream in the
+// configuration, an hour of history by minute (3 KB). Each upstream counts its changes between two
+// checks by the StateWatch (upstreams.Status.Downs), so that no change is lost.
 //
 // Calls that failed, were slow or were refused stay visible, each with a page, long after other
 // calls have been displaced by newer calls (observe.Recent).

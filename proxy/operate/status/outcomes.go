@@ -177,8 +177,8 @@ func mostFrequentReason(why map[string]map[string]int) string {
 	return reason
 }
 
-// dominantKeyText names the key that most calls use that find no free slot at a model. If no single
-// key has most of these calls, it returns "".
+// dominantKeyText names the key of most of the calls that find no free slot at a model. If no
+// single key has most of these calls, it returns "".
 func (s *Status) dominantKeyText(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {

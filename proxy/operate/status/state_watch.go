@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// A Watch stores the newest events and, for each model and upstream, an hour of history by minute
-// (3 KB).
+// A StateWatch stores the newest events and, for each model and upstream, an hour of history by
+// minute (3 KB).
 const (
 	maxListedEvents = 200
 	hourMinutes     = 60
@@ -21,8 +21,8 @@ const (
 const troubleHoldTime = time.Minute
 
 // StateWatch records how long states last, how often they occur, and which events preceded them.
-// recordState must be called about every second. The zero value is ready for use. A nil *Watch
-// records nothing. A Watch is safe for concurrent use.
+// recordState must be called about every second. The zero value is ready for use. A nil *StateWatch
+// records nothing. A StateWatch is safe for concurrent use.
 type StateWatch struct {
 	mu         sync.Mutex
 	lastCheck  time.Time // time of the last check, or zero
@@ -73,7 +73,7 @@ type watchedState struct {
 }
 
 type minuteCounts struct {
-	minuteNumber         int64 // the row's minute, counted from 1970; in any other minute, the row is stale
+	minuteNumber         int64 // minutes from 1970 to the row's minute; rows of earlier hours are stale
 	tokens, ttft, failed float64
 	downs                int
 	downSeconds          float64 // seconds of downtime in the minute

@@ -52,7 +52,7 @@ type Status struct {
 	Total    observe.History `json:"total"`
 	Fleet    *fleet.State    `json:"fleet,omitempty"`
 
-	// For each incomplete list, keyed by the list's name.
+	// Which rows of each incomplete list are shown, keyed by the list's name.
 	Excerpts map[string]*ListExcerpt `json:"excerpts,omitempty"`
 
 	Discoveries []Discovery `json:"discoveries,omitempty"`
@@ -95,9 +95,9 @@ type EdgeFaults struct {
 
 	// Whether connections were rejected in the last minute.
 	TurnedAway bool `json:"connections_turned_away,omitempty"`
-	// Other processes that listen on the admin port.
+	// Number of other processes that listen on the admin port.
 	OnAdminPort int `json:"others_on_admin_port,omitempty"`
-	// Whether the port has been shared for longer than a take-over takes.
+	// Whether the admin port has been shared for longer than a handover between processes takes.
 	AdminPortShared bool `json:"-"`
 }
 
@@ -697,7 +697,8 @@ type Input struct {
 	Now      time.Time
 }
 
-// New describes the edge. After that, the caller sets the fields about the process and calls Judge.
+// New describes the edge. After that, the caller sets the fields about the process and calls
+// SetVerdict.
 func New(in *Input) *Status {
 	s := &Status{
 		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTroubleIsThePresentOne checks that the page gives the feature that an engine currently
-// refuses as the reason, rather than an older failure that the breaker still reports.
+// TestTroubleIsThePresentOne checks that the reason on the page is the feature that an engine
+// currently refuses, rather than an older failure that the breaker still reports.
 func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",

@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// SetVerdict derives the verdict from the other fields. If w is not nil, Judge gets from w how long each
-// state has lasted.
+// SetVerdict derives the verdict from the other fields. If w is not nil, it records the state and
+// provides how long each state has lasted.
 func (s *Status) SetVerdict(w *StateWatch) {
 	for i := range s.Upstreams {
 		s.Upstreams[i].setBreakerIdle(s.Now)

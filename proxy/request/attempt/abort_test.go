@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAbort checks that only the first cause counts, and that a cancellation reaches whatever waits,
-// no matter whether it began to wait before or after.
+// TestAbort checks that only the first cause counts, and that Cancel reaches waits and shadows, no
+// matter whether they began before or after Cancel.
 func TestAbort(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	isClosed := func(c <-chan struct{}) bool {
