@@ -138,8 +138,8 @@ func (p *publicAPI) respondCatalogPage(ctx *fasthttp.RequestCtx, key *auth.Key, 
 	}
 	h := &ctx.Response.Header
 	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
-	// Even the public list needs Vary, because a cache must not serve it for a key that has a
-	// different list, or to a client that uses another dialect.
+	// Even the public list needs Vary. A cache must not serve it for a key that has a different
+	// list, or to a client that uses another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")

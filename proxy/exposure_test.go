@@ -35,8 +35,8 @@ func listener(t *testing.T, open bool) net.Listener {
 	return ln
 }
 
-// TestOpenPortsStayGuarded checks that a port that other machines can reach never serves the API
-// without keys or the admin pages without a token. The test starts the edge on ports opened by
+// TestOpenPortsStayGuarded checks ports that other machines can reach. They must never serve the
+// API without keys, or the admin pages without a token. The test starts the edge on ports opened by
 // another process, and reloads it.
 func TestOpenPortsStayGuarded(t *testing.T) {
 	const (

@@ -32,8 +32,9 @@ func streamingEngine(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// TestIdleConnectionsAreParked checks that the server holds no memory for a connection that has been
-// idle for a while, after an answer and after a stream, and that it serves the next request on it.
+// TestIdleConnectionsAreParked checks connections that have been idle for a while, after an answer
+// or a stream. The server must hold no memory for such a connection, and must serve its next
+// request.
 func TestIdleConnectionsAreParked(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(streamingEngine))
 	defer up.Close()

@@ -21,9 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 85 and 88 of the fault matrix, and the invariants of admission: limits are
-// exact, all outputs report the same numbers, and calls do not leak slots or tokens, regardless of
-// how they end.
+// These tests cover rows 85 and 88 of the fault matrix. They also check the invariants of
+// admission: limits are exact, all outputs report the same numbers, and no call leaks slots or
+// tokens, regardless of how it ends.
 
 // catalogModel is the part of a catalog entry that tests read.
 type catalogModel struct {
@@ -274,8 +274,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueNoticesRoom checks that a waiting call is served as soon as a slot becomes available for
-// any reason, not only because a call has released it.
+// TestQueueNoticesRoom checks that a waiting call is served as soon as a slot becomes available,
+// even if no other call has released one.
 func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.TwoEngines(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
@@ -388,8 +388,8 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	p.Post(chatPath, p.ChatRequest("")).WantStatus(200)
 }
 
-// TestTokensOfAnAbandonedAnswer checks that a client is charged for the expected work if it
-// disconnects before it receives an unstreamed answer, because the engine has already started.
+// TestTokensOfAnAbandonedAnswer checks a client that disconnects before it receives an unstreamed
+// answer. The client must be charged for the expected work, because the engine has already worked.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})

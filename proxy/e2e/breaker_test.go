@@ -168,8 +168,8 @@ func TestEngineThatFindsNothing(t *testing.T) {
 	})
 }
 
-// TestRequestsThatNoEngineFinds checks that requests that get a 404 from every engine do not take
-// any engine out of service, even if more than one key sends them.
+// TestRequestsThatNoEngineFinds checks requests that get a 404 from every engine. They must not
+// take any engine out of service, even if more than one key sends them.
 func TestRequestsThatNoEngineFinds(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes})

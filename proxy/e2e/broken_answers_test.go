@@ -99,9 +99,9 @@ func TestBrokenTrialFails(t *testing.T) {
 	}
 }
 
-// TestOneClientsFailuresWithAGoodEngine checks that an engine that fails every call of one client
-// is taken out of service after a few hundred calls, even though another engine works. Routing
-// avoids the engine after its first failures, so only a few of the calls reach it.
+// TestOneClientsFailuresWithAGoodEngine checks an engine that fails every call of one client, while
+// another engine works. The failing engine must be taken out of service after a few hundred calls.
+// Routing avoids the engine after its first failures, so only a few of the calls reach it.
 func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 33 to 36 and 38 to 40 of the fault matrix, with an edge in this process:
-// clients that disconnect, that do not read, or that do not send.
+// These tests cover rows 33 to 36 and 38 to 40 of the fault matrix, with an edge in this process.
+// Their clients disconnect, do not read, or do not send.
 
 // freedWithin is how long the engine may stay busy after a client disconnects.
 var freedWithin = 100*time.Millisecond + rig.MachineSlack

@@ -14,7 +14,7 @@ import (
 )
 
 // TestIdleConnectionsMakeRoom checks that, at the connection limit, idle connections without a key
-// do not keep other clients out, and that the idle connections of a proxy stay open.
+// make room for other clients. The idle connections of a proxy must stay open.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64

@@ -22,8 +22,8 @@ func repeatUntil(over <-chan struct{}, f func()) {
 }
 
 // TestKeysShareSlotsByTokens checks that keys whose calls are always waiting share a model's two
-// slots by tokens. A key with weight 2 must receive twice as many tokens as a key with weight 1,
-// even though its calls are a tenth of the size and it has no more loops.
+// slots by tokens. A key with weight 2 must receive twice as many tokens as a key with weight 1.
+// Both keys have the same number of loops, and the calls of the first key are a tenth of the size.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
 	const loops, smallTokens, largeTokens, most = 16, 6, 60, 200
@@ -36,8 +36,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	var large, small, largeThen atomic.Int64
 	over := make(chan struct{})
 	stop := sync.OnceFunc(func() {
-		// From now on, the counts do not show the shares: no new calls start, and the waiting small
-		// calls end before the waiting large calls.
+		// From now on, the counts no longer show the shares: no new calls start, and the waiting
+		// small calls end before the waiting large calls.
 		largeThen.Store(large.Load())
 		close(over)
 	})

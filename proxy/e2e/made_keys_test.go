@@ -166,8 +166,8 @@ func TestKeysAtRunTimeNowhere(t *testing.T) {
 	open.requestKeys(200, "", "GET", "", "")
 }
 
-// TestKeysSurviveAKill checks that a key whose creation was confirmed, over HTTP or by the command,
-// works after kill -9, and that the file with the keys contains no secret.
+// TestKeysSurviveAKill checks keys whose creation was confirmed, over HTTP or by the command. They
+// must work after kill -9, and the file with the keys must contain no secret.
 func TestKeysSurviveAKill(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"

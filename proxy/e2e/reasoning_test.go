@@ -236,8 +236,8 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys checks that, after a key rotation, sealed reasoning can be opened as long as
-// its sealing key is configured, and only for the same caller and model. If reasoning cannot be
+// TestReasoning_Keys checks sealed reasoning after a key rotation. The edge must open it as long as
+// its sealing key is configured, but only for the same caller and model. If reasoning cannot be
 // opened, it must be omitted and counted, and must not cause an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestWorkIsNotAskedForTwice checks that the edge does not repeat a request if the engine works for
-// a while and then closes a keep-alive connection without sending a byte.
+// TestWorkIsNotAskedForTwice checks an engine that works for a while and then closes a keep-alive
+// connection without sending a byte. The edge must not repeat the request.
 func TestWorkIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

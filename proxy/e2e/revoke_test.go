@@ -55,9 +55,9 @@ func unresolvableUpstreams(n int) (upstreams, models string) {
 	return upstreams, "- { id: far, deployments: [" + strings.Join(names, ", ") + "] }\n"
 }
 
-// TestRevokedWhileNamesHang checks that a removed key is refused before the names in the new file
-// are resolved, and that, if on_revoke is abort, its streams end. The same must apply to a key that
-// the next file removes while these lookups are still hanging.
+// TestRevokedWhileNamesHang checks a key that a file removes while the file's names are still being
+// resolved. The key must be refused immediately and, if on_revoke is abort, its streams must end.
+// The same must apply to a key that the next file removes while these lookups are still hanging.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)

@@ -165,8 +165,8 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 					}
 					return all
 				}
-				// Wait for a number of requests rather than only for a time, because the test
-				// checks shares of requests, which must not depend on the speed of the machine.
+				// Wait for a number of requests rather than only for a time. The test checks shares
+				// of requests, which must not depend on the speed of the machine.
 				for end := time.Now().Add(4 * rig.WaitTimeout); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}

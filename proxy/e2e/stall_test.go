@@ -122,9 +122,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking checks that engines that work silently stay in service, even if they are
-// silent for longer than the timeouts for engines that make no progress. If PENSTOCK_FULL=1 is set,
-// they are silent for 150 s and 100 s.
+// TestSilentAndWorking checks that engines that work silently stay in service. They are silent for
+// longer than an engine that makes no progress may be. If PENSTOCK_FULL=1 is set, they are silent
+// for 150 s and 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {

@@ -311,8 +311,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	}
 }
 
-// TestIssuerNotReachable checks that a token receives a 503 with a Retry-After until the issuer's
-// keys have been fetched for the first time, because the token may be valid. During this time, the
+// TestIssuerNotReachable checks tokens until the issuer's keys have been fetched for the first
+// time. A token may be valid, so it must receive a 503 with a Retry-After. During this time, the
 // edge's keys must work.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()

@@ -78,8 +78,8 @@ func TestWakeOneForMany(t *testing.T) {
 	}
 }
 
-// TestWakeWithoutQueue checks that, if there is no queue, a call starts the engine for later calls
-// and is refused with a Retry-After that is the expected start time of the engine.
+// TestWakeWithoutQueue checks a model without a queue. A call must start the engine for later
+// calls, and must be refused with a Retry-After that is the engine's expected start time.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})

@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// keyAccount implements limit.Account for one key in the fleet. Its methods may be called by multiple
-// goroutines.
+// keyAccount implements limit.KeyAccount for one key in the fleet. Its methods may be called by
+// multiple goroutines.
 type keyAccount struct {
 	edgeState *edgeState
 	id        string

@@ -33,8 +33,8 @@ func BenchmarkTakeRequest(b *testing.B) {
 }
 
 // BenchmarkScript measures the account script in a real store that is otherwise idle. Four edges
-// send messages without pausing, because after a pause of a few milliseconds, the processor caches
-// are cold and any script takes several times as long.
+// send messages without pausing. After a pause of a few milliseconds, the processor caches would be
+// cold, and any script would take several times as long.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemoteStore(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

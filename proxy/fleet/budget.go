@@ -196,7 +196,7 @@ func amountsCost(n cellAmounts) limit.Cost {
 	return limit.Cost{Tokens: n[tokenCell], Spend: money.Amount{Micros: n[spendCell]}}
 }
 
-// Used implements limit.Budget. It returns the usage of the entire fleet, as far as this edge
+// Used implements limit.UsageBudget. It returns the usage of the entire fleet, as far as this edge
 // knows.
 func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	a := b.currentPeriod(period, now).account
@@ -209,7 +209,7 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return amountsCost(used)
 }
 
-// AllowsOverrun implements limit.Budget.
+// AllowsOverrun implements limit.UsageBudget.
 func (b *keyBudget) AllowsOverrun(period int, now time.Time) bool {
 	a := b.currentPeriod(period, now).account
 	a.mu.Lock()
@@ -220,7 +220,7 @@ func (b *keyBudget) AllowsOverrun(period int, now time.Time) bool {
 // fleetUsage returns how much of the budget all edges have used, as far as this edge knows.
 func (c *limitCell) fleetUsage() int64 { return max(int64(c.fleetDebt), c.charged) }
 
-// Settle implements limit.Budget. A call's usage counts in the period in which the call ends.
+// Settle implements limit.UsageBudget. A call's usage counts in the period in which the call ends.
 func (b *keyBudget) Settle(held limit.BudgetReservation, used limit.Cost, now time.Time) {
 	for period, number := range held.At {
 		if number == 0 {

@@ -11,10 +11,10 @@
 //
 // An edge admits calls only from the amount that it has been granted. The fleet therefore never
 // admits more than a single edge with the entire limit would, even if messages are late, lost or
-// repeated. If an edge has been granted too little, it asks the store (account.askStore). One
+// repeated. If an edge has been granted too little, it asks the store (keyAccount.askStore). One
 // message serves all waiting calls of a key, and each call waits for at most fleet.store.timeout.
-// An edge prefetches a little more than it uses, so that calls rarely wait (cell.prefetchTarget).
-// It returns the excess a few seconds after the last call.
+// An edge prefetches a little more than it uses, so that calls rarely wait
+// (limitCell.prefetchTarget). It returns the excess a few seconds after the last call.
 //
 // A repeated or lost message does no harm:
 //
@@ -58,8 +58,8 @@
 // While it is open, no call waits for the store, and the edge sends only heartbeats: one
 // immediately, and then one per second. After the first failure, only as many calls wait as are
 // needed to open the breaker. Calls that arrived before the first failure wait for their full
-// timeout: the store may be healthy until then, and a decision without the store could admit or
-// reject a call wrongly. The breaker closes only when a heartbeat is answered within
+// timeout. The store may be healthy until then, and a decision without the store could wrongly
+// admit or reject a call. The breaker closes only when a heartbeat is answered within
 // fleet.store.timeout, because if the store is slower than that, calls would time out again.
 //
 // While the breaker is open, fleet.lost determines what an edge does:
@@ -69,10 +69,10 @@
 //   - divide: the edge continues with its share of each limit.
 //
 // With divide, an edge starts with the amounts granted to it, and with its share of the amount that
-// was free at the last answer. After that, it earns its share of the rate (cell.goOffline,
-// cell.accrueOffline). When the store answers again, the edge reports its usage during the outage,
-// and how much of that usage no longer counts. Not all edges reach the store again at the same
-// moment, and some may not have reported their usage yet. For two seconds, each edge therefore
+// was free at the last answer. After that, it earns its share of the rate (limitCell.goOffline,
+// limitCell.accrueOffline). When the store answers again, the edge reports its usage during the
+// outage, and how much of that usage no longer counts. Not all edges reach the store again at the
+// same moment, and some may not have reported their usage yet. For two seconds, each edge therefore
 // takes no more than its share of a key's limit.
 //
 // If a value in an account is not a finite number, the account starts at zero, as if the store had
@@ -83,7 +83,7 @@
 // its charges that still count. For a budget, it also reports the last known sum over all edges,
 // which counts until they report again. The store no longer knows the amounts granted to the edges.
 // For the duration of a lease, an edge therefore takes no more than its share of the slots and of
-// the remaining budget (cell.beginLossDoubt).
+// the remaining budget (limitCell.beginLossDoubt).
 //
 // Accounts use only the store's clock, never that of an edge. If the store's clock is set forward,
 // the leases of live edges expire early. For the duration of a lease, each edge therefore takes no

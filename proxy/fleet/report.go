@@ -128,7 +128,7 @@ func (f *Fleet) queuedAccounts() []*keyAccount {
 }
 
 func (f *Fleet) dequeueAccount(a *keyAccount) {
-	a.mu.Lock() // locked before f.mu, as in account.queueReport
+	a.mu.Lock() // locked before f.mu, as in keyAccount.queueReport
 	defer a.mu.Unlock()
 	if !a.reportQueued {
 		f.mu.Lock()

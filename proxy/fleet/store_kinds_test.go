@@ -258,7 +258,7 @@ func TestRealStoreEviction(t *testing.T) {
 }
 
 // freePort returns an unused port below those that the kernel assigns to connections and to other
-// listeners, so that a killed store finds its port free when it restarts. The port for traffic
+// listeners. A killed store therefore finds its port free when it restarts. The port for traffic
 // between cluster nodes is higher by 10,000. That port is also below the kernel's range, but above
 // all ports that freePort returns. A cluster port accepts connections from clients and resets them,
 // so it must not be mistaken for the store.

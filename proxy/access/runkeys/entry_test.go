@@ -99,8 +99,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate checks that the new hash is added to the old hashes, and that an old hash expires at
-// the end of the overlap unless it already expires earlier.
+// TestRotate checks that the new hash is added to the old hashes. An old hash must expire at the
+// end of the overlap, or earlier if it already had an earlier expiry.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := NewEntry([]byte(`{"id":"a"}`), hashA)

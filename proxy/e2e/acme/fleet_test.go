@@ -146,8 +146,8 @@ func TestFleetEdgeKilled(t *testing.T) {
 	}
 }
 
-// TestFleetStoreLost checks that an edge that cannot reach the store does not order a certificate
-// and logs the reason. It must serve the certificates in its folder.
+// TestFleetStoreLost checks an edge that cannot reach the store. It must not order a certificate,
+// must log the reason, and must serve the certificates in its folder.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
 	var world portMap

@@ -1,7 +1,7 @@
-// Package documents tests the documents of the repository. Every block of code is marked in its
-// info string, after the language: TestRun runs the "run" blocks as they are printed, and TestShow
-// parses the "show" blocks for which there is a parser. Other tests check that links resolve and
-// that generated pages match the code.
+// Package documents tests the documents of the repository. Every block of code is marked "run" or
+// "show" in its info string, after the language. TestRun runs the "run" blocks as they are printed.
+// TestShow parses the "show" blocks for which there is a parser. Other tests check that links
+// resolve and that generated pages match the code.
 package documents
 
 import (

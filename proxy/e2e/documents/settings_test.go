@@ -76,8 +76,7 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 }
 
 // zeroMeans matches text that explains the value 0 of a setting. If a description explains 0 and
-// the schema has no default, the default is 0, because the schema does not contain defaults that
-// are 0.
+// the schema has no default, the default is 0: the schema omits defaults that are 0.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
 // sentences matches every valid description. A description must not start with a Go name, such as

@@ -53,9 +53,9 @@ func (e *edge) wantFreed(phase string) {
 	e.SendRequest(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault39_LeavesInMidBody checks that, if a client disconnects before the end of its body, the
-// client counts as disconnected and the request does not count as malformed. A client that has only
-// closed its sending side must still receive the error.
+// TestFault39_LeavesInMidBody checks a client that disconnects before the end of its body. It must
+// count as disconnected, and its request must not count as malformed. A client that has only closed
+// its sending side must still receive the error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

@@ -120,8 +120,8 @@ func TestFault78_DrainOrder(t *testing.T) {
 	})
 }
 
-// TestFault78_SilentConnections checks that neither silent new connections nor keep-alive
-// connections without a request delay a drain.
+// TestFault78_SilentConnections checks that a drain is not delayed by new connections that send
+// nothing, or by keep-alive connections without a request.
 func TestFault78_SilentConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "drain: 30s"})

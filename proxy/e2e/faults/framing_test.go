@@ -299,8 +299,8 @@ func TestFault44_TwoLengths(t *testing.T) {
 	}
 }
 
-// TestFault44_StrictChunks checks that chunks that do not end in CR LF, or whose extensions or
-// trailers do not end, are rejected before the client closes its side.
+// TestFault44_StrictChunks checks that malformed chunks are rejected before the client closes its
+// side. Such chunks do not end in CR LF, or have extensions or trailers that do not end.
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})

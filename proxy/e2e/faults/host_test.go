@@ -342,8 +342,8 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	flood.Wait()
 }
 
-// TestFault77_IdleAtTheAdminPort checks that connections to the admin port that send nothing, or
-// only part of a head, affect neither clients, engines nor the operator.
+// TestFault77_IdleAtTheAdminPort checks connections to the admin port that send nothing, or only
+// part of a head. They must not affect clients, engines or the operator.
 func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "GET /-/ready HTTP/1.1\r\n"} {

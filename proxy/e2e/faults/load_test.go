@@ -314,7 +314,7 @@ func visionBody(w rig.RequestType, control string) string {
 }
 
 // TestFault84_TenTimesCapacity checks that the engine does as much work for ten clients per slot as
-// for one client per slot, and that the other clients are refused immediately. Clients, edge and
+// for one client per slot. Calls that find no slot must be refused immediately. Clients, edge and
 // engine share a few processors. The test is therefore not parallel, passes if one of three rounds
 // passes, and adds the measured delay of the machine to its limits.
 func TestFault84_TenTimesCapacity(t *testing.T) {

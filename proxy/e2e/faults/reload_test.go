@@ -301,9 +301,9 @@ func TestReloadCapacity(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.RequestBody("other", rig.Prompt, "")).WantStatus(404)
 }
 
-// TestReloadLeavesNoModelWithoutSlots checks that a reload does not leave a serving model without
-// slots, unless the operator forces the reload. The file watch and SIGHUP must not be able to force
-// it.
+// TestReloadLeavesNoModelWithoutSlots checks that a reload is refused if it would leave a serving
+// model without slots. The operator must be able to force such a reload. The file watch and SIGHUP
+// must not.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1" // a port that was free may now belong to another test

@@ -67,8 +67,8 @@ func TestFault87_ReplyMemory(t *testing.T) {
 	}
 }
 
-// TestFault87_ReplyAnnounced checks that an announced length does not reserve memory, so that an
-// answer that never arrives uses no memory.
+// TestFault87_ReplyAnnounced checks that an announced length reserves no memory. An answer that
+// never arrives must use none.
 func TestFault87_ReplyAnnounced(t *testing.T) {
 	f := startFakeEngine(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")

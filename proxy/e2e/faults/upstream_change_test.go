@@ -165,9 +165,8 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 }
 
-// TestFault72_LimitLowered checks that, if a limit is lowered, calls that now exceed it still
-// finish, that no call is admitted above the limit, and that the catalog never shows a negative
-// number.
+// TestFault72_LimitLowered checks a lowered limit. Calls that now exceed the limit must still
+// finish, no call may be admitted above it, and the catalog must never show a negative number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})

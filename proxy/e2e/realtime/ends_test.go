@@ -133,8 +133,8 @@ func TestFault99_RealtimeQueue(t *testing.T) {
 	}
 }
 
-// TestFault99_RealtimeFailOver checks that, before any audio has been sent, another engine takes
-// over if the first one refuses the session, does not speak the protocol, or dies silently.
+// TestFault99_RealtimeFailOver checks that another engine takes over if no audio has been sent yet.
+// The first engine refuses the session, does not speak the protocol, or dies silently.
 func TestFault99_RealtimeFailOver(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=503", "status=500", "eof-before", "status-101", "garbage-head", "cut-after=0"} {

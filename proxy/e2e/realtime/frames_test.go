@@ -98,8 +98,8 @@ func TestFault100_RealtimeFrames(t *testing.T) {
 	waitNoSessions(t, p)
 }
 
-// TestFault100_RealtimeEngineFrames checks that, if an engine's frames violate the protocol, a
-// session that has sent audio ends, and that no part of these frames reaches the client.
+// TestFault100_RealtimeEngineFrames checks an engine whose frames violate the protocol. A session
+// that has sent audio must end, and no part of these frames may reach the client.
 func TestFault100_RealtimeEngineFrames(t *testing.T) {
 	t.Parallel()
 	delta := `{"type":"transcription.delta","delta":"` + rig.Canary + `"}`

@@ -11,9 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanics checks that, after a panic at any point in a connection, the client receives 1011 or
-// an event for the failed call, and that all resources are released. Other connections must
-// continue.
+// TestPanics checks panics at any point in a connection. The client must receive 1011 or an event
+// for the failed call, and all resources must be released. Other connections must continue.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	for point, place := range map[string]string{

@@ -66,8 +66,8 @@ func roles(messages []map[string]any) string {
 	return strings.Join(out, " ")
 }
 
-// TestToolTurns checks that, to continue the last response, a turn may contain only the outputs of
-// that response's tool calls, and that the engine receives the complete conversation.
+// TestToolTurns checks that a turn that continues the last response may contain only the outputs of
+// that response's tool calls. The engine must receive the complete conversation.
 func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})

@@ -122,8 +122,9 @@ func TestModeOfUpstreamThatReturns(t *testing.T) {
 	}
 }
 
-// TestPendingModeOfUpstreamThatReturns checks that an upstream that returns gets its mode if the
-// mode was set while the store was away, or if it was replaced in the store by an invalid entry.
+// TestPendingModeOfUpstreamThatReturns checks that an upstream that returns gets its mode in two
+// cases: the mode was set while the store was away, or the store contains an invalid entry instead
+// of the mode.
 func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 	for what, spoil := range map[string]func(w *world, e *edge, name string){
 		"pending": func(*world, *edge, string) {},
@@ -156,9 +157,9 @@ func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 	}
 }
 
-// TestModesOfRemovedUpstreams checks that if fleet.secrets is set, the store and the edges keep a
-// mode as long as an edge has the upstream, and a few days longer. Otherwise, modes of engines with
-// changing addresses would accumulate.
+// TestModesOfRemovedUpstreams checks how long modes are kept if fleet.secrets is set. The store and
+// the edges must keep a mode as long as an edge has the upstream, and a few days longer. If they
+// kept it forever, modes of engines with changing addresses would accumulate.
 func TestModesOfRemovedUpstreams(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	b := w.edges[0].board

@@ -209,7 +209,7 @@ func TestBoard(t *testing.T) {
 }
 
 // TestDeadEdge checks that the work of a dead edge is dropped when its lease expires. After two
-// seconds, a disconnected edge must ignore the other edges' work and use only its share of the
+// seconds, a disconnected edge must ignore the other edges' work. It must use only its share of the
 // slots, based on the number of edges that it last saw.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)

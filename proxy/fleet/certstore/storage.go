@@ -83,7 +83,7 @@ func (s *Storage) adoptChanges(ctx context.Context) error {
 	return nil
 }
 
-// LegacyData implements acme.Fleet.
+// LegacyData implements acme.FleetStore.
 func (s *Storage) LegacyData(ctx context.Context) (account []byte, certificates map[string][]byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package sign signs the entries that the edges of a fleet publish in the fleet's store. An
-// attacker who can write to the store but does not know the fleet's secret can neither impersonate
-// an edge nor drain an engine.
+// Package sign signs the entries that the edges of a fleet publish in the fleet's store. Without
+// the fleet's secret, an attacker who can write to the store cannot impersonate an edge or drain an
+// engine.
 //
 // A signature is an HMAC-SHA256 over the fleet's prefix and the text's kind, name and content. The
 // text contains the id of the signing edge and the expiry time. A text is therefore not valid in

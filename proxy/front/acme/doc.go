@@ -21,7 +21,8 @@
 //
 // The current certificate stays in use even after it has expired, because it shows the client what
 // is wrong. Handshakes for a domain fail until the domain has its first certificate. A handshake
-// without a name, such as the service manager's watchdog, gets a certificate that no client trusts.
+// without a name, such as that of the service manager's watchdog, gets a certificate that no client
+// trusts.
 //
 // # Challenges
 //

@@ -556,8 +556,9 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt was too recent")
 
-// recordObtained counts a successful order. It records a pause: if an authority issues certificates
-// that are immediately due for renewal, the edge must not send it an endless stream of orders.
+// recordObtained counts a successful order. It also records a pause. Otherwise, an authority that
+// issues certificates that are immediately due for renewal would receive an endless stream of
+// orders.
 func (m *Manager) recordObtained(ctx context.Context, d *managedDomain) {
 	m.ordersOK.Add(1)
 	pair := d.current.Load()

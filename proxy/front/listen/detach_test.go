@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDetachOnClose checks that Close on a detached connection does not close it, but runs its
-// functions one after the other, and that the connection closes once no function is left.
+// TestDetachOnClose checks that Close on a detached connection runs the connection's functions one
+// after the other instead of closing it. The connection must close once no function is left.
 func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)

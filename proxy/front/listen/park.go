@@ -33,8 +33,8 @@ func (l *Listener) parkIdleConns(now instant.Time) {
 	}
 }
 
-// longIdleConns returns the connections that have been idle for parkIdleTime, without the parked
-// connections whose idle time is not over.
+// longIdleConns returns the connections that have been idle for parkIdleTime. It omits parked
+// connections that may stay idle for longer.
 func (l *Listener) longIdleConns(now instant.Time) (conns []*Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

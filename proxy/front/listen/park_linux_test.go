@@ -56,8 +56,9 @@ func servedAgain(t *testing.T, again <-chan *Conn) *Conn {
 	}
 }
 
-// TestParkedConnectionIsServedAgain checks that a parked connection is served when bytes arrive, that
-// it can be parked again, and that the watch then still detects that the client disconnects.
+// TestParkedConnectionIsServedAgain checks that a parked connection is served when bytes arrive,
+// and that it can be parked again. Afterwards, the watch must still detect that the client
+// disconnects.
 func TestParkedConnectionIsServedAgain(t *testing.T) {
 	l, again := parkingListener(t)
 	server, client := pair(t, l)
@@ -76,7 +77,7 @@ func TestParkedConnectionIsServedAgain(t *testing.T) {
 	if server.WatchDisconnect(w) {
 		t.Fatal("bytes count as a disconnection")
 	}
-	if _, err := io.WriteString(client, "more"); err != nil { // bytes are no longer reported
+	if _, err := io.WriteString(client, "more"); err != nil { // must not be reported
 		t.Fatal(err)
 	}
 	w.mustNotBeCalled(t)

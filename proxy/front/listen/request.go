@@ -28,8 +28,8 @@ type pendingResponseBuffer struct {
 
 // RecycleAfterResponse calls recycle once the server has written the response to the request being
 // served on c, which is in the buffer. If the response is not written completely, the buffer is
-// left to the collector. RecycleAfterResponse returns false and does nothing if c is neither a
-// *Conn nor a TLS connection of a Listener, as for the calls of a WebSocket.
+// left to the collector. If c is neither a *Conn nor a TLS connection of a Listener, as for the
+// calls of a WebSocket, RecycleAfterResponse does nothing and returns false.
 func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) bool {
 	if connFraming(c) == nil {
 		return false

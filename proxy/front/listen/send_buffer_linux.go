@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsentBytes is how many unsent bytes a socket may buffer. Without this limit, the send buffer would
-// grow to a few megabytes, and the kernel would wake a blocked writer only when a third of the
-// buffer is free. A client that reads slowly but steadily would then exceed the write timeout, like
-// a client that has stopped reading.
+// maxUnsentBytes is how many unsent bytes a socket may buffer. Without this limit, the send buffer
+// would grow to a few megabytes. The kernel would then wake a blocked writer only when a third of
+// the buffer is free. A client that reads slowly but steadily would then exceed the write timeout,
+// like a client that has stopped reading.
 const maxUnsentBytes = 128 << 10
 
 // limitSendBuffer sets maxUnsentBytes on a connection. It is not set on the listener, because a service

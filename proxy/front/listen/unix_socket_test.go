@@ -55,7 +55,7 @@ func TestUnixSocket_Mode(t *testing.T) {
 }
 
 // TestUnixSocket_AtThePath checks that a socket is replaced if no process listens on it. A socket
-// on which a process listens must not be replaced, and neither must any other file.
+// on which a process listens, or any other file, must not be replaced.
 func TestUnixSocket_AtThePath(t *testing.T) {
 	file, address := socketIn(t)
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})

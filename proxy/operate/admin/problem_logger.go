@@ -48,9 +48,9 @@ const (
 	// time. repeatInterval is the interval between later lines.
 	firstRepeatDelay = time.Minute
 	repeatInterval   = 5 * time.Minute
-	// limitRestoredDelay is how long a limit must not have refused any call before the log says so, in
-	// addition to the minute counted by the status page. The calls of a polling client are refused
-	// only now and then.
+	// limitRestoredDelay is how long a limit must have refused no calls before the log says that
+	// the key is within the limit again. It starts after the minute that the status page counts. A
+	// shorter delay would log every pause of a client that is refused only now and then.
 	limitRestoredDelay = 4 * time.Minute
 	// maxKeyLogLines is the maximum number of log lines about keys in one check.
 	maxKeyLogLines = 20

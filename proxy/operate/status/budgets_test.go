@@ -70,9 +70,9 @@ func TestSoonIsSaid(t *testing.T) {
 	}
 }
 
-// TestKeysOverTheirLimitsAreNamed checks that the first sentence, the JSON, the page's badge and
-// the terminal name the keys that exceed a limit and the number of refused calls. Keys with refused
-// calls come before keys that have nearly reached a limit.
+// TestKeysOverTheirLimitsAreNamed checks that keys that exceed a limit are named, with the number
+// of refused calls, in the first sentence, the JSON, the page's badge and the terminal. Keys with
+// refused calls come before keys that have nearly reached a limit.
 func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil

@@ -82,7 +82,7 @@ func TestWhatFailsNowComesFirst(t *testing.T) {
 }
 
 // TestCertificateOfFewDaysIsMentioned checks that the first sentence mentions a certificate created
-// for only a few days and says what to do, but does not report a problem. A certificate that is
+// for only a few days, and says what to do. This must not count as a problem. A certificate that is
 // renewed each day must not be mentioned.
 func TestCertificateOfFewDaysIsMentioned(t *testing.T) {
 	for life, want := range map[time.Duration]bool{24 * time.Hour: false, 4 * 24 * time.Hour: true, 30 * 24 * time.Hour: false} {

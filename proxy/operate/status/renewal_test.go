@@ -7,8 +7,8 @@ import (
 )
 
 // TestRenewals checks that a page first receives each section, and then only the differences: the
-// text of new and changed rows, the ids of other rows, and the text around the rows if that text
-// has changed.
+// text of new and changed rows, and the ids of other rows. The text around the rows must be
+// included only if it has changed.
 func TestRenewals(t *testing.T) {
 	const frame = "<table data-sorts><tbody data-rows>%s</tbody></table><p>%s</p>"
 	row := func(id, text string) string {

@@ -74,8 +74,8 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheOnlyEngine checks that the first sentence mentions a model's only engine if this
-// engine has refused many calls with a feature in a row, and a missing flag would explain it.
+// TestRefusalsOfTheOnlyEngine checks when the first sentence mentions a model's only engine: the
+// engine has refused many calls with a feature in a row, and a missing flag would explain this.
 func TestRefusalsOfTheOnlyEngine(t *testing.T) {
 	const flag = "--enable-auto-tool-choice"
 	for _, c := range []struct {
