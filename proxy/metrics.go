@@ -113,7 +113,7 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 		metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
-// writeComputedMetrics writes the metrics that are computed for each request. They come from the
+// writeComputedMetrics writes the metrics that are computed for each scrape. They come from the
 // running configuration, so a removed model leaves no series behind.
 func (e *Edge) writeComputedMetrics(w io.Writer) {
 	var b bytes.Buffer

@@ -196,8 +196,8 @@ func (a *keyAccount) takeWithoutStore(n cellAmounts, now time.Duration) limit.De
 	return allowedDecision
 }
 
-// Levels returns the remaining requests and tokens. It adds the amounts granted to this edge and
-// the amounts that were free at the last answer.
+// Levels returns the remaining requests and tokens: the sum of the amount granted to this edge and
+// the amount that was free at the last answer.
 func (a *keyAccount) Levels(l config.KeyLimits, now time.Time) (r, t limit.LimitLevel) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -188,9 +188,9 @@ func (c *limitCell) knownCharge() int64 { return c.acked + int64(c.expiredUnrepo
 // unreservedSpare returns the spare amount that is not reserved for waiting calls.
 func (c *limitCell) unreservedSpare() int64 { return c.spare - c.setAside }
 
-// buildReport returns what a message says about the cell. If spare exceeds target, it returns the
-// excess. Until the answer arrives, the edge uses only minHeld, because the store may receive the
-// message even if the answer is lost.
+// buildReport returns what a message says about the cell. If spare exceeds target, the message
+// returns the excess to the store. Until the answer arrives, the edge uses only minHeld, because
+// the store may receive the message even if the answer is lost.
 func (c *limitCell) buildReport(target, wanted int64) cellReport {
 	c.spare = min(c.spare, c.setAside+max(target, 0))
 	least, own := c.reservedAmount+max(c.spare, 0), c.ownDebt
@@ -215,8 +215,8 @@ func (c *limitCell) applyGrant(said cellReport, g cellGrant, now time.Duration) 
 
 // beginLossDoubt starts the period after a loss of data in which the store may not know what other
 // edges have reserved. During this period, this edge may use its spare amount, and its share of the
-// amount that was free at the last answer. If it was working without the store, it may instead use
-// the remainder of c.offlineAmount.
+// amount that was free at the last answer. If alone is true, this edge was working without the
+// store, and may instead use the remainder of c.offlineAmount.
 func (c *limitCell) beginLossDoubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.fleetFree, 0)/float64(edges)
 	if alone {

@@ -9,7 +9,7 @@ import (
 
 // edgeState is the state shared by all accounts of an edge.
 type edgeState struct {
-	edgeID        string // id unique to each process, so message numbers start from 1
+	edgeID        string // unique to each process, because message numbers start again at 1
 	epoch         time.Time
 	clock         func() time.Time
 	timeout       time.Duration // maximum time that a call waits for the store

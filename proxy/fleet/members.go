@@ -30,7 +30,7 @@ type Member struct {
 	Verdict string `json:"verdict,omitempty"`
 	Self    bool   `json:"self,omitempty"`
 	ID      string `json:"id"`
-	Expires int64  `json:"expires,omitempty"` // in milliseconds of the store's clock
+	Expires int64  `json:"expires,omitempty"` // expiry of the entry, in ms of the store's clock
 }
 
 // maxMembers is the maximum number of members. An edge ignores all other entries in the store.

@@ -18,7 +18,8 @@ import (
 // harm. A reader adds up the rows of all edges.
 //
 // A second hash contains rows per end user instead of per model. The usage of end users is also
-// included in the first hash. An edge that has a ledger has the same name after a restart.
+// included in the first hash. An edge that has a ledger keeps its name after a restart, and
+// therefore continues its rows.
 
 // usageTTL is how long the store keeps the rows for a day after the last write.
 const usageTTL = 70 * 24 * time.Hour

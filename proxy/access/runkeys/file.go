@@ -68,8 +68,7 @@ func OpenFile(o FileOptions) (*KeyFile, error) {
 	return f, nil
 }
 
-// CheckFile returns an error if OpenFile could not read the file. It is not an error if the file does
-// not exist.
+// CheckFile returns the error with which OpenFile would fail. A missing file is not an error.
 func CheckFile(path string) error {
 	f := &KeyFile{opts: FileOptions{Path: path, Use: func([]config.Key) {}}}
 	return f.readEntries()

@@ -218,8 +218,8 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 }
 
 // Lock implements certmagic.Locker. Storage renews the lock until Unlock is called. If the renewal
-// keeps failing, Storage cancels the attempt that holds the lock, because another edge may acquire
-// the lock and start an attempt.
+// keeps failing, Storage cancels the order that holds the lock, because another edge may acquire
+// the lock and place its own order.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)

@@ -110,9 +110,9 @@ func (c *Conn) SetDeadline(t time.Time) error {
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
 // runDetached runs the functions passed to DetachOnClose. If such a function serves the connection
-// again, the server calls Close again. The outermost runDetached then runs the next function, so
-// that the stack does not grow with each stream on the connection. It then parks the connection if
-// the last read has asked for that.
+// again, the server calls Close again, and the outermost runDetached runs the next function. The
+// stack therefore does not grow with each stream on the connection. At the end, runDetached parks
+// the connection if the last read has asked for that.
 func (c *Conn) runDetached() {
 	if c.isRunningDetached {
 		return

@@ -74,10 +74,10 @@
 // Clients that open connections without sending requests therefore cannot block other clients.
 //
 // The public listener does not close connections that have waited for less than a second, because a
-// busy client may be about to send its next request. This does not protect connections from an
-// address that has more than half of the allowed connections, unless the client has sent a valid
-// key. The admin listener has a separate maximum (AdminConnLimit) and protects no connections, so
-// that an operator or a readiness probe can always connect.
+// busy client may be about to send its next request. This protection does not apply to an address
+// that has more than half of the allowed connections. It still applies to those of its connections
+// whose client has sent a valid key. The admin listener has a separate maximum (AdminConnLimit) and
+// protects no connections, so that an operator or a readiness probe can always connect.
 //
 // Graceful close. Closing a listener immediately would reset the connections in its accept queue,
 // and closing a keep-alive connection immediately would lose a request in flight. CloseGracefully

@@ -13,8 +13,8 @@
 //   - state.go collects the state that package status renders.
 //   - process_facts.go describes the process itself for bug reports.
 //
-// If the listener has a certificate (Port), it uses TLS. Health checks and scrapers must then use
-// https.
+// If the listener has a certificate (AdminPort), it uses TLS. Health checks and scrapers must then
+// use https.
 //
 // Pages of other web sites must not reach the listener. Requests from other origins are rejected
 // (browser.IsLocalRequest), and upstreams can be drained only if an admin token is set.

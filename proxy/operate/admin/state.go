@@ -18,10 +18,10 @@ import (
 	"penstock/upstreams"
 )
 
-// CheckState judges the current state for the log and the watch, even if no page is open. It should
-// be called about every second, but not concurrently. CheckState omits the lists that only pages
-// show, because with thousands of calls or keys, these lists would cause most of the edge's
-// allocations.
+// CheckState judges the current state for the log and the status.StateWatch, even if no page is
+// open. It should be called about every second, but not concurrently. CheckState omits the lists
+// that only pages show, because with thousands of calls or keys, these lists would cause most of
+// the edge's allocations.
 func (s *Server) CheckState() {
 	now := time.Now()
 	in := status.Input{Now: now, KeysOver: func(ids map[string]bool) []status.Key {

@@ -30,7 +30,7 @@
 // checks by the StateWatch (upstreams.Status.Downs), so that no change is lost.
 //
 // Calls that failed, were slow or were refused stay visible, each with a page, long after other
-// calls have been displaced by newer calls (observe.Recent).
+// calls have been displaced by newer calls (observe.RecentCalls).
 //
 // An open page changes only the nodes that differ, so that an update preserves the selection, the
 // focus and the sorting of tables. Rows do not move while the pointer or the focus is on one of
