@@ -94,7 +94,7 @@ func TestClientCertificates(t *testing.T) {
 	for ok := true; ok; {
 		_, ok = stream.Next()
 	}
-	// The open connection was verified by the old CA.
+	// The certificate on the open connection was verified with the old CA.
 	machine.Post(chatPath, p.ChatRequest(""), none).WantStatus(401)
 	machine.Client = certificateClient(t, &forged)
 	machine.Post(chatPath, p.ChatRequest(""), none).WantStatus(200)

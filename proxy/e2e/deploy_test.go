@@ -146,7 +146,7 @@ func TestDeployImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
-	// Modules in the tree must be copied before all other files in the tree.
+	// If go.mod replaces a module with a folder, the folder must be copied before go mod download.
 	ignored := deployFile(t, "Dockerfile.dockerignore")
 	for _, m := range regexp.MustCompile(`(?m)=> \./(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
 		copied := strings.Index(text, "COPY "+m[1]+" ")

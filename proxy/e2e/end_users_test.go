@@ -54,7 +54,7 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 // command that shows usage. No file, log, metric or page may contain the name sent by the client.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
-	day := time.Now().UTC().Format(time.DateOnly) // of the calls, even if the test ends after midnight
+	day := time.Now().UTC().Format(time.DateOnly) // before midnight can pass
 	p := rig.StartProgram(t, rig.Setup{
 		Top: "ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }\nlog: { debug_headers: true }\n" +
 			"end_users: { secret: " + endUserSecret + ", header: X-User-Id }",

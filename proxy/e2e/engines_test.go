@@ -76,7 +76,7 @@ func TestEngines_Recognised(t *testing.T) {
 				t.Errorf("load = %+v, want one: %t", d.Load, want.load)
 			}
 			e.SetHealthy(false)
-			// for these engines, the probe requests the list of models
+			// For these engines, the health probe requests the list of models.
 			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" {
 				t.Error("healthy although its health page says no")
 			}

@@ -23,7 +23,7 @@ func repeatUntil(over <-chan struct{}, f func()) {
 
 // TestKeysShareSlotsByTokens checks that keys whose calls are always waiting share a model's two
 // slots by tokens. A key with weight 2 must receive twice as many tokens as a key with weight 1.
-// Both keys have the same number of loops, and the calls of the first key are a tenth of the size.
+// Both keys have the same number of loops, and the first key's calls are a tenth as large.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
 	const loops, smallTokens, largeTokens, most = 16, 6, 60, 200

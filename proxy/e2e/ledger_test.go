@@ -55,7 +55,7 @@ func TestLedger(t *testing.T) {
 		t.Helper()
 		p.WaitIdle() // a call is counted after its last byte
 		got := usageOf(t, p.Edge)
-		spend := prompt + completion*5/2 // in millionths; the simulator's completion counts are even here
+		spend := prompt + completion*5/2 // in millionths; completion is an even number here
 		if got.Total.Calls != calls || got.Total.Prompt != prompt || got.Total.Completion != completion || got.Total.Spend.Micros != int64(spend) {
 			t.Errorf("%+v, want %d calls, %d and %d tokens, %d millionths", got.Total, calls, prompt, completion, spend)
 		}

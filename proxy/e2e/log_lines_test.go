@@ -15,7 +15,7 @@ import (
 func TestEveryLineIsJSON(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
-	// The edge logs a warning about this.
+	// The edge logs a warning about this configuration.
 	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true")
 	p := rig.StartProcess(t, "serve", "--config", path)
 	p.WaitOutput(`serving http://(\S+)/v1 \(admin: (\S+)\)`)

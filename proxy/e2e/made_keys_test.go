@@ -285,7 +285,7 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 func TestFault104_TwoAdmins(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }")})
-	// both sends two requests at the same time, and returns their statuses in order.
+	// both sends two requests at the same time, and returns their statuses in ascending order.
 	both := func(one, two [3]string) (statuses [2]int) {
 		var all sync.WaitGroup
 		for i, c := range [][3]string{one, two} {

@@ -158,8 +158,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if back > 8*time.Second {
 			t.Errorf("%s: traffic came back after %v", what, back)
 		}
-		// Each of the engine's slots can lose one request and, after that failure but before the
-		// engine is marked down, a second request.
+		// Each of the engine's slots can lose two requests: one when the engine fails, and another
+		// before the engine is marked down.
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}

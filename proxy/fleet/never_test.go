@@ -20,7 +20,7 @@ type admissionModel struct {
 	calls  []runningCall
 	beyond [cellCount]float64 // amounts granted before the store lost its data
 
-	held, running int64 // reserved tokens and number of the calls at edges with a valid lease
+	held, running int64 // reserved tokens and running calls of edges with a valid lease
 }
 
 type runningCall struct {

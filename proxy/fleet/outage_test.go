@@ -72,7 +72,7 @@ func TestReturnOneByOne(t *testing.T) {
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
 		w := newWorld(edges, limits, config.StoreLostDivide)
 		owed, admitted := 0.0, 0
-		quarter := func(from, to int) (n int) { // a sends a quarter of a second's calls to these edges
+		quarter := func(from, to int) (n int) { // sends the calls of about 250 ms to these edges
 			for range 12 {
 				w.advance(20 * time.Millisecond)
 				owed = max(0, owed-perMinute/60.*0.02)

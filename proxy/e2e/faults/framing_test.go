@@ -333,7 +333,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 					c.ReadReply("POST").WantStatus(200)
 				}
 				c.ReadReply("POST").WantStatus(400)
-				// The timeouts are 10 and 30 s.
+				// The timeouts for the head and the body are 10 and 30 s.
 				if took := begun.Elapsed(); took > 8*time.Second+begun.MachineDelay() {
 					t.Errorf("it took %v", took)
 				}

@@ -11,8 +11,8 @@ import (
 
 // These are the cases of two public suites for HTTP/1.1 servers: all 33 cases of h1spec, and the
 // cases of Http11Probe that require a rejection and are not covered by TestFault44_Framing. Both
-// suites expect an echo of each POST at "/". In these tests, a chat completion takes the place of
-// such a POST.
+// suites expect an echo of each POST at "/". These tests send a chat completion instead of such a
+// POST.
 
 // TestPublic_H1SpecFragments checks that the edge waits for the remaining bytes after each fragment
 // of a request.

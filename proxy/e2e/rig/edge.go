@@ -49,8 +49,8 @@ func newEdge(t testing.TB, s Setup) *Edge {
 // late.
 var writeStacksOnce sync.Once
 
-// endBeforeDeadline calls end shortly before the package's deadline. This makes requests that wait for the
-// edge fail, so that this test ends and the other tests report their results.
+// endBeforeDeadline calls end shortly before the package's deadline. Requests that wait for the
+// edge then fail, so this test ends, and the other tests can report their results.
 func (e *Edge) endBeforeDeadline(end func()) {
 	const enough = 30 * time.Second // for the package's remaining tests
 	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })

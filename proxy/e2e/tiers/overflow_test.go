@@ -211,7 +211,8 @@ func TestSpareTier(t *testing.T) {
 	p.house.Unlisten()
 	p.house.DropConns(1, true)
 	waits.Wait()
-	// The line of the call that the house has lost may be written later than that of the waiting call.
+	// The line of the call that the in-house engine has lost may be written after the waiting
+	// call's line.
 	lines := p.AccessLinesWhenIdle()
 	if !slices.ContainsFunc(lines, func(l rig.AccessLine) bool { return l.Upstream == "cloud" && l.QueueMS > 0 }) {
 		t.Errorf("the log has %+v, want a call that waited and reached the cloud", lines)

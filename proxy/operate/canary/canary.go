@@ -54,7 +54,7 @@ type Row struct {
 	Rest    *float64 `json:"rest"`
 	Arm     *float64 `json:"arm"`
 	Change  *float64 `json:"change"`
-	Low     *float64 `json:"low"` // lower bound of the change, with 95 % confidence; High is the upper bound
+	Low     *float64 `json:"low"` // lower bound of the change (95 % confidence)
 	High    *float64 `json:"high"`
 	Verdict Verdict  `json:"verdict,omitempty"` // empty if the measure is not judged
 
