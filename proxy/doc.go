@@ -13,7 +13,7 @@
 //	  attempt    one attempt of a call: a lease, an exchange, the reading of the reply
 //	    failure    what an error means for the call and its client
 //	    endpoint   what differs between endpoints: three codecs, and the formats of errors
-//	      body       request bodies: JSON, forms, their memory and the rate at which clients send them
+//	      body       request bodies: JSON, forms, their memory, and how fast clients send them
 //	      snapshot   the configuration that a request uses
 //
 // Each of these packages imports only packages below it.

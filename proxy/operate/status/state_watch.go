@@ -73,7 +73,7 @@ type watchedState struct {
 }
 
 type minuteCounts struct {
-	minuteNumber         int64 // minutes from 1970 to the row's minute; rows of earlier hours are stale
+	minuteNumber         int64 // the row's minute, counted from 1970; older rows are stale
 	tokens, ttft, failed float64
 	downs                int
 	downSeconds          float64 // seconds of downtime in the minute
