@@ -40,8 +40,8 @@ const (
 	corsMaxNameLen = 64 // maximum length of a header name in bytes
 )
 
-// appendAllowedHeaders appends the headers listed in asked, except those that pages may not send.
-// If asked is empty, it appends the headers that are usually sent.
+// appendAllowedHeaders appends the headers in asked that pages may send. If asked is empty, it
+// appends the headers that are usually sent.
 func appendAllowedHeaders(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsDefaultHeaders...)

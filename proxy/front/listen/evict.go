@@ -141,9 +141,9 @@ func (l *Listener) findCandidates() {
 
 // evictableConns returns the connections that may be closed, which are those that started to wait
 // before spared. If there are none, it returns connections from addresses that have more than half
-// of the allowed connections (crowds). These connections do not include those whose client has sent
-// a valid key. Without the second rule, one address could occupy all connections by always
-// replacing them before they may be closed.
+// of the allowed connections (crowds). Among these, it omits connections whose client has sent a
+// valid key. Without the second rule, one address could occupy all connections by always replacing
+// them before they may be closed.
 func evictableConns(conns []waitingConn, spared int64, crowds func(netip.Addr) bool) []waitingConn {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waitingConn) bool { return w.waitingSince > spared })
 	if len(old) > 0 {
