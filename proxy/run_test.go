@@ -40,8 +40,8 @@ func TestOpenPorts(t *testing.T) {
 	}
 }
 
-// TestLoadOtherFileAsLedger checks that `check` and `serve` reject the same files as ledgers, and
-// that the error names the configuration's line.
+// TestLoadOtherFileAsLedger checks that a ledger path that names something other than a ledger is a
+// problem of the configuration, with the number of its line.
 func TestLoadOtherFileAsLedger(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "edge.yaml")
 	for ledger, good := range map[string]bool{"usage.ledger": true, "edge.yaml": false, ".": false, os.DevNull: false} {

@@ -109,7 +109,7 @@ func (s *Shutdown) Stop() {
 }
 
 // Err returns an *InterruptedError if a second signal has ended calls. cut is the number of calls
-// that it has ended.
+// that the second signal has ended.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.secondSignal.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}

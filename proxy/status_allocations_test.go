@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestStatusLookAllocations checks that the edge's periodic check costs the same for many keys as for
-// one key, because only open pages need lists.
+// TestStatusLookAllocations checks that the allocations of the edge's periodic check do not depend
+// on the number of keys. Only open status pages need lists of keys.
 func TestStatusLookAllocations(t *testing.T) {
 	one, many := allocationsOfLook(t, 1), allocationsOfLook(t, 2000)
 	if many > one+50 {

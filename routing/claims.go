@@ -30,9 +30,10 @@ const servedTTL = time.Minute
 // client is late by more than a quarter of claimHold. Meanwhile, other keys that have more slots at
 // the model than the claimant may not acquire the last free slots. If the other key has equally
 // many slots, the key that was served less goes first, as in a queue, and the claim counts only
-// around the time when its client is due. Against a key that floods the model, that is, calls again
-// before its Retry-After has passed, the claim always counts. As a result, no slot stays idle for
-// long if each key has one call, and a key without competitors is never refused because of claims.
+// around the time when its client is due. A key that calls again before its Retry-After has passed
+// floods the model. Against such a key, the claim always counts. As a result, no slot stays idle
+// for long if each key has one call, and a key without competitors is never refused because of
+// claims.
 //
 // If there are no live claims, Acquire needs only one atomic load to detect this.
 type SlotClaims struct {
@@ -90,7 +91,7 @@ func (c *SlotClaims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
 // hideReservedSlots makes an upstream look full to q if all its free slots are reserved by claims,
 // and reports whether it found any such upstream. The caller then acquires a slot and calls
 // recordAcquireResult. No lock is held in between, because acquiring a slot may require a request
-// to the fleet's store. If Claims called a function that acquires the slot, the query would be
+// to the fleet's store. If SlotClaims called a function that acquires the slot, the query would be
 // allocated on the heap.
 func (c *SlotClaims) hideReservedSlots(r *Route, q *targetSearch) (kept bool) {
 	if c.liveCount.Load() > 0 {

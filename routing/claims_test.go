@@ -48,7 +48,8 @@ func newMarket(t testing.TB, slots int) *loadSimulation {
 	return &loadSimulation{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
 }
 
-// add starts n clients that use the same key, one after another.
+// add starts n clients that use the same key. Each client starts a millisecond after the one before
+// it.
 func (c *loadSimulation) add(n int, key string, call, pause time.Duration) *closedLoopClient {
 	var first *closedLoopClient
 	for range n {

@@ -63,10 +63,10 @@
 // same variable, and a random number costs one multiplication. If a model has only one target,
 // prompts are not hashed.
 //
-// If a model has no queue, a refused key gets a claim on the next slot (Claims). At such a model,
-// refused calls do not wait, so a client that honours Retry-After would lose out to a client that
-// does not. The slots of each key are counted by a hash of the key's id. If there is a free slot
-// and there are no claims, this costs a call one addition and one load.
+// If a model has no queue, a refused key gets a claim on the next slot (SlotClaims). At such a
+// model, refused calls do not wait, so a client that honours Retry-After would lose out to a client
+// that does not. The slots of each key are counted by a hash of the key's id. If there is a free
+// slot and there are no claims, this costs a call one addition and one load.
 //
 // A tier is a route over some of the targets. A call tries a tier if the earlier tiers have no free
 // slot. Tiers have no state, so no component has to switch back to an earlier tier.

@@ -11,9 +11,9 @@ import (
 // also contain Block.
 type Placement struct{ Block, Upstream uint64 }
 
-// SharedPlacements contains the placements of a route's conversations that a fleet's edges share. They
-// show at which engine each conversation started, and to which engine it moved later. A Placements
-// is bounded, survives reloads and is safe for concurrent use.
+// SharedPlacements contains the placements of a route's conversations that a fleet's edges share.
+// They show at which engine each conversation started, and to which engine it moved later. A
+// SharedPlacements is bounded, survives reloads and is safe for concurrent use.
 type SharedPlacements struct {
 	shared *lru.Cache[uint64, lastPlacement]
 
@@ -38,7 +38,7 @@ const (
 	minSharedBlockPrompts = 4
 )
 
-// RoutePlacements returns a route's Placements, or nil if the route shares no placements.
+// RoutePlacements returns a route's SharedPlacements, or nil if the route shares no placements.
 func RoutePlacements(r *Route) *SharedPlacements {
 	if r.prefixIndex == nil {
 		return nil

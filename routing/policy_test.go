@@ -81,7 +81,7 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 		l.RecordResponse(21, 200*token, t0)
 		l.ReleaseAt(upstreams.OutcomeOK, t0)
 	}
-	r.initSiblingSpeeds() // the calls above set estimates at the same moment
+	r.initSiblingSpeeds() // discards the estimates that the picks above computed for t0
 }
 
 // TestLeastLoadedFollowsSpeed checks that targets receive simultaneous calls in proportion to their

@@ -50,7 +50,7 @@ const (
 	maxIndexedEngines = 128
 )
 
-// engineNumber is the number of an upstream, and of its bit in a engineSet.
+// engineNumber is the number of an upstream, and of its bit in an engineSet.
 type engineNumber uint8
 
 type engineSet [maxIndexedEngines / 64]uint64

@@ -247,7 +247,7 @@ func TestPrefixIndexBelongsToModel(t *testing.T) {
 	}
 }
 
-// TestPrefixIndexOfManyEngines checks that a route works even if it has more upstreams than a
+// TestPrefixIndexOfManyEngines checks that a route works even if it has more upstreams than an
 // engineSet can contain. Some targets then share a member number.
 func TestPrefixIndexOfManyEngines(t *testing.T) {
 	var ups []config.Upstream

@@ -57,7 +57,7 @@ type Query struct {
 	Now      time.Time
 	Rand     uint64 // random number to break ties
 	// RetryAfter is the Retry-After that the client gets if the call is refused. A refused call
-	// adds a claim (see Claims). If RetryAfter is 0, the call ignores claims and adds no claim.
+	// adds a claim (see SlotClaims). If RetryAfter is 0, the call ignores claims and adds no claim.
 	RetryAfter time.Duration
 	// RetryAfterIsMinimum means that the client gets FullError.RetryAfter instead, if that is longer.
 	RetryAfterIsMinimum bool

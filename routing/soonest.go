@@ -96,7 +96,9 @@ func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) flo
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // its fourth power is small up to one half, and amounts to two calls' time at one
+	// The fourth power of full is small up to one half. If all places are full, twice the fourth
+	// power adds the time of two calls.
+	full := calls / places
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + estimatedTokens*v.TokenTime(calls)) / l.Weight
 }

@@ -322,7 +322,7 @@ func TestConsent(t *testing.T) {
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string
-		busy, to bool // the next tier takes the call
+		busy, to bool // to: whether the next tier gets the call
 	}{
 		{config.DeployWhenDown, true, false},
 		{config.DeployWhenDown, false, true},

@@ -51,7 +51,7 @@ type WaitRequest struct {
 
 	Weight   float64 // the key's share of the service relative to other keys; 0 means 1
 	Session  uint64  // session of the call; a key's sessions take turns; 0 if unknown
-	Expected int64   // estimated service of the call, as computed by turns.Weight
+	Expected int64   // estimated service of the call, as computed by turns.ServiceUnits
 }
 
 // MaxRanks is the number of distinct ranks in a queue.
@@ -150,7 +150,7 @@ type waiter struct {
 	evicted          bool            // removed from the queue to make room for another call
 	turnRegistration turnRegistration
 	session          uint64
-	round            uint64 // see waitingKey.add
+	round            uint64 // see waitingKey.addWaiter
 	expected         int64
 	rank             int // rank of the class
 	agesAt           time.Time
@@ -459,15 +459,15 @@ func (q *Queue) wasEvicted(w *waiter) bool {
 	return w.evicted
 }
 
-// removeWaiter removes a waiter. If the waiter was woken for a slot that it has not acquired, leave offers
-// the slot to other waiters.
+// removeWaiter removes a waiter. If the waiter was woken for a slot that it has not acquired,
+// removeWaiter offers the slot to other waiters.
 func (q *Queue) removeWaiter(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	q.removeWaiterLocked(w)
 }
 
-// removeWaiterLocked is like leave, but the caller must hold queues.mu.
+// removeWaiterLocked is like removeWaiter, but the caller must hold queues.mu.
 func (q *Queue) removeWaiterLocked(w *waiter) {
 	if w.element == nil {
 		return

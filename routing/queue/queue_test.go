@@ -415,9 +415,9 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a OnSlotFreed
-// call if the only other waiter cannot use that slot. A waiter that leaves before it was woken
-// wakes no other waiter.
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a call of
+// OnSlotFreed if the only other waiter cannot use that slot. A waiter that leaves before it was
+// woken wakes no other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)
@@ -448,8 +448,8 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// TestQueueFindsUnsignaledSlots checks that waiters find all slots that were freed without a
-// OnSlotFreed call while no call was waiting.
+// TestQueueFindsUnsignaledSlots checks that waiters find all slots that were freed without a call
+// of OnSlotFreed while nobody was waiting.
 func TestQueueFindsUnsignaledSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)

@@ -62,7 +62,7 @@ func New() *Queues {
 
 // ForModel returns a model's active queue. If the model has no active queue, ForModel returns its
 // retired queue, in which calls may still be waiting. If the model has no queue, ForModel returns a
-// new queue, whose waiters are woken only after Apply has activated the queue.
+// new queue, whose waiters are woken only after ApplyConfigs has activated the queue.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()

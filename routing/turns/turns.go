@@ -110,14 +110,15 @@ func (a *Account) EndWait(now time.Time) {
 // WeightedService returns the key's service divided by its weight. The key with the lowest value is next.
 func (a *Account) WeightedService() float64 { return math.Float64frombits(a.served.Load()) }
 
-// WeightedServiceAfter returns the value that Served would return after the given additional service.
+// WeightedServiceAfter returns the value that WeightedService would return after the given
+// additional service.
 func (a *Account) WeightedServiceAfter(more int64) float64 {
 	return a.WeightedService() + float64(more)/a.keyWeight()
 }
 
 func (a *Account) keyWeight() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// KeyWeightedService is like Account.Served, for a key that may not be waiting.
+// KeyWeightedService is like Account.WeightedService, for a key that may not be waiting.
 func (l *Scheduler) KeyWeightedService(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

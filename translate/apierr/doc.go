@@ -3,9 +3,9 @@
 //
 // The translators and the authenticator return an *Error directly, because they know the offending
 // parameter. Package failure uses New and the constructors to turn all other failures, such as a
-// failing engine, into an *Error. An Error is rendered once, in the endpoint's dialect: Append for
-// chat, Responses and audio, AppendMessages for Messages, AppendObject for an event within a
-// stream.
+// failing engine, into an *Error. An Error is rendered once, in the endpoint's dialect. AppendBody
+// renders it for chat, Responses and audio, AppendMessages for Messages, and AppendObject for an
+// event within a stream.
 //
 // # Design
 //

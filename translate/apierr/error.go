@@ -352,7 +352,7 @@ func (e *Error) Error() string {
 }
 
 // WithParam returns a copy of e with param as the parameter. If the message starts with the old
-// name, WithParam replaces it there.
+// parameter, WithParam also replaces it in the message.
 func (e *Error) WithParam(param string) *Error {
 	renamed := *e
 	renamed.Param = param

@@ -7,8 +7,8 @@ import (
 )
 
 // FromJSONError returns the 400 for an error from package jsonx. For any other error, it returns
-// Internal(err). For a jsonx.MemberError, Param is prefix followed by the member's name. prefix is
-// empty or ends with a dot, as in "messages[2].".
+// InternalError(err). For a jsonx.MemberError, Param is prefix followed by the member's name.
+// prefix is empty or ends with a dot, as in "messages[2].".
 func FromJSONError(err error, prefix string) *Error {
 	var (
 		syntax *jsonx.SyntaxError

@@ -25,8 +25,9 @@ func (a *Attempt) statusFailure() *failure.Failure {
 		status = 503
 	}
 	a.redactError(&e)
-	// Agents lower max_tokens by this number. If the number is missing, they need a dozen attempts
-	// to find a limit that fits.
+	// Agents derive a smaller max_tokens from the prompt length in the error. If the engine reports
+	// only a lower bound, the edge's estimate may be closer. With a length that is too small,
+	// agents need a dozen attempts to find a limit that fits.
 	if e.ContextAtLeast {
 		e.ContextPrompt = max(e.ContextPrompt, min(a.params.PromptTokens, e.ContextMax-1))
 	}
@@ -50,9 +51,12 @@ func (a *Attempt) statusFailure() *failure.Failure {
 	return f
 }
 
-// recordDoubtfulRejection records a 4xx response if the engine may be at fault rather than the request. The
-// request is at fault if the engine's profile says so, if the prompt is too long, or if the request
-// names something that does not exist.
+// recordDoubtfulRejection records a 4xx response if the engine rather than the request may be at
+// fault. The request is at fault if:
+//
+//   - the engine's profile says so;
+//   - the prompt is too long;
+//   - the request names something that does not exist.
 func (a *Attempt) recordDoubtfulRejection(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().IsClientFault(status, e.Type, e.Message)

@@ -147,8 +147,11 @@ func (c *responseTimeouts) timeoutFailure(limit upstreams.Cause) *failure.Failur
 	return f
 }
 
-// isGenerating reports whether the engine is known to be working, or has sent a part of the answer and
-// has not been silent since, unless it may buffer the rest.
+// isGenerating reports whether the engine is generating the answer. It is if:
+//
+//   - it is known to be working;
+//   - part of the answer has arrived, and the engine has not fallen silent since;
+//   - part of the answer has arrived, and the engine may be buffering the rest.
 func (c *responseTimeouts) isGenerating() bool {
 	return c.engineWorking || c.answerBegun && (c.mayBuffer || !c.countedWaiting)
 }
@@ -196,8 +199,8 @@ var errRequestLost = errors.New("the engine is working on fewer requests than it
 
 // CallMover moves a call to another engine.
 type CallMover interface {
-	// AcquireOtherSlot acquires a slot at another engine and makes the call move to that engine,
-	// which either restarts the answer or continues the part that the client has already received.
-	// AcquireOtherSlot returns false if no slot is free or the call can no longer move.
+	// AcquireOtherSlot acquires a slot at another engine and makes the call move to that engine.
+	// The other engine starts the answer again, or continues it if the client has already received
+	// part of it. AcquireOtherSlot returns false if no slot is free or the call can no longer move.
 	AcquireOtherSlot() bool
 }

@@ -165,7 +165,7 @@ func (b *Body) growBuffer(most int64) (room int, ok bool) {
 
 // IsTooSlow reports whether a JSON body arrives too slowly. after is the elapsed time, received is
 // the number of bytes that have arrived, and held is the number of reserved bytes. rate is
-// Source.Rate.
+// RequestSource.Rate.
 func IsTooSlow(after time.Duration, received, held, rate int64) bool {
 	late := after - rateGrace
 	return late > 0 && received < int64(late.Seconds())*max(minBodyRate, min(held/int64(maxFillTime/time.Second), rate))

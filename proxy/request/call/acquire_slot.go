@@ -24,7 +24,7 @@ type engineSlot struct {
 type callSlots struct {
 	nextSlot engineSlot // slot that the call acquired before it left its engine; empty if there is none
 	slotWait *slotWait  // nil if the call is not waiting
-	// when a call on a drained engine last tried to acquire a slot at another engine
+	// When a call on a drained engine last tried to acquire a slot at another engine.
 	triedMoveAt time.Time
 }
 
@@ -136,9 +136,9 @@ func (c *Call) callArms() routing.ArmSet {
 	return routing.SelectArms(route, c.search.conversation.armSelector(c.record.Key, c.request), c.keyTiers())
 }
 
-// AcquireOtherSlot implements attempt.Mover. It acquires a slot at another engine before the call
-// leaves its current engine. If no slot is free, the call does not queue but stays at its current
-// engine, which may still answer.
+// AcquireOtherSlot implements attempt.CallMover. It acquires a slot at another engine before the
+// call leaves its current engine. If no slot is free, the call does not queue but stays at its
+// current engine, which may still answer.
 func (c *Call) AcquireOtherSlot() bool {
 	now, t := time.Now(), &c.attemptState
 	state := c.retryState(failure.EngineStalled())

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// alternativeTargets describes to which other targets of its model a call may be sent after an attempt at
-// one of them has failed.
+// alternativeTargets finds the other targets to which a call may be sent after an attempt at one
+// target of its model has failed.
 type alternativeTargets struct {
 	targets  []routing.Target
 	failed   *routing.Target
@@ -20,7 +20,8 @@ func (c *Call) alternativeTargets() alternativeTargets {
 	return alternativeTargets{c.config.model.Route.Targets(), c.attempt.Target(), c.search.excluded, c.keyTiers()}
 }
 
-// hasFreeTarget reports whether another target has a free slot for a call that asks q.
+// hasFreeTarget reports whether another target has a free slot for a call with the query q. It sets
+// q.Tiers and q.Exclude.
 func (a *alternativeTargets) hasFreeTarget(route *routing.Route, q *routing.Query) bool {
 	q.Tiers, q.Exclude = a.tiers, append(slices.Clip(a.excluded), a.failed.Upstream.ID())
 	return slices.ContainsFunc(a.targets, func(t routing.Target) bool { return route.UsableSlots(t.Upstream, q).Slots > 0 })
@@ -34,8 +35,8 @@ func (a *alternativeTargets) hasLaterTier() bool {
 	})
 }
 
-// excludeTier returns the excluded engines and those in the tier of the failed attempt and in
-// earlier tiers.
+// excludeTier returns the engines that were already excluded, and all engines in the failed tier
+// and in earlier tiers.
 func (a *alternativeTargets) excludeTier() []upstreams.ID {
 	ids := a.excluded
 	for i := range a.targets {

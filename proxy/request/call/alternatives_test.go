@@ -38,15 +38,15 @@ func routeOf(t *testing.T, tiers ...int) *routing.Route {
 	return route
 }
 
-// TestAlternatives checks where else a call may go after its attempt at the first engine of a tier
-// has failed, depending on the other engines.
+// TestAlternatives checks to which other engines a call may be sent after its attempt at one engine
+// has failed.
 func TestAlternatives(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		tiers        []int // of the engines; a call has failed at the first one
+		tiers        []int // tier of each engine
 		busy, tried  []int
 		room, later  bool
-		afterTier    []int // which engines are excluded once the tier is
+		afterTier    []int // engines that are excluded if the call leaves the failed tier
 		failedInTier int   // index of the failed engine
 	}{
 		{"alone", []int{0}, nil, nil, false, false, []int{0}, 0},

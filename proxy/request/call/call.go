@@ -74,13 +74,15 @@ func (s *Services) beginCall(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *C
 	return c
 }
 
-// OnDisconnect implements listen.Waiter. It cancels the call because the client has disconnected.
+// OnDisconnect implements listen.DisconnectWaiter. It cancels the call because the client has
+// disconnected.
 func (c *Call) OnDisconnect() { c.abort.Cancel(failure.ErrClientGone) }
 
 // CancelForShutdown cancels the call because the edge is shutting down.
 func (c *Call) CancelForShutdown() { c.abort.Cancel(failure.ErrShuttingDown) }
 
-// CancelIfRevoked cancels the call if keys no longer contains its key (see auth.Ring.MayContinue).
+// CancelIfRevoked cancels the call if keys no longer contains its key (see
+// auth.KeyRing.MayContinue).
 func (c *Call) CancelIfRevoked(keys *auth.KeyRing) {
 	if key := c.limits.key; key != nil && !keys.MayContinue(key, time.Now()) {
 		c.abort.Cancel(failure.ErrRevoked)

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestStreamsOfAConnection checks streams on a keep-alive connection, which leave the HTTP server
-// and return the connection to it.
+// TestStreamsOfAConnection checks that a stream on a keep-alive connection leaves the HTTP server,
+// and that the connection returns to the server when the stream ends.
 func TestStreamsOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.AnswerText("one two three")))
@@ -63,8 +63,8 @@ func (f *panickingFeature) OnAnswerWritten([]byte) {
 	}
 }
 
-// TestPanics checks that a panic while a call is handled becomes an error, that one in the middle
-// of a stream breaks the stream off, and that the call releases its slot either way.
+// TestPanics checks that a panic in the handler is answered with an error, and that a panic in the
+// middle of a stream ends the stream. In both cases, the call must release its slot.
 func TestPanics(t *testing.T) {
 	tests := []struct {
 		name, proto, ask string
@@ -115,7 +115,8 @@ func TestPanics(t *testing.T) {
 					t.Errorf("the log has %v, want an internal error and a counted panic", got)
 				}
 				e.Services.Features = nil
-				e.Load(oneEngine("", "")) // the features are those of a configuration
+				// the edge reads Services.Features once for each configuration
+				e.Load(oneEngine("", ""))
 				if got := e.Post(chatPath, chat(stream)); got.Status != 200 || e.Services.Calls.InFlight() != 0 {
 					t.Errorf("afterwards: got %d %s, %d calls in flight", got.Status, got.Body, e.Services.Calls.InFlight())
 				}
@@ -124,8 +125,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestBrokenStreams checks how a stream ends at the client after its engine has broken off: with an
-// error event if the format has one, otherwise with the connection.
+// TestBrokenStreams checks how a client's stream ends if the engine breaks off its answer. It must
+// end with an error event if the format has one. Otherwise, the edge must close the connection.
 func TestBrokenStreams(t *testing.T) {
 	const audio = `
 auth: none
@@ -175,8 +176,9 @@ models:
 	}
 }
 
-// TestClientGone checks a client that leaves, or that stops reading, before and in the middle of a
-// stream: the engine stops, and the log says so.
+// TestClientGone checks clients that disconnect or stop reading, before a stream and in the middle
+// of it. The engine must stop working, and the log must contain the phase in which the client was
+// lost.
 func TestClientGone(t *testing.T) {
 	const path, ask = chatPath, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, tt := range []struct {

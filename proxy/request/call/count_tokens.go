@@ -17,8 +17,8 @@ import (
 // because clients count tokens often and the edge can use its estimate instead.
 const countTimeout = 2 * time.Second
 
-// answerTokenCount answers a call with the token count of its prompt. Its request to an engine does not
-// go through the loop.
+// answerTokenCount answers a call with the token count of its prompt. It asks an engine without
+// using the send loop.
 func (c *Call) answerTokenCount() *failure.Failure {
 	n, ok := c.fetchEngineTokenCount()
 	if cause := c.abort.Cause(); cause != nil {

@@ -19,10 +19,11 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Dialogue is a call that exchanges messages with its engine in both directions, in a session of
-// endpoint.Realtime. From Services.OpenDialogue to End, a dialogue occupies an engine slot and a
-// slot of its key's concurrency limit, and the status page lists it. A Dialogue belongs to one
-// goroutine at a time. Any goroutine may call MarkAudioSent and AddBytesIn, but no other method.
+// Dialogue is a call that exchanges messages with its engine in both directions. It is a session of
+// endpoint.RealtimeEndpoint. From Services.OpenDialogue to End, a dialogue occupies an engine slot
+// and a slot of its key's concurrency limit, and the status page lists it. A Dialogue belongs to
+// one goroutine at a time. Any goroutine may call MarkAudioSent and AddBytesIn, but no other
+// method.
 type Dialogue struct {
 	call      *Call
 	codec     *endpoint.RealtimeSession

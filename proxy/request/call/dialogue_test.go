@@ -30,7 +30,8 @@ models:
 
 const ownKey = "Authorization: Bearer sk-secret-a"
 
-// greet is an engine that sends its first message at once, and then waits for the edge to leave.
+// greet returns the handler of an engine that sends word immediately and then waits until the edge
+// closes the connection.
 func greet(word string) http.HandlerFunc {
 	return calltest.Upgrade(func(conn net.Conn) {
 		_, _ = io.WriteString(conn, word)
@@ -38,16 +39,18 @@ func greet(word string) http.HandlerFunc {
 	})
 }
 
-// closeWithoutResponse is an engine that accepts the handshake and closes the connection.
+// hangUp is an engine that accepts the handshake and closes the connection.
 var hangUp = calltest.Upgrade(func(net.Conn) {})
 
-// dialogueEngines returns two engines that give the same answers in turn.
+// dialogueEngines returns two engines that share one sequence of answers. Each request gets the
+// next answer, no matter which engine receives it.
 func dialogueEngines(answers ...http.HandlerFunc) (a, b *calltest.Engine) {
 	turn := calltest.AnswerSequence(answers...)
 	return &calltest.Engine{Name: "a", Models: []string{"inner"}, Answer: turn}, &calltest.Engine{Name: "b", Models: []string{"inner"}, Answer: turn}
 }
 
-// readFive reads the first five bytes of an engine, which it adds to all.
+// readFive returns a function that reads the first five bytes from an engine and appends them to
+// all.
 func readFive(all *[]string) func(*call.DialogueEngine) error {
 	return func(e *call.DialogueEngine) error {
 		b := make([]byte, 5)
@@ -59,14 +62,14 @@ func readFive(all *[]string) func(*call.DialogueEngine) error {
 	}
 }
 
-// TestOpenDialogue checks which engine a dialogue gets if the first one fails, and the response if
-// none is left.
+// TestOpenDialogue checks which engine a dialogue gets if the first engine fails, and the response
+// if no engine is left.
 func TestOpenDialogue(t *testing.T) {
 	busy, silent := calltest.AnswerError(503, "busy"), calltest.Upgrade(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	tests := []struct {
 		name, top, model, key string
 		first, second         http.HandlerFunc
-		status                int // of the response if no dialogue opens
+		status                int // status of the response; 0 if the dialogue opens
 		has                   string
 		took                  time.Duration
 	}{
@@ -110,7 +113,7 @@ func TestOpenDialogue(t *testing.T) {
 	}
 }
 
-// TestDialogue checks what a dialogue occupies, charges and logs.
+// TestDialogue checks which slots a dialogue occupies, which tokens it charges, and what it logs.
 func TestDialogue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := dialogueEngines(greet("hello"))
@@ -136,7 +139,8 @@ func TestDialogue(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		first.RecordFirstText(sent)
 		time.Sleep(time.Second)
-		first.RecordFirstText(sent) // only the first one counts
+		// has no effect, because the first text has already been recorded
+		first.RecordFirstText(sent)
 		if over := first.ChargeTokens(40, 20); over != nil {
 			t.Errorf("60 of 100 tokens: %v", over)
 		}
@@ -168,8 +172,8 @@ func TestDialogue(t *testing.T) {
 	})
 }
 
-// TestReconnect checks that a dialogue moves to another engine until audio was sent, and the error
-// for the client afterwards.
+// TestReconnect checks that a dialogue moves to another engine only if no audio has been sent.
+// After that, the client must get an error.
 func TestReconnect(t *testing.T) {
 	for _, audio := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -198,8 +202,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestDialogueFailures checks the failure that a dialogue reports for an error of its engine, and
-// that an error of the engine does not name what is the operator's.
+// TestDialogueFailures checks the failure that a dialogue reports for each kind of engine error. An
+// engine's error must not reveal the served model name or the engine's API key to the client.
 func TestDialogueFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -244,7 +248,8 @@ func (timeoutError) Error() string   { return "too late" }
 func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return false }
 
-// TestDialogueCanceled checks a dialogue whose client leaves, and one whose owner panics.
+// TestDialogueCanceled checks a dialogue whose client disconnects, and a dialogue whose owner
+// panics.
 func TestDialogueCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := dialogueEngines(greet("hello"))

@@ -4,7 +4,7 @@
 //
 //	1  gate.go          authenticate       check the key before any of the body is read
 //	2                   chargeRequest      charge the key's requests per minute
-//	3                   decode             read the body (package body) and decode it
+//	3                   readAndDecode      read the body (package body) and decode it
 //	4                   resolveModel       find the model, check the key's access, apply the rules
 //	5                   reserveKeyLimits   acquire the key's concurrency slot and reserve its tokens
 //	   hooks.go         askHooks           let the operator's hooks decide, if there are any
@@ -24,15 +24,15 @@
 //
 // # Parts
 //
-// A Call consists of parts, such as client, configuration, callLimits, search, slots and
-// attemptState. Parts do not refer to the call. The steps of a call are its methods. Their decisions
-// are made by functions and values that depend only on their arguments, such as resolveRequest,
-// alternatives, contextComparison, chooseChange and retry.Decide. The functions in record.go write
-// the outcome into the call's record.
+// A Call consists of parts, such as callClient, callConfig, callLimits, engineSearch, callSlots and
+// attemptState. Parts do not refer to the call. The steps of a call are its methods. Their
+// decisions are made by functions and values that depend only on their arguments, such as
+// resolveRequest, alternativeTargets, contextComparison, chooseChange and retry.DecideStep. The
+// functions in record.go write the outcome into the call's record.
 //
 // A relay, which writes an answer after the commit, and a Dialogue refer to their call, because
-// they outlive its handler. An attempt knows its call only as an attempt.Mover. All calls share one
-// Services, through which they access the other parts of the edge.
+// they outlive its handler. An attempt knows its call only as an attempt.CallMover. All calls share
+// one Services, through which they access the other parts of the edge.
 //
 // # Design
 //
@@ -74,9 +74,9 @@
 //
 // A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the
-// client has received. If the engine of a stream is lost, the stream resumes at another engine. The
-// stream also leaves a stalled engine (attempt.Mover) or an engine whose drain time has passed
-// (Call.leaveDrainedEngine) once it has acquired a slot at another engine.
+// client has received. If the engine of a stream is lost, the stream resumes at another engine.
+// Once the stream has acquired a slot at another engine, it also leaves a stalled engine
+// (attempt.CallMover) or an engine whose drain time has passed (Call.leaveDrainedEngine).
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the
 // socket buffer, so the call ends before the answer is written. A relay writes a larger answer
@@ -100,8 +100,8 @@
 //
 // A panic ends only the call or other unit of work in which it occurs (package guard). A call
 // releases its slot, its key's slot and its memory in separate steps, and a panic in one step does
-// not skip the next step (Call.release). Calls are pooled. Relays and leases are not pooled,
-// because a second Close or Release must not affect another call.
+// not skip the next step (Call.releaseSharedResources). Calls are pooled. Relays and leases are not
+// pooled, because a second Close or Release must not affect another call.
 //
 // Features that copy or measure calls are participants (package participant): copies to hooks, and
 // copies to another model (models[].shadow). A call notifies them when it is admitted, when it is

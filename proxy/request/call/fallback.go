@@ -20,16 +20,17 @@ type fallbackModels struct {
 	loaded bool
 }
 
-// load loads the fallbacks of the requested model. Later calls, which may be made with a fallback,
-// do nothing.
+// load loads the fallbacks of the requested model. Later calls of load do nothing, because the
+// model may be a fallback by then.
 func (f *fallbackModels) load(requested *config.Model) {
 	if !f.loaded {
 		f.loaded, f.ids = true, requested.Fallback
 	}
 }
 
-// takeNextUsable removes and returns the next fallback that the key may use and that serves the endpoint,
-// unless calls wait for its slots. It returns nil if there is none.
+// takeNextUsable removes and returns the next fallback that the key may use and that serves the
+// endpoint. It skips fallbacks for whose slots other calls are waiting. It returns nil if no
+// fallback is left.
 func (f *fallbackModels) takeNextUsable(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key) *snapshot.Model {
 	for len(f.ids) > 0 {
 		m, ok := s.ModelByID(f.ids[0])
@@ -42,8 +43,8 @@ func (f *fallbackModels) takeNextUsable(s *snapshot.Snapshot, ep *endpoint.Endpo
 }
 
 // acquireFallback acquires a slot at the first fallback model that can answer the request and has a
-// free slot. It does not wait for a slot. If no fallback can answer, acquireFallback returns the
-// error why unchanged.
+// free slot. It does not wait for a slot. If no fallback can answer, acquireFallback returns why
+// unchanged.
 func (c *Call) acquireFallback(now time.Time, why error) (engineSlot, error) {
 	if !c.hasFallback() || c.abort.Cause() != nil || errors.Is(why, errTotalTimeout) {
 		return engineSlot{}, why

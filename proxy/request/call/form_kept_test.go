@@ -13,8 +13,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestFormIsHeldUntilResponseHead checks a stream that starts before the engine's head. Until the head has
-// arrived, the exchange may send the form again, so no other form may be written to its memory.
+// TestFormIsHeldUntilResponseHead checks a stream that starts before the engine's response headers
+// have arrived. Until then, the exchange may send the form again, so the form's memory must not be
+// used for another form.
 func TestFormIsHeldUntilResponseHead(t *testing.T) {
 	const path = "/v1/audio/transcriptions"
 	yaml := "stream: {commit_after: 1s}\n" + strings.Replace(oneEngine("", "    kind: audio-transcription\n"), "concurrency: 1", "concurrency: 2", 1)
@@ -29,8 +30,8 @@ func TestFormIsHeldUntilResponseHead(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}and surplus bytes")
 		_ = conn.Close()
 	})
-	// The answers to: the call that opens the connection, the stream, the other form, the stream
-	// again.
+	// The engine answers four requests: the call that opens the connection, the stream, the other
+	// form, and the stream again.
 	a := singleEngine(calltest.AnswerSequence(transcript, slow, transcript))
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, yaml, a)
@@ -56,7 +57,7 @@ func TestFormIsHeldUntilResponseHead(t *testing.T) {
 
 type sentForm struct{ body, mediaType string }
 
-// audioForm returns a form that is as large as a form can be that the edge can send again.
+// audioForm returns a form that almost fills formWindow, so the edge can still send it again.
 func audioForm(mark string, stream bool) sentForm {
 	var form bytes.Buffer
 	parts := multipart.NewWriter(&form)

@@ -196,7 +196,7 @@ func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
 }
 
 // reserveKeyLimits acquires a slot of the key's concurrency limit and reserves an estimated number
-// of tokens. charge later releases the slot and corrects the estimate.
+// of tokens. chargeTokens later releases the slot and corrects the estimate.
 func (c *Call) reserveKeyLimits() error {
 	t, m := &c.tokens, c.config.model
 	t.estimatedPrompt, t.expectedOutput = c.request.EstimateTokens(m.Route.BytesPerToken())

@@ -36,7 +36,7 @@ func TestClassifyHookError(t *testing.T) {
 	}
 }
 
-// TestCheckRewrite checks which bodies a hook may give in place of the client's.
+// TestCheckRewrite checks with which bodies a hook may replace the client's body.
 func TestCheckRewrite(t *testing.T) {
 	const plain, streamed = `{"model":"m"}`, `{"model":"m","stream":true}`
 	json, form := &endpoint.Endpoint{}, &endpoint.Endpoint{Form: true}

@@ -74,9 +74,9 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 	return f
 }
 
-// classifyHookError returns the failure that ends a call after err, which a hook or the application
-// of its decision has returned. If the hook is to blame, blamed is its failure. canceled is why the
-// call was canceled, or nil.
+// classifyHookError returns the failure that ends a call after the error err. Either asking a hook
+// or applying its decision has failed with err. If the hook is to blame, blamed is its failure.
+// canceled is why the call was canceled, or nil.
 func classifyHookError(err, canceled error) (f *failure.Failure, blamed *hook.Failure) {
 	switch {
 	case err == nil:

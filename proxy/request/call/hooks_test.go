@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// hooksConfig is a configuration with the hook "guard", whose further settings replace MORE, and
-// the models m and other at separate engines.
+// hooksConfig is a configuration with the hook "guard" and the models m and other at separate
+// engines. Tests replace MORE with more settings of the hook.
 const hooksConfig = `
 limits: {request_body: 2KiB}
 keys:
@@ -29,7 +29,7 @@ models:
   - {id: closed, deployments: [{upstream: b, served: other}]}
 `
 
-// decide returns a hook that gives the answer after a second.
+// decide returns the handler of a hook that sends answer after one second.
 func decide(answer string) http.HandlerFunc {
 	return calltest.Delay(time.Second, calltest.AnswerPieces(200, "application/json", answer))
 }
@@ -42,9 +42,9 @@ func TestHooks(t *testing.T) {
 		hook       http.HandlerFunc
 		ask        string // a chat request if empty
 		status     int
-		has        string // what the client gets
-		engine     string // which engine is asked; empty if none is
-		sent       string // what that engine gets
+		has        string // expected part of the client's answer
+		engine     string // engine that receives the call; empty if none does
+		sent       string // expected part of the request that this engine receives
 		log        string // the code in the log
 	}{
 		{name: "allow", hook: decide(`{"action":"allow"}`), status: 200, has: "from a", engine: "a", sent: `"hi"`},

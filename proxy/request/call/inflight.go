@@ -82,8 +82,8 @@ func InFlightCalls(clients *listen.Listener, now time.Time) (out []status.Call) 
 	return out
 }
 
-// CountInFlightCalls counts the running calls whose model is known, once by the model that answers them,
-// and once by the account under which metrics count the key.
+// CountInFlightCalls counts the running calls whose model is known. models counts them by the model
+// that answers, and accounts by the account to which metrics attribute the key.
 func CountInFlightCalls(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.DisconnectWaiter) {

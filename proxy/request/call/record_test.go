@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestRecordFailure checks the outcome, the code and the status that each failure leaves in the
-// record, before and after the answer was committed, and whether the log blames an upstream.
+// TestRecordFailure checks the outcome, code and status in the record for each failure, before and
+// after the answer was committed. It also checks whether the log blames an upstream.
 func TestRecordFailure(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -51,8 +51,8 @@ func TestRecordFailure(t *testing.T) {
 	}
 }
 
-// TestRecordFailedAttempt checks the times and the blame of a failed attempt, and that a canceled
-// attempt is not recorded.
+// TestRecordFailedAttempt checks that a failed attempt is recorded with its times and its cause,
+// and that a canceled attempt is not recorded.
 func TestRecordFailedAttempt(t *testing.T) {
 	start := time.Now()
 	r := observe.Record{Start: start, Upstream: "a", Arm: "new"}
@@ -67,7 +67,7 @@ func TestRecordFailedAttempt(t *testing.T) {
 	}
 }
 
-// TestRecordLimit checks that a limit of a group is told apart from one of a key.
+// TestRecordLimit checks that the record distinguishes a group's limit from a key's limit.
 func TestRecordLimit(t *testing.T) {
 	for group, want := range map[string]string{"": "concurrency", "team": "group_concurrency"} {
 		var r observe.Record

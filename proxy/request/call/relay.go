@@ -37,7 +37,7 @@ type relay struct {
 
 	streamCodec    endpoint.Stream       // used by formStream
 	stepper        http1.Stepper         // relays in the poller; nil if the stream does not stay there
-	pulled         pullResult            // result of a pull by stepper, for fillStream
+	pulled         pullResult            // what stepper pulled; processed by fillStream
 	keepaliveAfter time.Duration         // silence before each keep-alive; 0 means no keep-alives
 	lastSentAt     instant.Time          // when the client last received bytes
 	passthrough    *endpoint.Passthrough // used by formPassthrough
@@ -245,7 +245,7 @@ func (r *relay) recordEvents() bool {
 	return true
 }
 
-// fillWhileQueued is fill for a stream that is waiting for a slot.
+// fillWhileQueued is fillOut for a stream that is waiting for a slot.
 func fillWhileQueued(r *relay) {
 	c, first := r.call, r.call.attemptState.upstream == nil
 	r.recycleOutBuffer()

@@ -132,7 +132,7 @@ func (c *Call) learnNeededChange() {
 }
 
 // engineRefusals stores which parts of requests each engine rejects for each model. Entries expire,
-// because an operator may fix the template. Multiple goroutines may use a refusals.
+// because an operator may fix the template. Multiple goroutines may use an engineRefusals.
 type engineRefusals struct {
 	mu      sync.Mutex
 	entries atomic.Pointer[map[refusalKey]engineRefusal] // copied on write
@@ -151,8 +151,8 @@ type engineRefusal struct {
 // refusalTTL is how long a refusal is stored. Learning the refusal again costs one request.
 const refusalTTL = time.Hour
 
-// lookupRejectedParts returns the parts of a request that an engine is known to reject for a model. If no
-// refusals are known at all, lookup costs one atomic load.
+// lookupRejectedParts returns the parts of a request that an engine is known to reject for a model.
+// If no refusals are known at all, lookupRejectedParts costs one atomic load.
 func (r *engineRefusals) lookupRejectedParts(key refusalKey, now time.Time) endpoint.RejectedParts {
 	known := r.entries.Load()
 	if known == nil {

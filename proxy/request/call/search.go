@@ -12,7 +12,7 @@ type engineSearch struct {
 	classRank      int // index of the call's class; 0 is the first class
 	neededFeatures upstreams.Features
 	conversation   conversation
-	excluded       []upstreams.ID // engines that are out for this call
+	excluded       []upstreams.ID // engines that this call must not use
 	// Whether the call may use overflow tiers and does not wait for a slot any more.
 	usesOverflow bool
 	fallbacks    fallbackModels

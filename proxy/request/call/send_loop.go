@@ -240,7 +240,8 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 		return first // the client gets the first failure that no resume has repaired
 	}
 	m := c.config.model
-	if c.attemptCount() == 0 && countsByArm(m) { // the refusal counts for the call's own arm
+	// no attempt has set the arm, so the call counts for the arm of its key or conversation
+	if c.attemptCount() == 0 && countsByArm(m) {
 		c.record.Arm = cmp.Or(routing.CallArmName(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
 	if errors.Is(err, errTotalTimeout) {

@@ -15,8 +15,8 @@ import (
 // notNow is what a router answers while it starts the engine behind it.
 var notNow = calltest.AnswerError(500, "proxy error: Could not establish connection")
 
-// TestSameEngine checks that a request is sent once more to an engine that cannot answer yet, after
-// a pause, unless the client leaves in between.
+// TestSameEngine checks that a request is sent once more, after a pause, to an engine that cannot
+// answer yet. If the client disconnects during the pause, the request must not be sent again.
 func TestSameEngine(t *testing.T) {
 	router := strings.Replace(oneEngine("", ""), "engine: vllm", "engine: llamacpp-router", 1)
 	const pause = 300 * time.Millisecond
@@ -52,7 +52,7 @@ func TestSameEngine(t *testing.T) {
 	}
 }
 
-// TestLaterTier checks that a call whose tier has failed is sent to the next one.
+// TestLaterTier checks that a call is sent to the next tier if the engines of its tier fail.
 func TestLaterTier(t *testing.T) {
 	const tiers = `
 auth: none
@@ -78,8 +78,8 @@ models:
 	}
 }
 
-// TestLongerContext checks that a prompt that is too long for one engine is sent to the one with a
-// longer context, and never to one with a shorter context.
+// TestLongerContext checks that a prompt that is too long for one engine is sent to an engine with
+// a longer context, and never to an engine with a shorter context.
 func TestLongerContext(t *testing.T) {
 	const refusal = "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."
 	const config = `
@@ -121,8 +121,8 @@ models:
 	}
 }
 
-// TestLearnedChange checks that the edge remembers which word an engine refuses, leaves it out from
-// then on, and tells the operator once.
+// TestLearnedChange checks that the edge remembers for an hour that an engine rejects a reasoning
+// effort, and removes the effort from later requests before it sends them.
 func TestLearnedChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(w http.ResponseWriter, r *http.Request) {
@@ -153,8 +153,9 @@ func TestLearnedChange(t *testing.T) {
 	})
 }
 
-// TestDrainedEngine checks that a stream leaves an engine that a reload has removed, once the drain
-// time is over: in the middle of its answer if it can be resumed, otherwise not at all.
+// TestDrainedEngine checks a stream at an engine that a reload has removed. After the drain time,
+// the stream must move to another engine in the middle of its answer if it can be resumed.
+// Otherwise, it must stay.
 func TestDrainedEngine(t *testing.T) {
 	for _, tt := range []struct {
 		name, more string

@@ -202,14 +202,14 @@ func keepUnsent(b []byte, size int) []byte {
 	return slices.Clone(b)
 }
 
-// deferToRun stores what Step has pulled, so that fillStream processes it.
+// deferToRun stores what Step has pulled. The relay's goroutine processes it later (fillStream).
 func (t *detachedStream) deferToRun(out []byte, done bool, err error) {
 	t.out, t.pulled = attempt.NewBuffer(), pullResult{true, done, err}
 	*t.out = append(*t.out, out...)
 }
 
-// putSizeLine writes the size line of a chunk with n bytes to the end of room, and returns the
-// offset of the line.
+// putSizeLine writes the size line of a chunk of n bytes right-aligned into room. It returns the
+// offset of the line in room.
 func putSizeLine(room []byte, n int) (start int) {
 	i := len(room) - len(chunkEnd)
 	room[i], room[i+1] = chunkEnd[0], chunkEnd[1]

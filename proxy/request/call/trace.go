@@ -37,9 +37,9 @@ func (t *traceContext) engineTraceparent(cl *callClient) []byte {
 	return bytes.Clone(clientTraceparent(&cl.ctx.Request.Header))
 }
 
-// engineTracestate returns the client's tracestate for an engine, or nil if the traceparent is not valid.
-// Spans do not contain the tracestate, because the trace collector would then store text that the
-// client controls. The result is a copy, like that of traceparent.
+// engineTracestate returns the client's tracestate for an engine, or nil if the traceparent is not
+// valid. Spans do not contain the tracestate, because the trace collector would then store text
+// that the client controls. The result is a copy, like that of engineTraceparent.
 func (t *traceContext) engineTracestate(cl *callClient) []byte {
 	if cl.ctx == nil {
 		return t.savedTracestate

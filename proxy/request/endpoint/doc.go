@@ -18,8 +18,8 @@
 //	engine_specific.go                         likewise, for engines whose profiles name a path
 //	form.go, transcriptions.go                 forms, forwarded while they arrive (formRequest)
 //
-// To add an endpoint, add one file that contains its Endpoint and its codec, and one line in All
-// (endpoint.go).
+// To add an endpoint, add one file that contains its Endpoint and its codec, and one line in
+// AllEndpoints (endpoint.go).
 //
 // # Design
 //

@@ -34,7 +34,7 @@ models:
   - {id: plain, input_modalities: [text], deployments: [{upstream: v, served: m}]}
 `
 
-// enginesOf returns the engines of models, all with the same answer.
+// enginesOf returns the engines of the configuration models. All of them send the same answer.
 func enginesOf(answer http.HandlerFunc) []*calltest.Engine {
 	return []*calltest.Engine{
 		{Name: "v", Models: []string{"m", "e", "r"}, Answer: answer},

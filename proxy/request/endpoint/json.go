@@ -26,7 +26,7 @@ const traceOpContent = "generate_content"
 // that contains the text.
 func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		// The GenAI conventions have no name for some of these.
+		// The GenAI conventions have no name for some of these operations.
 		Path: path, Operation: operation, Traced: operation,
 		Dialect: newChatErrorDialect(operation, prompt),
 	}

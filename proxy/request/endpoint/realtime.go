@@ -12,8 +12,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// RealtimeEndpoint is GET /v1/realtime: speech transcription sessions over WebSocket. Package realtime
-// transfers the messages of a session. Realtime is not in All, because it does not accept POST.
+// RealtimeEndpoint is GET /v1/realtime: speech transcription sessions over WebSocket. Package
+// realtime transfers the messages of a session. RealtimeEndpoint is not in AllEndpoints, because it
+// does not accept POST.
 var RealtimeEndpoint = &Endpoint{
 	Path: "/v1/realtime", Operation: config.OpRealtime, profileOperation: config.OpRealtime,
 	Traced:  config.OpRealtime, // the GenAI conventions have no name for this operation yet

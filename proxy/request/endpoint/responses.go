@@ -22,9 +22,9 @@ var ResponsesEndpoint = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// ResponsesWarmUpEndpoint is the variant of Responses for a request with "generate": false. The request is
-// checked and counted, and its answer is a stream without output. ResponsesWarmUpEndpoint has the same path
-// as Responses.
+// ResponsesWarmUpEndpoint is the variant of ResponsesEndpoint for a request with "generate": false.
+// The request is checked and counted, and its answer is a stream without output. Both endpoints
+// have the same path.
 var ResponsesWarmUpEndpoint = &Endpoint{
 	Path:      ResponsesEndpoint.Path,
 	Operation: config.OpResponses,

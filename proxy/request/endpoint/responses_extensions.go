@@ -24,9 +24,9 @@ var responsesCompactEndpoint = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokensEndpoint is POST /v1/responses/input_tokens. Engines cannot count tokens in this dialect, so
-// it estimates the number of prompt tokens. The estimate is based on token counts that the model's
-// engines have reported earlier.
+// inputTokensEndpoint is POST /v1/responses/input_tokens. Engines cannot count tokens in this
+// dialect, so the edge estimates the number of prompt tokens. The estimate is based on token counts
+// that the model's engines have reported earlier.
 var inputTokensEndpoint = &Endpoint{
 	Path:       "/v1/responses/input_tokens",
 	listedPath: "/v1/responses",

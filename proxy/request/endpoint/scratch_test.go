@@ -10,7 +10,7 @@ import (
 )
 
 // shout is an endpoint for tests. It accepts embedding requests and converts the answer to capital
-// letters. It shows that a new endpoint needs only one file and one line in All.
+// letters. It shows that a new endpoint needs only one file and one line in AllEndpoints.
 var shout = &Endpoint{
 	Path:       "/v1/shout",
 	Operation:  config.OpEmbeddings,

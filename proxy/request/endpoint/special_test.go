@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestWarmUp checks that a request without generation is checked, and answered with an empty stream
-// without an engine.
+// TestWarmUp checks that the edge itself validates a warm-up request and answers it with an empty
+// stream. No engine must receive the request.
 func TestWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := enginesOf(nil)
@@ -33,8 +33,7 @@ func TestWarmUp(t *testing.T) {
 	})
 }
 
-// TestStrict checks that the endpoints of single engines do not exist if the operator has set
-// strict.
+// TestStrict checks that engine-specific endpoints are answered with 404 if strict is set.
 func TestStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, "strict: true"+models, enginesOf(nil)...)
@@ -47,8 +46,8 @@ func TestStrict(t *testing.T) {
 	})
 }
 
-// TestErrorsNameClientMembers checks that an error about the request that is sent names the member of the
-// request that the client sent, for each dialect.
+// TestErrorsNameClientMembers checks that an error about the translated request names the member of
+// the client's own request, in each dialect.
 func TestErrorsNameClientMembers(t *testing.T) {
 	const png = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 	image := strings.TrimPrefix(png, "data:image/png;base64,")
@@ -93,7 +92,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestRealtimeHandshake checks the handshake for each kind of engine, and which bytes count.
+// TestRealtimeHandshake checks the handshake for each kind of engine, and the number of received
+// bytes in the log.
 func TestRealtimeHandshake(t *testing.T) {
 	const config = `
 auth: none

@@ -84,9 +84,9 @@ type transcriptAnswer struct {
 
 func (a *transcriptAnswer) MediaType() string { return a.request.parsed.ContentType() }
 
-// AppendAnswer implements Unary. It rejects text of unknown length, because such text may be truncated.
-// If the client requested text, Append also rejects JSON. Such JSON is an error, or the engine does
-// not support the requested format.
+// AppendAnswer implements Unary. It rejects text of unknown length, because such text may be
+// truncated. If the client requested text, AppendAnswer also rejects JSON. Such JSON is an error,
+// or the engine does not support the requested format.
 func (a *transcriptAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	switch {
 	case !a.request.form.IsFullyRead(): // the field with the requested format may not have arrived yet

@@ -53,7 +53,8 @@ func (r *translatedRequest) Decode(in DecodeInput) error {
 		RedactThinking: wantsRedactedThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.IsEphemeral(),
 	}
-	if r.countsOnly { // the members that an engine's counter would reject are removed from its request
+	// members that an engine's token counter would reject are later removed from the count request
+	if r.countsOnly {
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {

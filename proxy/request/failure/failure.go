@@ -470,7 +470,7 @@ func (f *Failure) ExplainOverflow(least, context int) {
 			"Please reduce the length of the input messages.", context, o.Prompt)
 	}
 	if o.Prompt <= context {
-		o.Prompt += least // agents must find a sum that exceeds the context
+		o.Prompt += least // the error must contain a number of tokens that exceeds the context
 	}
 	o.Answer, o.Max = 0, context
 }

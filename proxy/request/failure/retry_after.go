@@ -38,8 +38,8 @@ func ParseRetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// PoolRetryAfter returns the Retry-After for a full pool of a model. If isMinimum is true, it should
-// be longer if calls take longer.
+// PoolRetryAfter returns the Retry-After for a full pool of a model. If isMinimum is true, the
+// caller should increase after if calls take longer than that.
 func PoolRetryAfter(m *snapshot.Model, p upstreams.Pool) (after time.Duration, isMinimum bool) {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second, false

@@ -6,7 +6,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestAt checks to which URL the question for a hook is sent, and to which socket the URL refers.
+// TestAt checks to which URL a hook's question is sent. For a Unix socket, it also checks which
+// socket that URL names.
 func TestAt(t *testing.T) {
 	c := NewClient(metrics.NewSet(), nil)
 	for before, want := range map[string]string{

@@ -2,8 +2,8 @@ package hook
 
 import "penstock/upstreams"
 
-// AnswerMistake is a mistake in a hook's answer, reported to the author of the hook. It is empty if the
-// answer has no mistake.
+// AnswerMistake is the kind of mistake in a hook's answer. The log reports it to the author of the
+// hook. It is empty if the answer has no mistake.
 type AnswerMistake string
 
 // These are the possible mistakes.
@@ -25,7 +25,7 @@ const (
 	MistakeUploadReplaced AnswerMistake = "upload_replaced"
 )
 
-// AnswerMistakeInfo contains a Detail and its description for operators.
+// AnswerMistakeInfo contains an AnswerMistake and its description for operators.
 type AnswerMistakeInfo struct {
 	Detail  AnswerMistake
 	Words   string // text that completes a sentence
@@ -50,10 +50,10 @@ var answerMistakeInfos = []AnswerMistakeInfo{
 	{MistakeUploadReplaced, "it rewrites an upload", "Uploads have no JSON, so a `rewrite` cannot replace them."},
 }
 
-// AllAnswerMistakes returns all possible Details with their text.
+// AllAnswerMistakes returns all possible mistakes with their descriptions.
 func AllAnswerMistakes() []AnswerMistakeInfo { return answerMistakeInfos }
 
-// Description returns the text of the Detail. If the Detail is unknown, it returns "".
+// Description returns the description of the mistake, or "" if d is unknown.
 func (d AnswerMistake) Description() string {
 	for _, e := range answerMistakeInfos {
 		if e.Detail == d {

@@ -61,11 +61,11 @@ var actionMembers = [...][]int{
 	ActionAllow: {}, ActionRefuse: {memberStatus, memberMessage}, ActionRewrite: {memberBody}, ActionRoute: {memberModel},
 }
 
-// ParseDecision parses an answer. It accepts only the format described in README.md. An answer is invalid
-// if it contains an unknown member, a member that belongs to another action, or an invalid value.
-// If Parse ignored such mistakes, it might admit a call that the hook meant to reject. If the
-// answer is valid, the Detail is empty. The Detail never contains text from the answer, which may
-// quote a prompt.
+// ParseDecision parses an answer. It accepts only the format described in README.md. An answer is
+// invalid if it contains an unknown member, a member that belongs to another action, or an invalid
+// value. If ParseDecision ignored such mistakes, it might admit a call that the hook meant to
+// reject. If the answer is valid, the AnswerMistake is empty. It never contains text from the
+// answer, which may quote a prompt.
 func ParseDecision(answer []byte) (Decision, AnswerMistake) {
 	var doc jsonx.Doc
 	if doc.Parse(answer, jsonx.Options{Record: 1}) != nil {

@@ -35,13 +35,13 @@ const (
 	stateAtEnd
 )
 
-// NewReader returns a Reader that reads from src. boundary must be a result of Boundary.
+// NewReader returns a Reader that reads from src. boundary must be a result of ParseBoundary.
 func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
 // peek returns the next n bytes. If fewer bytes are left, it returns the remaining bytes and an
-// error. At the end of src, the error is Truncated.
+// error. At the end of src, the reason of the error is ReasonTruncatedForm.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {

@@ -43,9 +43,9 @@ func New(s *call.Services, draining func() bool) *Sessions {
 // does not count against the key's concurrency.
 const keyShareDivisor = 4
 
-// Serve takes over the connection of a request for endpoint.Realtime.Path, or returns an error. It
-// authenticates the request and checks its origin. The server must already have made its own
-// checks.
+// Serve takes over the connection of a request for endpoint.RealtimeEndpoint.Path, or returns an
+// error. It authenticates the request and checks its origin. The server must already have made its
+// own checks.
 func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := s.services.Current(), &ctx.Request.Header
 	if snap.Config.Strict {

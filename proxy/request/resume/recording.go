@@ -21,8 +21,8 @@ type Recording struct {
 	// Number of tokens in partial as reported by the engines, capped at the number that the client
 	// can have received.
 	engineTokens int
-	// Highest token count reported by the current engine, plus the tokens that were counted without
-	// a report since.
+	// Highest token count that the current engine has reported, plus the tokens counted since that
+	// report.
 	reportedTokens int
 	stopped        bool // whether the Recording has stopped storing
 }

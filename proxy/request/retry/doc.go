@@ -1,9 +1,10 @@
 // Package retry decides what happens after a failed attempt: whether the call is sent again, and to
 // which engine.
 //
-// Decide is a pure function of plain values. Package call describes the state of the call, calls
-// Decide and takes the step that Decide returns. The rules form a single table (rules), and the
-// first rule that matches applies. proxy/README.md contains the same table.
+// DecideStep is a pure function of plain values. Package call describes the state of the call,
+// calls DecideStep and takes the step that it returns. The rules form a single table
+// (decisionRules), and the first rule that matches applies. proxy/README.md contains the same
+// table.
 //
 // A call is sent at most MaxSends times in total, whatever the causes of its failures are. The
 // following do not count:

@@ -147,8 +147,8 @@ type decisionRule struct {
 	matches   func(*CallState, *Failure) bool
 }
 
-// decisionRules are tried in order. Decide uses them if the request can be sent again or the client
-// has received part of the answer.
+// decisionRules are tried in order. DecideStep uses them if the request can be sent again or the
+// client has received part of the answer.
 var decisionRules = []decisionRule{
 	{StepFinish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *CallState, _ *Failure) bool {
 		return s.Complete
@@ -191,7 +191,8 @@ var decisionRules = []decisionRule{
 func (s *CallState) hasRetriesLeft() bool { return s.Sends.Retries < s.Attempts-1 }
 
 // DecideStep returns the step to take after a failure. If the step uses the retry budget
-// (UsesRetryBudget) and the budget is empty, the caller must set NoBudget and call Decide again.
+// (UsesRetryBudget) and the budget is empty, the caller must set NoBudget and call DecideStep
+// again.
 func DecideStep(s *CallState, f *Failure) Step {
 	if s.Spent && !s.Part {
 		return StepFail

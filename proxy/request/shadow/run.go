@@ -195,8 +195,8 @@ type noBodyHash struct{}
 
 func (noBodyHash) BodyHash() uint64 { return 0 }
 
-// abandoningMover implements attempt.Mover. A copy on a stalled or drained engine ends instead of
-// moving to another engine.
+// abandoningMover implements attempt.CallMover. A copy on a stalled or drained engine ends instead
+// of moving to another engine.
 type abandoningMover struct{}
 
 func (abandoningMover) AcquireOtherSlot() bool { return true }

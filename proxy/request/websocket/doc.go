@@ -17,8 +17,8 @@
 //	  generate: false         the request is checked and its input stored; no output is generated
 //	response.steer            answered with response.steer.failed: engines cannot be steered
 //	response.cancel           refused: a client cancels what runs by closing the connection
-//	response.processed        accepted without an answer; Codex sends it and expects none. Each
-//	                          report beyond the number of calls, and each response.steer, counts
+//	response.processed        acknowledges a response; Codex sends it and expects no answer. Each
+//	                          message beyond the number of calls, and each response.steer, counts
 //	                          as a request of the key
 //
 // The calls on a connection run one after another, even if they are on different lanes. OpenAI's

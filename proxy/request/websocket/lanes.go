@@ -47,10 +47,10 @@ func (m *conversationMemory) discard(n int64, ofKey *atomic.Int64) {
 // maxLanes is the protocol's maximum number of named lanes.
 const maxLanes = 32
 
-// conversationLanes stores the conversations on a connection. Each lane stores the conversation up to its last
-// response, in the form of the input for a request that continues the conversation. If memory is
-// short, or if all conversations together exceed the maximum size of a request, lanes drops the
-// least recently used lane first.
+// conversationLanes stores the conversations on a connection. Each lane stores the conversation up
+// to its last response, in the form of the input for a request that continues the conversation. If
+// memory is short, or if all conversations together exceed the maximum size of a request, the
+// conversation of the least recently used lane is dropped first.
 type conversationLanes struct {
 	memory     *conversationMemory
 	keyBytes   *atomic.Int64 // bytes in all conversations of the key; nil if they are not counted

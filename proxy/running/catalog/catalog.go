@@ -89,7 +89,7 @@ func (c *Catalog) ListPage(v *View, now time.Time) (*Page, error) {
 func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	list := struct {
 		Object string `json:"object"`
-		Data   []any  `json:"data"` // values of type entry or namedEntry
+		Data   []any  `json:"data"` // values of type modelEntry or namedEntry
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}

@@ -38,7 +38,7 @@ type messagesPage struct {
 	LastID  *string `json:"last_id"`
 }
 
-// messagesEntry contains the members of Anthropic's model object that are missing from entry.
+// messagesEntry contains the members of Anthropic's model object that modelEntry does not have.
 type messagesEntry struct {
 	Type        string `json:"type"`
 	DisplayName string `json:"display_name"`

@@ -53,7 +53,8 @@ func slotsForKind(kind string, l upstreams.Limits) int {
 }
 
 // compareCapacity returns the models whose slots or upstreams change, in the order of the new file.
-// Removed models come last. It reports no slots for the routes in lost.
+// Removed models come last. It reports that the routes in lost, which would lose their capacity,
+// have no slots afterwards.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {

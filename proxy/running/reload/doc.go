@@ -3,12 +3,12 @@
 //
 // # Steps
 //
-//	Trigger, Run   a changed file, SIGHUP or new addresses request a reload (triggers.go)
-//	Reload         performs one reload, from its Request to its Result; operators wait for it
-//	readKeys       reads the file and, if the file is valid, applies its keys (keys.go)
-//	applySettings  checks the other changes, and that no model loses its capacity (models.go)
-//	UseSharedKeys  applies keys from the fleet's store, in addition to the file's keys
-//	apply, commit  apply upstreams, queues and models, either all of them or none
+//	Trigger, Run    a changed file, SIGHUP or new addresses request a reload (triggers.go)
+//	Reload          performs one reload, from its Request to its Result; operators wait for it
+//	readKeys        reads the file and, if the file is valid, applies its keys (keys.go)
+//	applySettings   checks the other changes, and that no model loses its capacity (models.go)
+//	UseSharedKeys   applies keys from the fleet's store, in addition to the file's keys
+//	applyCandidate  applies upstreams, queues and models, either all of them or none
 //
 // # Design
 //
@@ -30,7 +30,7 @@
 // Its keys are not restored.
 //
 // During a reload, GOMAXPROCS is increased by one, so that requests do not wait for the reload
-// (process.Boost).
+// (process.BoostProcessors).
 //
 // # Locks
 //

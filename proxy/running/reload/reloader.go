@@ -251,7 +251,8 @@ func (r *Reloader) recordResult(q Request, res *Result) {
 		r.lastResult.Store(res)
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)
-	// Otherwise they have been logged, for example by a reload just before the file's watcher read it.
+	// The warnings of an unchanged file have already been logged, for example by an operator's
+	// reload shortly before the watcher read the same file.
 	if !res.Unchanged {
 		for _, p := range res.Warnings {
 			log.Warn(FileWarning, source, zap.String("problem", p))

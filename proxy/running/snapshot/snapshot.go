@@ -196,7 +196,7 @@ func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.RefusedMembers {
 	return nil
 }
 
-// QueueConfigs returns the queues of all models, in the form that queue.Queues.Apply takes.
+// QueueConfigs returns the queues of all models, in the form that queue.Queues.ApplyConfigs takes.
 func (s *Snapshot) QueueConfigs() []queue.QueueConfig {
 	uses := make([]queue.QueueConfig, 0, len(s.Models))
 	for i := range s.Models {

@@ -14,8 +14,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// unserved lists the functions that run in other commands, or before serve accepts connections. A
-// panic in one of them ends the command and prints the stack.
+// unserved lists functions that start goroutines without a guard. They run in commands other than
+// serve, or before serve accepts connections. A panic in such a goroutine ends the command and
+// prints the stack.
 var unserved = map[string]bool{
 	"upstreams/engine/detect.go Discover":          true,
 	"proxy/tools/batch/batch.go run.processLines":  true,

@@ -89,7 +89,8 @@ func (g *Guard) Catch(place string, after func()) {
 // Once runs f. A panic in f ends only f.
 func (g *Guard) Once(place string, f func()) { g.runCaught(place, f) }
 
-// Loop runs f until it returns. After a panic, Loop pauses and runs f again, unless stop is closed.
+// Loop runs f and ends when f returns. If f panics, Loop pauses and runs f again, unless stop is
+// closed.
 func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	for pause := firstRestartPause; ; pause = min(2*pause, maxRestartPause) {
 		begun := time.Now()

@@ -24,7 +24,7 @@ const (
 	PlaceGeneration = "generation"
 	PlaceAddresses  = "addresses" // one look-up; the previous results stay in use
 	PlaceNames      = "names"     // one look-up; the previous addresses stay in use
-	PlaceEngines    = "engines"   // one check of idle connections, or the early end of one write or probe
+	PlaceEngines    = "engines"   // one check of idle connections, or one write or probe cut short
 	PlaceWake       = "wake"      // one request that wakes a sleeping engine
 	// One wake-up of waiting calls, or one trial; later wake-ups and trials follow.
 	PlaceRoom     = "room"
@@ -34,7 +34,7 @@ const (
 	PlaceLog      = "log"      // the lines of one write; they count as dropped
 	PlaceSpans    = "spans"    // one batch of spans; they count as dropped
 	PlaceWatchdog = "watchdog" // one watchdog message
-	PlaceShutdown = "shutdown" // the early end of a drain; the drain and SIGQUIT still work
+	PlaceShutdown = "shutdown" // ending a drain early; the drain itself and SIGQUIT still work
 	PlaceFleet    = "fleet"    // one round of the fleet's work
 	PlaceLedger   = "ledger"   // one round of the ledger's work
 	PlaceIssuers  = "issuers"  // one fetch of an issuer's keys

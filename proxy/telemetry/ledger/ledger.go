@@ -202,8 +202,8 @@ func (l *Ledger) addInheritedUsage(c *ledgerContent, all bool) {
 	}
 }
 
-// InheritedUsage returns the part of a key's usage between two days that comes from previous
-// processes and that this process has not counted under its ledger's name.
+// InheritedUsage returns the part of a key's usage between two days (inclusive) that this process
+// has read from the ledger of a previous process.
 func (l *Ledger) InheritedUsage(key string, from, to int64) observe.UsageAmount {
 	return l.predecessor.usageBetween(key, from, to)
 }

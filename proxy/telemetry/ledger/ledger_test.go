@@ -132,7 +132,8 @@ func TestDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The header, the days, and the sum of the days before.
+	// The file has one line for the header, 62 for the newest days, and one for the sum of the
+	// older days.
 	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 {
 		t.Errorf("%d lines", lines)
 	}

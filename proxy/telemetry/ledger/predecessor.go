@@ -12,7 +12,7 @@ type roundOutcome int
 
 const (
 	roundWritten roundOutcome = iota
-	roundWaiting              // the previous process writes the ledger
+	roundWaiting              // the previous process still holds the ledger
 	roundFailing
 )
 

@@ -46,10 +46,10 @@ func (c *Calls) SetLog(l config.Log) {
 	c.log.setLevel(l.Level)
 }
 
-// BeginCall counts a call as in flight until Finish.
+// BeginCall counts a call as in flight until FinishCall.
 func (c *Calls) BeginCall() { c.inflight.Add(1) }
 
-// InFlight returns the number of calls between Begin and Finish.
+// InFlight returns the number of calls between BeginCall and FinishCall.
 func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 
 // Finished returns the number of calls that have ended since the edge started.
@@ -61,9 +61,9 @@ func (c *Calls) SetConfigured(models, upstreams, keys []string) {
 	c.series.setConfigured(models, upstreams, keys)
 }
 
-// FinishCall counts r, stores it and writes its access line. It must be called exactly once for each
-// Begin. The call stays in flight until it has been counted, so that code that waits for the last
-// call to end sees complete counts.
+// FinishCall counts r, stores it and writes its access line. It must be called exactly once for
+// each BeginCall. The call stays in flight until it has been counted, so that code that waits for
+// the last call to end sees complete counts.
 func (c *Calls) FinishCall(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()

@@ -251,8 +251,8 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	}
 }
 
-// TestServedSeriesUnderReloads checks that a configuration drops the series that a call finds at
-// once, and that a call that outlives its upstream is not remembered.
+// TestServedSeriesUnderReloads checks that a reload that removes an upstream drops the cached
+// series of its calls, and that calls that end later do not cache them again.
 func TestServedSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	count := func(upstream string, want string) {

@@ -44,7 +44,7 @@ func (c *RoutingChoice) expectedCached(prompt int) int {
 type PromptCacheCounts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
 	Cached   uint64 `json:"cached_tokens"`
-	Expected uint64 `json:"expected_cached_tokens"` // how many of Prompt engines were expected to have cached
+	Expected uint64 `json:"expected_cached_tokens"` // tokens that engines were expected to have cached
 }
 
 // CachedShare returns the cached share of prompt tokens, from 0 to 1. If there are no prompts, it

@@ -2,7 +2,7 @@
 //
 // # Design
 //
-// Each call has one Record. The request path fills the Record during the call, and Calls.Finish
+// Each call has one Record. The request path fills the Record during the call, and Calls.FinishCall
 // converts it to metrics and one log line.
 //
 // Labels come only from the configuration. A model becomes a label when it has been resolved to a

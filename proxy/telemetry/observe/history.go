@@ -23,7 +23,8 @@ type history struct {
 	slots   [historySlotCount]historySlot
 }
 
-// historySlot contains the results of one step. at is the number of the step since 1970.
+// historySlot contains the results of one step. The field step is the number of the step since
+// 1970.
 type historySlot struct {
 	step                       int64
 	promptTokens, outputTokens float64 // prompt and answer tokens
@@ -34,8 +35,9 @@ type historySlot struct {
 }
 
 // historyBounds are the upper bounds of the buckets, in milliseconds. They include 1000 and 2000,
-// because the verdict compares quantiles with these values. The precision of a quantile is limited
-// by the width of its bucket, but the quantile is always on the correct side of a bound.
+// because the status page's verdict compares quantiles with these values. The precision of a
+// quantile is limited by the width of its bucket, but the quantile is always on the correct side of
+// a bound.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,

@@ -80,7 +80,7 @@ func (r *Record) refusalReason() string {
 	return ""
 }
 
-// AppendKeyMetrics appends the key metrics. running counts the running calls by Account.
+// AppendKeyMetrics appends the key metrics. running counts the running calls by AccountKey.
 func (c *Calls) AppendKeyMetrics(b *bytes.Buffer, running map[string]int) {
 	all := c.series.keys.all()
 	inflight := map[string]int{}

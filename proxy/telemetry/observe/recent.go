@@ -9,8 +9,8 @@ import (
 
 const recentRows = 256
 
-// Recent stores up to maxKeptCalls calls of each kind for maxKeptTime. Without them, the newest calls
-// would cover only a few seconds on a busy edge.
+// RecentCalls stores up to maxKeptCalls failed, slow and refused calls each for maxKeptTime. The
+// list of the newest calls covers only a few seconds on a busy edge.
 const (
 	maxKeptCalls = 1000
 	maxKeptTime  = time.Hour
@@ -23,8 +23,9 @@ const (
 	SlowFirstToken = 2 * time.Second
 )
 
-// RecentCalls stores the newest calls that reached an engine. It stores failed, slow and refused calls
-// separately, so that other calls cannot displace them. Recent is safe for concurrent use.
+// RecentCalls stores the newest calls that reached an engine. It stores failed, slow and refused
+// calls separately, so that other calls cannot displace them. RecentCalls is safe for concurrent
+// use.
 type RecentCalls struct {
 	calls                 recentRing
 	failed, slow, refused keptCalls

@@ -2,7 +2,7 @@ package observe
 
 import "time"
 
-// TimeRingSlot is the time that one slot of a Ring covers.
+// TimeRingSlot is the time that one slot of a TimeRing covers.
 const TimeRingSlot = 10 * time.Second
 
 // TimeRing stores counts in time slots. T is the type of a slot's counts.

@@ -42,7 +42,7 @@ type callSeries struct {
 	mu                 sync.Mutex // held to create or drop series
 	configured         map[string]bool
 	configuredUpstream map[string]bool
-	applied            int // number of configurations so far
+	applied            int // number of configurations applied so far
 
 	served        copyOnWriteMap[servedSeriesKey, *servedSeries]
 	models        copyOnWriteMap[modelKey, *modelSeries]
@@ -71,7 +71,7 @@ type (
 	}
 	classKey      struct{ model, class string } // class is not the first class
 	choiceKey     struct{ model, reason string }
-	fallbackKey   struct{ model, to string } // to answered calls to model, or received copies of them
+	fallbackKey   struct{ model, to string } // to is a fallback or the shadow of model
 	armKey        struct{ model, arm string }
 	labelValueKey struct{ family, value string }
 	failureKey    struct{ upstream, cause, status string }
@@ -169,7 +169,7 @@ type modelSeries struct {
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
-	// Of all models in this dialect; nil before the first value.
+	// Histogram shared by all models in this dialect; nil before the first value.
 	overhead atomic.Pointer[metrics.PrometheusHistogram]
 	// lastEndNanos is when the model's last call ended, in Unix nanoseconds, or 0.
 	lastEndNanos atomic.Int64

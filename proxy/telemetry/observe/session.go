@@ -22,9 +22,9 @@ var sessionSecret = sync.OnceValue(func() []byte {
 	return secret
 })
 
-// NewSessionHash returns the Session for the hash of a session's name. If the hash is 0, it returns the
-// zero Session. NewSessionHash hashes the hash again with a secret, because otherwise a reader of the
-// log could test guessed names.
+// NewSessionHash returns the SessionHash for the hash of a session's name. If the hash is 0, it
+// returns the zero SessionHash. NewSessionHash hashes the hash again with a secret. Otherwise, a
+// reader of the log could test guessed names.
 func NewSessionHash(hash uint64) (s SessionHash) {
 	if hash == 0 {
 		return s

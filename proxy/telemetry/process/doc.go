@@ -17,10 +17,10 @@
 // grow to 64 MiB before a collection. An idle process returns the extra memory at the collection
 // that the runtime forces every two minutes.
 //
-// Reloads. Only a reload computes for a long time and produces much garbage. Boost protects
-// requests from both effects. On one core, the median wait of requests during a reload of 1,000
-// keys was 24 ms, because the parsing goroutine occupied the only processor. With Boost, the median
-// wait is half a millisecond, as at any other time. Without Boost, a reload causes three or four
-// collections, which take a quarter of its time. With Boost, there is one collection, at the end of
-// the reload and before the pace is restored.
+// Reloads. Only a reload computes for a long time and produces much garbage. BoostProcessors
+// protects requests from both effects. On one core, the median wait of requests during a reload of
+// 1,000 keys was 24 ms, because the parsing goroutine occupied the only processor. With
+// BoostProcessors, the median wait is half a millisecond, as at any other time. Without it, a
+// reload causes three or four collections, which take a quarter of its time. With it, there is one
+// collection, at the end of the reload and before the pace is restored.
 package process

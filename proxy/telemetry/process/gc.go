@@ -101,9 +101,9 @@ func (h heapState) paceForFloor(floor uint64) int {
 	return int(min((floor-h.live)*100/max(h.paceBase, 1), floor*100/runtimeMinHeap))
 }
 
-// adaptPace chooses the pace after a collection. While a boost is running, the new pace does not take
-// effect yet. Changing the pace briefly stops the process, so adapt omits changes that would have
-// little effect.
+// adaptPace chooses the pace after a collection. While a boost is running, the new pace does not
+// take effect yet. Changing the pace briefly stops the process, so adaptPace omits changes that
+// would have little effect.
 func (p *gcPacer) adaptPace(h heapState, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

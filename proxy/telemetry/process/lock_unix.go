@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// LockFile locks a file until it is closed. If another process has locked the file, Lock returns
-// ErrLocked.
+// LockFile locks a file until it is closed. If another process has locked the file, LockFile
+// returns ErrLocked.
 func LockFile(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

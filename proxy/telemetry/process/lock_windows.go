@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// LockFile is the Windows version of Lock in lock_unix.go. It locks a byte far beyond the end of the
-// file, because other processes cannot read a locked byte.
+// LockFile is the Windows version of LockFile in lock_unix.go. It locks a byte far beyond the end
+// of the file, because other processes cannot read a locked byte.
 func LockFile(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})

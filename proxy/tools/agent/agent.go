@@ -17,7 +17,7 @@ import (
 
 // Options are the options of the command.
 type Options struct {
-	Name string // one of Names
+	Name string // one of AgentNames
 	URL  string // base URL of the edge's API
 	// id or alias of the model; if empty, the first ready model that the agent can use
 	Model  string

@@ -130,7 +130,7 @@ func supportsWebSocket(ctx context.Context, base, key string) bool {
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	// does not use a proxy, like the request for the catalog
+	// Like the request for the catalog, this request does not use a proxy.
 	transport := http.Transport{DisableKeepAlives: true}
 	res, err := transport.RoundTrip(r)
 	if err != nil {

@@ -166,8 +166,8 @@ func (r *run) processLine(ctx context.Context, line *request) error {
 
 const reportEvery = 10 * time.Second
 
-// printProgress prints progress until stop is called. If the first attempt gets no response, report prints
-// immediately, so that users notice a wrong address.
+// printProgress prints progress until stop is called. If the first attempt gets no response,
+// printProgress prints immediately, so that users notice a wrong address.
 func (r *run) printProgress(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup

@@ -22,8 +22,8 @@ type request struct {
 	number   int
 }
 
-// validationProblem describes what is wrong with a line, without quoting it. If the line is valid, problem
-// returns "".
+// validationProblem describes what is wrong with a line, without quoting it. If the line is valid,
+// validationProblem returns "".
 func (r *request) validationProblem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`

@@ -111,8 +111,8 @@ func lockOutput(file *os.File, path string) error {
 	return err
 }
 
-// repairOutput reads the lines in an output. If lines must be removed, it rewrites the file. If the file
-// is not the output of a batch, repair returns an error and leaves the file unchanged.
+// repairOutput reads the lines in an output. If lines must be removed, it rewrites the file. If the
+// file is not the output of a batch, repairOutput returns an error and leaves the file unchanged.
 func (o *outputFile) repairOutput(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

@@ -152,8 +152,8 @@ func explainHint(all []referenceRow, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// rowsWithName returns the rows with this name, the rows below that name, and the error codes with this
-// status.
+// rowsWithName returns the rows whose name is word, the rows below that name, and the error codes
+// whose status is word.
 func rowsWithName(all []referenceRow, word string) (rows []referenceRow) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||

@@ -259,8 +259,8 @@ func appendKey(name, lines string) error {
 	return os.Rename(next.Name(), name)
 }
 
-// printKeyWarnings prints the warnings about a key that `penstock check` would print, if the file is a
-// configuration.
+// printKeyWarnings prints the warnings about a key that `penstock check` would print. It prints
+// nothing if the file is not a valid configuration.
 func printKeyWarnings(name, id string) {
 	f, problems := config.LoadValid(name, engine.KnownEngines())
 	if f == nil {

@@ -32,7 +32,7 @@ func (c *Choice) ReadDelta(v jsonx.Value) error {
 	}
 	c.chooseBody(c.delta, c.message)
 	missing := c.Body.IsNull() || !c.Body.Exists()
-	// text belongs to legacy completions.
+	// The member text occurs only in legacy completions.
 	if c.Body.IsObject() || missing && (c.HasFinished() || !v.Get("text").Exists()) {
 		return nil
 	}

@@ -109,7 +109,7 @@ func (h *topLevelMembers) reset() {
 	h.doc.Reset()
 }
 
-// reasonEngineError returns the error that the engine sent instead of an answer, or nil. It recognizes a
+// engineError returns the error that the engine sent instead of an answer, or nil. It recognizes a
 // truthy `error` member, and the flat format used by SGLang and older vLLM.
 func (h *topLevelMembers) engineError() *engineerror.Error {
 	if !engineerror.IsTruthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {

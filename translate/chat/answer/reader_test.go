@@ -60,8 +60,8 @@ func (out *answerTexts) addFinal(s *Reader) {
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// TestSource checks that the fast path yields the same result as parsing, and a stream the same
-// result as the assembled answer.
+// TestSource checks that the fast path yields the same result as parsing, and that a stream yields
+// the same result as the answer assembled from it.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
 	var s, long Reader
@@ -99,9 +99,9 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Some engines number their completions since the engine started, or choose ids from a small range.
-// Two answers of a conversation may therefore have the same id, but their tool calls must have
-// different ids.
+// TestSourceCallIDOfOneCompletionID checks that the tool calls of two answers have different ids
+// even if the engine gives both completions the same id. Some engines number completions from 1
+// after each start, or choose ids from a small range.
 func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
 	seen := map[string]string{}

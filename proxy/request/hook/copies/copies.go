@@ -32,7 +32,7 @@ type CopySinks struct {
 	removedSinks []*hookSink                          // removed sinks that may still be sending
 }
 
-// New returns Copies without sinks.
+// New returns CopySinks without sinks.
 func New(o Options) *CopySinks {
 	c := &CopySinks{opts: o}
 	c.sinks.Store(&map[string]*hookSink{})

@@ -1,8 +1,8 @@
 // Package copies sends copies of calls to the sinks named by the operator's hooks with after. A
 // sink is a URL, a file or a Unix socket. README.md describes the format of a copy.
 //
-// Copies takes part in calls (package participant). For each call to which such a hook applies,
-// Copies makes a Copy, adds the bytes of the request and the answer, and then ends the Copy.
+// CopySinks takes part in calls (package participant). For each call to which such a hook applies,
+// it creates a Copy, adds the bytes of the request and the answer, and then ends the Copy.
 //
 // # Design
 //

@@ -17,8 +17,9 @@ import (
 )
 
 // Connection is a client's end of a plain connection. In contrast to Edge.Send, fasthttp serves the
-// connection, so the test sees the bytes on the wire, and a stream leaves fasthttp as it does on a
-// socket. The connection has no buffer: the edge waits until the test has read what it writes.
+// connection. The test therefore sees the bytes on the wire, and a stream leaves fasthttp as it
+// does on a socket. The connection has no buffer, so each write of the edge blocks until the test
+// has read the bytes.
 type Connection struct {
 	net.Conn
 	edge *serverConn

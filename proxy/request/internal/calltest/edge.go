@@ -1,6 +1,7 @@
-// Package calltest runs calls without sockets. Engines and hooks are functions behind pipes. Clients
-// are Go values (Client), whose calls stay in fasthttp, or pipes (Connection), whose calls run as
-// behind a listener. In a testing/synctest bubble, the test controls the clock.
+// Package calltest runs calls without sockets. Engines and hooks are functions behind pipes. There
+// are two kinds of clients. A Client is a Go value that is passed to a handler directly. A
+// Connection is a pipe that fasthttp serves like a connection of a listener. In a testing/synctest
+// bubble, the test controls the clock.
 package calltest
 
 import (
@@ -63,8 +64,8 @@ type Edge struct {
 	served      sync.WaitGroup
 }
 
-// New returns an edge with the given configuration, in which the upstream of an engine, or a hook that
-// an Engine plays, has the URL http://NAME. Every upstream needs an engine, because there is no
+// New returns an edge with the given configuration. The configuration refers to an Engine by the
+// URL http://NAME, as an upstream or as a hook. Every upstream needs an Engine, because there is no
 // resolver. New returns after the engines have been probed. The edge is closed when the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
@@ -255,7 +256,7 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	return e.SendTo(to, ep, body, headers...)
 }
 
-// SendTo is Send to an endpoint that may not be the one at its path.
+// SendTo is Send to a given endpoint, which need not be the one that EndpointByPath finds.
 func (e *Edge) SendTo(to *Client, ep *endpoint.Endpoint, body string, headers ...string) *Answer {
 	e.t.Helper()
 	ctx := to.begin(ep.Path, body, headers)
@@ -336,7 +337,8 @@ func (quietLogger) Printf(string, ...any) {}
 type Engine struct {
 	Name   string // host in the upstream's URL
 	Models []string
-	// Answer answers all requests except probes, and handshakes too. If Answer is nil, AnswerText("ok") is used.
+	// Answer answers all requests except GET requests without an Upgrade header, such as probes. If
+	// Answer is nil, AnswerText("ok") is used.
 	Answer http.HandlerFunc
 	// Pages maps paths to the responses for GET requests. The model list is always available.
 	Pages map[string]string
