@@ -68,8 +68,8 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// respondNotFound responds with 404. The response names the endpoint that the client probably meant, and
-// does not repeat the client's text.
+// respondNotFound responds with 404. The response names the endpoint that the client probably
+// meant, and does not repeat the client's text.
 func (p *publicAPI) respondNotFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."
@@ -80,8 +80,8 @@ func (p *publicAPI) respondNotFound(ctx *fasthttp.RequestCtx) {
 		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
-// respondMethodNotAllowed responds with 405 and the Allow header that the router has set. It also handles
-// a GET that requests a WebSocket, because such a GET has no separate route.
+// respondMethodNotAllowed responds with 405 and the Allow header that the router has set. It also
+// handles a GET that requests a WebSocket, because such a GET has no separate route.
 func (p *publicAPI) respondMethodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.IsResponsesUpgrade(ctx) {
 		ctx.Response.Header.Del("Allow")

@@ -56,8 +56,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestSiblingConfigParser checks that problems in a configuration sent for checking use the name given by
-// the sender.
+// TestSiblingConfigParser checks that problems in a configuration sent for checking use the name
+// given by the sender.
 func TestSiblingConfigParser(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {
@@ -75,8 +75,8 @@ func TestSiblingConfigParser(t *testing.T) {
 	}
 }
 
-// TestDamagedRuntimeKeys checks that a damaged file with keys created at run time is an error before
-// the edge starts, and a warning while it is running.
+// TestDamagedRuntimeKeys checks that a damaged file with keys created at run time is an error
+// before the edge starts, and a warning while it is running.
 func TestDamagedRuntimeKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -112,8 +112,8 @@ func (r *Route) pickTarget(q *targetSearch, start int) (best *Target, eligible b
 	return best, eligible
 }
 
-// pickByPolicy picks a target according to the route's policy. A route with a single target needs no
-// scores, except to explain the pick.
+// pickByPolicy picks a target according to the route's policy. A route with a single target needs
+// no scores, except to explain the pick.
 func (r *Route) pickByPolicy(c *targetScan) (best *Target, eligible bool) {
 	if r.policy == policyRoundRobin || len(r.targets) == 1 && c.q.Why == nil {
 		return c.pickRoundRobin()
@@ -122,10 +122,10 @@ func (r *Route) pickByPolicy(c *targetScan) (best *Target, eligible bool) {
 }
 
 // A tier is a group of a route's targets. It gets calls only while all targets in earlier tiers are
-// down or, if the tier has config.DeployWhenFull, full. Each call checks the earlier tiers again, so
-// traffic returns to an earlier tier as soon as that tier has a free slot. Targets that a call has
-// already tried, or that cannot serve the call, do not count. Stalled targets are used only if no
-// tier has other targets.
+// down or, if the tier has config.DeployWhenFull, full. Each call checks the earlier tiers again,
+// so traffic returns to an earlier tier as soon as that tier has a free slot. Targets that a call
+// has already tried, or that cannot serve the call, do not count. Stalled targets are used only if
+// no tier has other targets.
 
 // acquireFromTiers acquires a lease on a target of a route that has tiers or arms. It wakes a
 // sleeping engine even if the call goes to a different tier. If no tier can serve the call, the

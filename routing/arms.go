@@ -84,9 +84,9 @@ func SelectArms(r *Route, number uint64, tiers uint8) ArmSet {
 	return set
 }
 
-// IsCallInSample reports whether a call with this number belongs to a sample that contains the given
-// percentage of the route's calls. For the same percentage, the sample always contains the same
-// conversations. The sample is independent of the arms.
+// IsCallInSample reports whether a call with this number belongs to a sample that contains the
+// given percentage of the route's calls. For the same percentage, the sample always contains the
+// same conversations. The sample is independent of the arms.
 func IsCallInSample(r *Route, number uint64, part config.Percent) bool {
 	return float64(splitmix64(splitmix64(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
@@ -125,8 +125,8 @@ func MissedArm(r *Route, arms ArmSet, t *Target) (own string, missed bool) {
 	return "", !t.isInArmSet(arms)
 }
 
-// CallArmName returns the name of a call's arm, or "". It considers only the first tier that the call's
-// key may use.
+// CallArmName returns the name of a call's arm, or "". It considers only the first tier that the
+// call's key may use.
 func CallArmName(r *Route, arms ArmSet, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.IsOpenToTiers(tiers) })
 	for i := range r.arms {

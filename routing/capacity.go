@@ -14,9 +14,9 @@ type Capacity struct {
 	Utilization              float64 // percent, 0 to 100
 }
 
-// PoolCapacity returns the sum of the pool's slots over the targets that accept calls now. It counts
-// only the first tier, and counts arms only if no targets outside arms accept calls. If a route has
-// more than one target at an upstream, the upstream counts once.
+// PoolCapacity returns the sum of the pool's slots over the targets that accept calls now. It
+// counts only the first tier, and counts arms only if no targets outside arms accept calls. If a
+// route has more than one target at an upstream, the upstream counts once.
 func (r *Route) PoolCapacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.TotalCapacity([]upstreams.Pool{p}, now)
 }
@@ -86,8 +86,8 @@ func ServingTier(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// EstimateAcceptDelay estimates how long it takes until a target may accept a call of a key that has these
-// tiers. It returns 0 if a target may accept the call now, and at most one hour.
+// EstimateAcceptDelay estimates how long it takes until a target may accept a call of a key that
+// has these tiers. It returns 0 if a target may accept the call now, and at most one hour.
 func (r *Route) EstimateAcceptDelay(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // also returned if the key may not use any target
 	for i := range r.targets {
@@ -128,8 +128,8 @@ func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
 	return room
 }
 
-// tierForQuery returns the tier that a query may use or wait for. The tier's targets may be full. at is
-// the index of their state in statePreference, or negative if there is no such tier.
+// tierForQuery returns the tier that a query may use or wait for. The tier's targets may be full.
+// at is the index of their state in statePreference, or negative if there is no such tier.
 func tierForQuery(r *Route, q *targetSearch) (tier *Route, at int) {
 	const stalled = len(statePreference) - 1
 	for _, last := range [...]bool{false, true} {
@@ -295,8 +295,8 @@ func tierFullError(tier *Route, q *Query) error {
 	return full
 }
 
-// estimateSlotDelay estimates how long it takes until one of the pool's slots becomes free while all of them
-// are in use. It returns 0 if no call has ended yet.
+// estimateSlotDelay estimates how long it takes until one of the pool's slots becomes free while
+// all of them are in use. It returns 0 if no call has ended yet.
 func (r *Route) estimateSlotDelay(p upstreams.Pool, now time.Time) time.Duration {
 	var endsPerSecond float64
 	var l upstreams.Load
@@ -344,8 +344,8 @@ func (t *Target) canWake(q *targetSearch) bool {
 		!q.excludesTarget(t) && t.isInArmSet(q.searchArms) && t.IsOpenToTiers(q.Tiers) && u.Health.Wake.CanWake(q.Now)
 }
 
-// RequestWake requests that one of the route's engines be woken, unless an engine is already being woken.
-// It chooses the first engine, in configuration order, that may be woken.
+// RequestWake requests that one of the route's engines be woken, unless an engine is already being
+// woken. It chooses the first engine, in configuration order, that may be woken.
 func (r *Route) RequestWake(q *Query) { requestWake(r, &targetSearch{Query: *q}) }
 
 func requestWake(r *Route, q *targetSearch) {

@@ -66,8 +66,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestChoiceReasonWithoutTarget checks that a pick that finds no target clears the reason recorded by an
-// earlier pick.
+// TestChoiceReasonWithoutTarget checks that a pick that finds no target clears the reason recorded
+// by an earlier pick.
 func TestChoiceReasonWithoutTarget(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(PickExplanation)

@@ -12,8 +12,8 @@ import (
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrEngineStarting is the ErrNoUpstream of a route that has an engine that is waking up or can be woken.
-// The call should wait for that engine.
+// ErrEngineStarting is the ErrNoUpstream of a route that has an engine that is waking up or can be
+// woken. The call should wait for that engine.
 var ErrEngineStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
 // FullError means that all eligible targets are at their limits. It contains the capacity at that

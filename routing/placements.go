@@ -33,8 +33,8 @@ const (
 	// maxUnsharedPlacements is the maximum number of placements that have not been shared yet. If
 	// this number is exceeded, the oldest placements are dropped.
 	maxUnsharedPlacements = 4096
-	// If minSharedBlockPrompts prompts end with the same block, the block does not belong to a single
-	// conversation.
+	// If minSharedBlockPrompts prompts end with the same block, the block does not belong to a
+	// single conversation.
 	minSharedBlockPrompts = 4
 )
 

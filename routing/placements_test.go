@@ -42,9 +42,9 @@ func acquireAndRelease(t *testing.T, tab *Table, prompt []uint64, not ...upstrea
 	return l.Upstream().ID()
 }
 
-// TestPlacementsMoveConversations checks that if one edge has moved a conversation, another edge sends the conversation
-// to the new engine, even if that edge has never seen the conversation. If later turns of the
-// conversation also go to that engine, no placement is shared again.
+// TestPlacementsMoveConversations checks that if one edge has moved a conversation, another edge
+// sends the conversation to the new engine, even if that edge has never seen the conversation. If
+// later turns of the conversation also go to that engine, no placement is shared again.
 func TestPlacementsMoveConversations(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := RoutePlacements(a.Routes()[0]), RoutePlacements(b.Routes()[0])
@@ -77,9 +77,9 @@ func TestPlacementsMoveConversations(t *testing.T) {
 	}
 }
 
-// TestPlacementsOfFirstConversations checks the first conversations of a route. They share a prefix,
-// but no edge has seen that prefix often enough to treat it as shared. The other edges still learn
-// at which engine each conversation began, even if the calls have no session.
+// TestPlacementsOfFirstConversations checks the first conversations of a route. They share a
+// prefix, but no edge has seen that prefix often enough to treat it as shared. The other edges
+// still learn at which engine each conversation began, even if the calls have no session.
 func TestPlacementsOfFirstConversations(t *testing.T) {
 	for _, sessions := range []bool{false, true} {
 		a, b := sharingTable(t, nil, "e0", "e1", "e2"), sharingTable(t, nil, "e0", "e1", "e2")
@@ -139,9 +139,9 @@ func TestPlacementsOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// TestPlacementsAreBounded checks that placements survive reloads, that placements at unknown upstreams
-// are ignored, and that the number of unshared placements is limited. If the fleet has no store,
-// RoutePlacements returns nil.
+// TestPlacementsAreBounded checks that placements survive reloads, that placements at unknown
+// upstreams are ignored, and that the number of unshared placements is limited. If the fleet has no
+// store, RoutePlacements returns nil.
 func TestPlacementsAreBounded(t *testing.T) {
 	a := sharingTable(t, nil, "e0", "e1")
 	p := RoutePlacements(a.Routes()[0])

@@ -7,7 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// scoringPolicy determines how a route scores its targets. The target with the lowest score gets the call.
+// scoringPolicy determines how a route scores its targets. The target with the lowest score gets
+// the call.
 type scoringPolicy uint8
 
 const (

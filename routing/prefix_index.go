@@ -45,8 +45,8 @@ const (
 	// maxCacheBlocks is the maximum number of blocks stored per engine: 32 MiB of prompts, for
 	// which the index needs 8 MB of memory.
 	maxCacheBlocks = 64 << 10
-	// maxIndexedEngines is the maximum number of distinct members. In a route with more upstreams, some of
-	// them share a number, so a conversation may go to the wrong upstream.
+	// maxIndexedEngines is the maximum number of distinct members. In a route with more upstreams,
+	// some of them share a number, so a conversation may go to the wrong upstream.
 	maxIndexedEngines = 128
 )
 
@@ -105,9 +105,9 @@ var sharingLevels = [...]struct {
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// minSharedEndPrompts is the number of prompts that must end with the same block before they count as
-// different conversations that share a prefix and differ by less than a block. Fewer prompts may be
-// short turns of one conversation.
+// minSharedEndPrompts is the number of prompts that must end with the same block before they count
+// as different conversations that share a prefix and differ by less than a block. Fewer prompts may
+// be short turns of one conversation.
 const minSharedEndPrompts = 16
 
 // sharingLevel returns the index in sharingLevels for a prefix that is shared by the given number
@@ -151,8 +151,8 @@ func (k *cacheMatch) knownBlockCount() int {
 	return k.parts[k.n-1].endBlock
 }
 
-// sharedBlockCount returns how many leading blocks are shared by many conversations. The blocks after
-// them belong only to this conversation.
+// sharedBlockCount returns how many leading blocks are shared by many conversations. The blocks
+// after them belong only to this conversation.
 func (k *cacheMatch) sharedBlockCount() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].sharingLevel) < len(sharingLevels)-1 {
@@ -162,8 +162,9 @@ func (k *cacheMatch) sharedBlockCount() int {
 	return 0
 }
 
-// cachedBlockCount returns how many leading blocks a member has. missing is how many of the other known
-// blocks the member would have to read, where shared blocks count only in part (see sharingLevels).
+// cachedBlockCount returns how many leading blocks a member has. missing is how many of the other
+// known blocks the member would have to read, where shared blocks count only in part (see
+// sharingLevels).
 func (k *cacheMatch) cachedBlockCount(m engineNumber) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -204,7 +205,8 @@ func newPrefixIndex(targets []Target, before *prefixIndex, shared bool) (*prefix
 }
 
 // assignEngineNumbers assigns a member number to every target. Known upstreams keep their numbers.
-// assignEngineNumbers drops the blocks of upstreams that are no longer targets. The caller must hold mu.
+// assignEngineNumbers drops the blocks of upstreams that are no longer targets. The caller must
+// hold mu.
 func (d *prefixIndex) assignEngineNumbers(targets []Target) {
 	before := d.memberByID
 	d.memberByID, d.memberByRank = map[upstreams.ID]engineNumber{}, map[uint64]engineNumber{}
@@ -315,8 +317,8 @@ func (d *prefixIndex) findBlock(block uint64) *blockEntry {
 	return nil
 }
 
-// blockReuseDistance returns how many blocks must fit in a member's cache for the cache to still contain the
-// block since the member last read it.
+// blockReuseDistance returns how many blocks must fit in a member's cache for the cache to still
+// contain the block since the member last read it.
 func (d *prefixIndex) blockReuseDistance(block uint64, m engineNumber) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -326,8 +328,8 @@ func (d *prefixIndex) blockReuseDistance(block uint64, m engineNumber) int {
 	return 0
 }
 
-// findEngineLink returns the index of the link between a member and an entry. The member must have the
-// block. The caller must hold mu.
+// findEngineLink returns the index of the link between a member and an entry. The member must have
+// the block. The caller must hold mu.
 func (d *prefixIndex) findEngineLink(e *blockEntry, m engineNumber) int32 {
 	i := e.firstLink
 	for d.links.at(i).member != m {
@@ -459,8 +461,8 @@ func (d *prefixIndex) recordContinuation(blocks []uint64, known int, nameless bo
 	return false
 }
 
-// markBlockNewest makes a block the newest block of a member. If the member's cache is full, markBlockNewest
-// drops the member's oldest block. The caller must hold mu.
+// markBlockNewest makes a block the newest block of a member. If the member's cache is full,
+// markBlockNewest drops the member's oldest block. The caller must hold mu.
 func (d *prefixIndex) markBlockNewest(at int32, m engineNumber) {
 	h, e := &d.memberCaches[m], d.entries.at(at)
 	if e.members.has(m) {
@@ -536,7 +538,8 @@ func (d *prefixIndex) dropEngineCache(m engineNumber) {
 	*h = engineCache{}
 }
 
-// resetEngineCache removes all blocks from a target's cache, because the target's engine has restarted.
+// resetEngineCache removes all blocks from a target's cache, because the target's engine has
+// restarted.
 func (d *prefixIndex) resetEngineCache(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -579,8 +582,9 @@ const (
 
 // adjustCacheSize adjusts the estimated size of an engine's cache. It compares the number of prompt
 // tokens that were cached with the number that was expected to be cached. age is the prompt's age
-// in blocks (see blockReuseDistance). If a prompt is no longer cached, the cache must be smaller than the
-// prompt's age. If the prompt is still cached, the cache must be somewhat larger than that age.
+// in blocks (see blockReuseDistance). If a prompt is no longer cached, the cache must be smaller
+// than the prompt's age. If the prompt is still cached, the cache must be somewhat larger than that
+// age.
 func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

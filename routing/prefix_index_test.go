@@ -11,7 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// newTestPrefixIndex returns the prefix index and the targets of a route over upstreams with these names.
+// newTestPrefixIndex returns the prefix index and the targets of a route over upstreams with these
+// names.
 func newTestPrefixIndex(t *testing.T, names ...string) (*prefixIndex, []Target) {
 	t.Helper()
 	var ups []config.Upstream
@@ -132,8 +133,8 @@ func TestPrefixIndexHoldsNewestBlocks(t *testing.T) {
 	})
 }
 
-// TestPrefixIndexCacheSize checks that the assumed size of an engine's cache depends on the size that the
-// engine reports, and on which prompts were still cached.
+// TestPrefixIndexCacheSize checks that the assumed size of an engine's cache depends on the size
+// that the engine reports, and on which prompts were still cached.
 func TestPrefixIndexCacheSize(t *testing.T) {
 	d, targets := newTestPrefixIndex(t, "a", "b")
 	a := &targets[0]
@@ -229,8 +230,8 @@ func TestPrefixIndexOutlivesReload(t *testing.T) {
 	}
 }
 
-// TestPrefixIndexBelongsToModel checks that a model does not inherit another model's index, even if the
-// first model's id used to be an alias of the other model.
+// TestPrefixIndexBelongsToModel checks that a model does not inherit another model's index, even if
+// the first model's id used to be an alias of the other model.
 func TestPrefixIndexBelongsToModel(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -277,8 +278,8 @@ func TestPrefixIndexOfManyEngines(t *testing.T) {
 	}
 }
 
-// TestPrefixIndexSharedPrefixes checks that the index distinguishes the next turn of a conversation, even an
-// edited one, from a different conversation with the same prefix.
+// TestPrefixIndexSharedPrefixes checks that the index distinguishes the next turn of a
+// conversation, even an edited one, from a different conversation with the same prefix.
 func TestPrefixIndexSharedPrefixes(t *testing.T) {
 	d, targets := newTestPrefixIndex(t, "a", "b")
 	none := uint8(len(sharingLevels) - 1)

@@ -59,7 +59,8 @@ type Query struct {
 	// RetryAfter is the Retry-After that the client gets if the call is refused. A refused call
 	// adds a claim (see SlotClaims). If RetryAfter is 0, the call ignores claims and adds no claim.
 	RetryAfter time.Duration
-	// RetryAfterIsMinimum means that the client gets FullError.RetryAfter instead, if that is longer.
+	// RetryAfterIsMinimum means that the client gets FullError.RetryAfter instead, if that is
+	// longer.
 	RetryAfterIsMinimum bool
 	Rank                int // rank of the call's class; claims from earlier classes go first
 	// Share of an upstream's slots, rounded down, that the call must leave free.
@@ -147,7 +148,8 @@ type Route struct {
 	ID    string // canonical id of the model
 	Index int    // position in Table.Routes
 	// Tiers are the route's tiers in order, or nil if there is only one. Each tier is a Route over
-	// some of the targets. When is config.DeployWhenFull or config.DeployWhenDown, or empty for the first tier.
+	// some of the targets. When is config.DeployWhenFull or config.DeployWhenDown, or empty for the
+	// first tier.
 	Tiers   []*Route
 	When    string
 	targets []Target
@@ -165,8 +167,8 @@ type Route struct {
 	siblingSpeeds *upstreams.SiblingSpeeds // speeds of the targets, by position
 }
 
-// AppendTooShortUpstreams appends the upstreams whose maximum prompt length (config.PromptTokens) is less
-// than tokens.
+// AppendTooShortUpstreams appends the upstreams whose maximum prompt length (config.PromptTokens)
+// is less than tokens.
 func (r *Route) AppendTooShortUpstreams(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.hasLengthLimits {
 		return to

@@ -109,8 +109,8 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	}
 }
 
-// TestAcquireRecordsUncachedTokens checks that a lease records how many prompt tokens its engine has
-// to read.
+// TestAcquireRecordsUncachedTokens checks that a lease records how many prompt tokens its engine
+// has to read.
 func TestAcquireRecordsUncachedTokens(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 8, 8)
 	prompt := randomBlocks(10)
@@ -205,8 +205,8 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// TestEditedConversationsAreNotShared checks that a conversation whose history is edited at every turn stays
-// at its engine and does not count as more than one conversation.
+// TestEditedConversationsAreNotShared checks that a conversation whose history is edited at every
+// turn stays at its engine and does not count as more than one conversation.
 func TestEditedConversationsAreNotShared(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)

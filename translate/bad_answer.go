@@ -2,8 +2,8 @@ package translate
 
 import "errors"
 
-// Limits for an answer. If an answer exceeds one of them, the error is a *BadAnswerError with the reason
-// ReasonTooLarge.
+// Limits for an answer. If an answer exceeds one of them, the error is a *BadAnswerError with the
+// reason ReasonTooLarge.
 const (
 	MaxAnswerBytes = 32 << 20 // bytes of a whole completion, received or assembled
 	MaxChoices     = 128
@@ -25,8 +25,8 @@ const (
 	ReasonDuplicateMember = "a member is given twice"
 )
 
-// BadAnswerError is the error for an engine's response, or a stream event, that violates the engine's
-// dialect. Reason never quotes the response, so it may be logged.
+// BadAnswerError is the error for an engine's response, or a stream event, that violates the
+// engine's dialect. Reason never quotes the response, so it may be logged.
 type BadAnswerError struct {
 	Reason string
 	Cause  error // the error that the engine sent instead of a completion, or nil

@@ -117,9 +117,9 @@ func (p *fakeUpstream) promised() int {
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkOnSlotFreed measures the release of a slot for different numbers of waiting calls. The calls
-// wait either for a different model, which does not use the upstream, or for the same model. In the
-// second case, each slot wakes a waiter, which then waits again.
+// BenchmarkOnSlotFreed measures the release of a slot for different numbers of waiting calls. The
+// calls wait either for a different model, which does not use the upstream, or for the same model.
+// In the second case, each slot wakes a waiter, which then waits again.
 func BenchmarkOnSlotFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newFakeUpstream(n), newFakeUpstream(0)

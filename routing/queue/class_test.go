@@ -104,7 +104,8 @@ func TestReserveKeepsWaits(t *testing.T) {
 			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *WaitRequest) bool {
-				// Check and acquire in one step, because two concurrent calls would use the reserve.
+				// Check and acquire in one step, because two concurrent calls would use the
+				// reserve.
 				take := func() bool {
 					taking.Lock()
 					defer taking.Unlock()

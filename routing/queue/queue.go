@@ -288,7 +288,8 @@ func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func(
 		case <-p.w.wake:
 		}
 		if isClosed(done) {
-			// Select may choose either ready case, but a call that has ended must not acquire a slot.
+			// Select may choose either ready case, but a call that has ended must not acquire a
+			// slot.
 			return ErrCanceled
 		}
 		if p.q.wasEvicted(p.w) {
@@ -347,8 +348,8 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	return w, first, nil
 }
 
-// getOrAddClass returns the class for a waiting call, and adds it if necessary. There are only a few
-// classes, because few waiting calls have already tried an upstream.
+// getOrAddClass returns the class for a waiting call, and adds it if necessary. There are only a
+// few classes, because few waiting calls have already tried an upstream.
 func (q *Queue) getOrAddClass(n *WaitRequest) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
@@ -409,11 +410,11 @@ func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 	return false
 }
 
-// evictForNewCall evicts a waiter to make room for a new call, and reports whether it could. of is the
-// rank of the new call, and own is the number of waiters of the call's key. It evicts the newest
-// waiter of the last rank, if that rank is behind the new call's rank. Otherwise it evicts the
-// newest waiter of the same rank from the key that has the most waiters. That key must not be left
-// with fewer waiters than the new call's key.
+// evictForNewCall evicts a waiter to make room for a new call, and reports whether it could. of is
+// the rank of the new call, and own is the number of waiters of the call's key. It evicts the
+// newest waiter of the last rank, if that rank is behind the new call's rank. Otherwise it evicts
+// the newest waiter of the same rank from the key that has the most waiters. That key must not be
+// left with fewer waiters than the new call's key.
 func (q *Queue) evictForNewCall(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.laterRankWaiters > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -429,8 +430,8 @@ func (q *Queue) evictForNewCall(of, own int) bool {
 	return true
 }
 
-// newestWaiter returns the newest waiter of the given rank from the key that has the most waiters, or
-// nil.
+// newestWaiter returns the newest waiter of the given rank from the key that has the most waiters,
+// or nil.
 func (q *Queue) newestWaiter(rank int) (newest *waiter) {
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
@@ -506,9 +507,9 @@ func (q *Queue) removeWaiterLocked(w *waiter) {
 	}
 }
 
-// putBackToSleep puts a waiter that found no slot back to sleep, and moves its key to the front. Slots
-// that were freed while the waiter was awake were not offered to it, so all free slots are offered
-// again.
+// putBackToSleep puts a waiter that found no slot back to sleep, and moves its key to the front.
+// Slots that were freed while the waiter was awake were not offered to it, so all free slots are
+// offered again.
 func (q *Queue) putBackToSleep(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -534,8 +535,8 @@ func (q *Queue) putBackToSleep(w *waiter) {
 	q.queues.offerQueueSlots(q)
 }
 
-// wakeNextWaiter wakes the next waiter that can use a slot of p, and reports whether there was such a
-// waiter. It also wakes waiters whose calls can no longer use any upstream, so that these calls
+// wakeNextWaiter wakes the next waiter that can use a slot of p, and reports whether there was such
+// a waiter. It also wakes waiters whose calls can no longer use any upstream, so that these calls
 // fail.
 func (q *Queue) wakeNextWaiter(p *queuedUpstream, now time.Time) bool {
 	if q.WaitingCalls() == 0 || q.tryingWaiter != nil {
@@ -579,9 +580,10 @@ func (q *Queue) wakeNextWaiter(p *queuedUpstream, now time.Time) bool {
 // slotCredit is the credit for one slot.
 const slotCredit = 100
 
-// wakeNextInRank wakes the next waiter of the given rank that can use a slot of p. If own is true, rank
-// is compared with the waiter's original rank, otherwise with its current rank. wakeNextInRank picks the
-// key that was served least. The expected service of a key's woken calls counts as served.
+// wakeNextInRank wakes the next waiter of the given rank that can use a slot of p. If own is true,
+// rank is compared with the waiter's original rank, otherwise with its current rank. wakeNextInRank
+// picks the key that was served least. The expected service of a key's woken calls counts as
+// served.
 func (q *Queue) wakeNextInRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64

@@ -160,8 +160,8 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsPositionAfterFailedTry checks that a waiter that was woken but got no slot stays ahead
-// of later waiters.
+// TestQueueKeepsPositionAfterFailedTry checks that a waiter that was woken but got no slot stays
+// ahead of later waiters.
 func TestQueueKeepsPositionAfterFailedTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)
@@ -197,8 +197,8 @@ func TestQueueKeepsPositionAfterFailedTry(t *testing.T) {
 	})
 }
 
-// TestQueueWakesWaiterThatCanUseSlot checks that a slot that the first waiter cannot use is offered to the
-// next waiter that can use it, regardless of that waiter's key. No other waiter is woken.
+// TestQueueWakesWaiterThatCanUseSlot checks that a slot that the first waiter cannot use is offered
+// to the next waiter that can use it, regardless of that waiter's key. No other waiter is woken.
 func TestQueueWakesWaiterThatCanUseSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(1000)
@@ -319,8 +319,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// TestQueueOffersSlotOfLeavingWaiter checks that a slot that was offered to a leaving waiter is offered to the
-// next waiter. A call whose client has left acquires no slot.
+// TestQueueOffersSlotOfLeavingWaiter checks that a slot that was offered to a leaving waiter is
+// offered to the next waiter. A call whose client has left acquires no slot.
 func TestQueueOffersSlotOfLeavingWaiter(t *testing.T) {
 	for range 20 { // a waiter may receive two events in either order
 		synctest.Test(t, func(t *testing.T) {
@@ -512,8 +512,8 @@ func TestQueueEvictsForOtherKeys(t *testing.T) {
 	})
 }
 
-// TestQueueOffersSlotsAfterReload checks that a reload that adds slots or changes the upstreams wakes
-// exactly as many waiters as there are free slots.
+// TestQueueOffersSlotsAfterReload checks that a reload that adds slots or changes the upstreams
+// wakes exactly as many waiters as there are free slots.
 func TestQueueOffersSlotsAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(50)

@@ -17,12 +17,13 @@ import (
 // position.
 //
 // The number of wake-ups depends on the state of the upstreams rather than on the number of
-// OnSlotFreed calls. Queues acts after any change: a slot is freed, an upstream changes, or a waiter
-// joins, leaves or finds no slot. It then wakes as many waiters as there are free slots for which
-// no waiter was woken yet. A missing or unnecessary call of OnSlotFreed therefore does no harm. The
-// route decides whether a waiter can use a slot, so a woken waiter finds no slot only if another
-// call has acquired it first. Each event wakes a waiter at most once. If the route ever reports a
-// free slot where the upstream has none, this costs only one wake-up and cannot cause a loop.
+// OnSlotFreed calls. Queues acts after any change: a slot is freed, an upstream changes, or a
+// waiter joins, leaves or finds no slot. It then wakes as many waiters as there are free slots for
+// which no waiter was woken yet. A missing or unnecessary call of OnSlotFreed therefore does no
+// harm. The route decides whether a waiter can use a slot, so a woken waiter finds no slot only if
+// another call has acquired it first. Each event wakes a waiter at most once. If the route ever
+// reports a free slot where the upstream has none, this costs only one wake-up and cannot cause a
+// loop.
 type Queues struct {
 	waitingCount atomic.Int64                                            // number of calls in all queues
 	byUpstream   atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the active queues
@@ -88,8 +89,9 @@ type QueueConfig struct {
 	Floors []routing.Percent
 }
 
-// ApplyConfigs activates the queues of a configuration. Calls that are waiting in other queues stay there,
-// and those queues keep their last route. Call OfferAllSlots once the configuration is active.
+// ApplyConfigs activates the queues of a configuration. Calls that are waiting in other queues stay
+// there, and those queues keep their last route. Call OfferAllSlots once the configuration is
+// active.
 func (s *Queues) ApplyConfigs(uses []QueueConfig) {
 	s.replaceQueues(uses)
 	for _, u := range uses {
@@ -154,8 +156,8 @@ func (s *Queues) replaceQueues(uses []QueueConfig) {
 	s.byUpstream.Store(&places)
 }
 
-// OnSlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call is
-// waiting for u, OnSlotFreed costs almost nothing.
+// OnSlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call
+// is waiting for u, OnSlotFreed costs almost nothing.
 func (s *Queues) OnSlotFreed(u *upstreams.Upstream) {
 	if p := s.findAwaited(u); p != nil {
 		s.mu.Lock()

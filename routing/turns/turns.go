@@ -107,7 +107,8 @@ func (a *Account) EndWait(now time.Time) {
 	l.dropIfPassed(a)
 }
 
-// WeightedService returns the key's service divided by its weight. The key with the lowest value is next.
+// WeightedService returns the key's service divided by its weight. The key with the lowest value is
+// next.
 func (a *Account) WeightedService() float64 { return math.Float64frombits(a.served.Load()) }
 
 // WeightedServiceAfter returns the value that WeightedService would return after the given

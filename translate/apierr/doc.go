@@ -9,8 +9,8 @@
 //
 // # Design
 //
-// StatusErrorType derives an error's type from its status. The types are the same in all dialects. Messages
-// answers 529 where the other dialects answer 502, 503 or 504.
+// StatusErrorType derives an error's type from its status. The types are the same in all dialects.
+// Messages answers 529 where the other dialects answer 502, 503 or 504.
 //
 // Clients expect the members message, type, code and param, so they are always written. code and
 // param are null if they are empty.

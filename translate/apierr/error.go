@@ -9,7 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The error types are the same for every endpoint. StatusErrorType derives the type from the status.
+// The error types are the same for every endpoint. StatusErrorType derives the type from the
+// status.
 const (
 	TypeInvalidRequest = "invalid_request_error" // 400 and other 4xx statuses
 	TypeAuthentication = "authentication_error"  // 401
@@ -88,7 +89,8 @@ type Error struct {
 	Type    string
 	Code    string
 	Message string
-	// The offending parameter, as a path in the edge's spelling (messages[2].content); may be empty.
+	// The offending parameter, as a path in the edge's spelling (messages[2].content); may be
+	// empty.
 	Param      string
 	RetryAfter time.Duration       // when to retry; 0 if unknown
 	Metadata   *VisionLoadMetadata // only if vision capacity is full
@@ -146,9 +148,9 @@ type ContextOverflow struct {
 // HasSizes reports whether both Prompt and Max are known.
 func (o ContextOverflow) HasSizes() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type that StatusErrorType returns for the status. format must be a constant.
-// args must not contain text from a client. Numbers and parameter names in the edge's spelling are
-// allowed.
+// New returns an error with the type that StatusErrorType returns for the status. format must be a
+// constant. args must not contain text from a client. Numbers and parameter names in the edge's
+// spelling are allowed.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: StatusErrorType(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -89,8 +89,8 @@ func (s *Speech) CanRequestEvents() bool {
 	return s.events && s.normalSpeed && s.format == "pcm"
 }
 
-// SetRequestsEvents sets whether the edge requests events from the next engine. It has no effect if the
-// client does not want events.
+// SetRequestsEvents sets whether the edge requests events from the next engine. It has no effect if
+// the client does not want events.
 func (s *Speech) SetRequestsEvents(on bool) {
 	if !s.events || on {
 		s.Omit(jsonx.Value{})

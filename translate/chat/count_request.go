@@ -10,7 +10,7 @@ type CountRequest struct {
 
 // ReasoningOpener opens sealed reasoning that a client sends back.
 type ReasoningOpener interface {
-	// OpenReasoning appends the text of blob, as the contents of a JSON string. It reports whether blob was
-	// issued to this client for the model.
+	// OpenReasoning appends the text of blob, as the contents of a JSON string. It reports whether
+	// blob was issued to this client for the model.
 	OpenReasoning(dst, model, blob []byte) ([]byte, bool)
 }

@@ -194,8 +194,8 @@ func (p Priority) ReplacePriority(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// CacheSalt separates the cached prompts of different owners. The engine reuses a cached prefix only for
-// requests with the same salt. The zero value leaves requests unchanged.
+// CacheSalt separates the cached prompts of different owners. The engine reuses a cached prefix
+// only for requests with the same salt. The zero value leaves requests unchanged.
 type CacheSalt struct {
 	Member string // the engine's name for the salt
 	Owner  string // the owner whose prompts share a cache; empty if all clients share a cache

@@ -82,20 +82,20 @@ func MissingError(name string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
-// WrongTypeError returns the error for a value v of the wrong type. want describes the required type,
-// for example "a string".
+// WrongTypeError returns the error for a value v of the wrong type. want describes the required
+// type, for example "a string".
 func WrongTypeError(name, want string, v jsonx.Value) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
-// InvalidTypeError returns the error for a type that is not allowed. text continues the sentence that
-// starts with the path.
+// InvalidTypeError returns the error for a type that is not allowed. text continues the sentence
+// that starts with the path.
 func InvalidTypeError(name, text string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
-// WrongValueError returns the error for a value that is not allowed. text continues the sentence that
-// starts with the path.
+// WrongValueError returns the error for a value that is not allowed. text continues the sentence
+// that starts with the path.
 func WrongValueError(name, text string) *InvalidMember {
 	return &InvalidMember{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }

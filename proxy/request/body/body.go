@@ -26,8 +26,8 @@ type Body struct {
 // Reset empties b. The memory for its next bytes is reserved from budget.
 func (b *Body) Reset(budget *limit.MemoryBudget) { *b = Body{reservation: Reservation{budget: budget}} }
 
-// RequestSource is the request from which a body is read, together with the limits that apply to the
-// client.
+// RequestSource is the request from which a body is read, together with the limits that apply to
+// the client.
 type RequestSource struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time

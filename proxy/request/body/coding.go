@@ -56,8 +56,8 @@ const (
 	zstdWindow = 8 << 20
 )
 
-// decompressSlots limits how many bodies are decompressed at the same time. Each decompression occupies
-// a CPU core and uses at most one window of unreserved memory.
+// decompressSlots limits how many bodies are decompressed at the same time. Each decompression
+// occupies a CPU core and uses at most one window of unreserved memory.
 var decompressSlots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
 // decompress decompresses the client's bytes to at most limit bytes. It reserves memory as the

@@ -22,7 +22,7 @@
 //
 // # Ownership
 //
-// A Body and a Form belong to the goroutine of one call. AnnouncedLength and CheckBodyHeaders are called
-// both before and during the call, so that a request can be rejected before the client sends the
-// body.
+// A Body and a Form belong to the goroutine of one call. AnnouncedLength and CheckBodyHeaders are
+// called both before and during the call, so that a request can be rejected before the client sends
+// the body.
 package body

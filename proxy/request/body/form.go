@@ -211,8 +211,8 @@ func (f *Form) encodeNextPart() error {
 	return err
 }
 
-// isFilePart reports whether a part with this Content-Type is a file. Some clients send a file without
-// a file name.
+// isFilePart reports whether a part with this Content-Type is a file. Some clients send a file
+// without a file name.
 func isFilePart(contentType string) bool {
 	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
 		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {

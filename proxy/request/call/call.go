@@ -144,9 +144,9 @@ func (c *Call) releaseAndReport() (whole bool) {
 	return true
 }
 
-// releaseSharedResources releases resources for which other calls may be waiting. Each step is deferred, so that a
-// panic in one step does not skip the others. If a function has more than eight defers, the
-// compiler allocates them on the heap.
+// releaseSharedResources releases resources for which other calls may be waiting. Each step is
+// deferred, so that a panic in one step does not skip the others. If a function has more than eight
+// defers, the compiler allocates them on the heap.
 func (c *Call) releaseSharedResources() {
 	if c.record.Outcome == observe.OutcomeClientGone {
 		// A write failed because the client disconnected. OnDisconnect also cancels the shadow.
@@ -191,8 +191,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// chargeTokens charges the tokens used by the call to its key and to the key's turn, no matter how the
-// call ended.
+// chargeTokens charges the tokens used by the call to its key and to the key's turn, no matter how
+// the call ended.
 func (c *Call) chargeTokens() {
 	if c.ep.Local == nil { // counting tokens is free
 		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.OutcomeClientGone && c.attemptCount() > 0)

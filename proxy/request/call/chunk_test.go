@@ -20,8 +20,8 @@ func TestKeepUnsent(t *testing.T) {
 	}
 }
 
-// TestPutChunkSizeLine checks that the size line of a chunk is right-aligned in the space reserved for it,
-// for small and large chunks.
+// TestPutChunkSizeLine checks that the size line of a chunk is right-aligned in the space reserved
+// for it, for small and large chunks.
 func TestPutChunkSizeLine(t *testing.T) {
 	sizes := []int{1, 9, 10, 15, 16, 255, 256, 65535, 65536, 1<<31 - 1}
 	for range 100 {

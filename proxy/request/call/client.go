@@ -91,8 +91,8 @@ func (cl *callClient) closeAfterTrailers() {
 	}
 }
 
-// refuseUnread returns err, with which a request is rejected before its body is read. If the request
-// has a body, the connection closes after the response.
+// refuseUnread returns err, with which a request is rejected before its body is read. If the
+// request has a body, the connection closes after the response.
 func (cl *callClient) refuseUnread(err error) error {
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && cl.hasBody() {
 		cl.closeAfterResponse()
@@ -113,9 +113,9 @@ func (cl *callClient) setWriteTimeout(d time.Duration) {
 	}
 }
 
-// closeWithoutResponse closes the connection without a response. A client that disconnected cannot read a
-// response. A client that closed only its sending side might mistake a response for the end of the
-// answer.
+// closeWithoutResponse closes the connection without a response. A client that disconnected cannot
+// read a response. A client that closed only its sending side might mistake a response for the end
+// of the answer.
 func (cl *callClient) closeWithoutResponse() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes the connection when this function returns

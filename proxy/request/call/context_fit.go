@@ -17,8 +17,8 @@ import (
 // small. The edge therefore lowers the token limit of a request so that the prompt and the answer
 // fit into the engine's context. The edge can only estimate the length of the prompt. An engine
 // that rejects the sum of the prompt and the limit reports how many tokens the prompt has. The edge
-// then sends a changed request to the same engine (request_change.go), or the same request to an engine
-// with a longer context.
+// then sends a changed request to the same engine (request_change.go), or the same request to an
+// engine with a longer context.
 
 // lowerTokenLimit lowers the token limit of the request to what fits into the context of a target.
 func (c *Call) lowerTokenLimit(t *routing.Target) {

@@ -33,8 +33,8 @@ func (c *Call) answerTokenCount() *failure.Failure {
 	return nil
 }
 
-// fetchEngineTokenCount asks an engine for the token count. The request occupies a slot. If no slot is free,
-// no request is sent. A failed count does not affect the engine's health.
+// fetchEngineTokenCount asks an engine for the token count. The request occupies a slot. If no slot
+// is free, no request is sent. A failed count does not affect the engine's health.
 func (c *Call) fetchEngineTokenCount() (tokens int, ok bool) {
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
@@ -94,8 +94,8 @@ func (c *Call) fetchEngineTokenCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readTokenCountReply reads the response of a token counter. If the response is too long for a count,
-// readTokenCountReply reads only the start of the response.
+// readTokenCountReply reads the response of a token counter. If the response is too long for a
+// count, readTokenCountReply reads only the start of the response.
 func readTokenCountReply(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

@@ -57,9 +57,9 @@
 // goroutine stacks, but would add a second mechanism for waiting.
 //
 // If a request's token limit leaves too little of the engine's context for the prompt, the edge
-// lowers the limit before it sends the request (context_fit.go). If an engine still rejects the request,
-// the edge sends it once more with a lower limit, or sends it to an engine that has a longer
-// context. Neither step counts as a retry, because no engine failed.
+// lowers the limit before it sends the request (context_fit.go). If an engine still rejects the
+// request, the edge sends it once more with a lower limit, or sends it to an engine that has a
+// longer context. Neither step counts as a retry, because no engine failed.
 //
 // An engine or its model's chat template may also reject a reasoning effort or consecutive turns of
 // the same role. The edge then sends the request once more without the effort, or with the turns

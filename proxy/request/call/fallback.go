@@ -96,8 +96,8 @@ func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (engineSlot, bool) 
 	return s, true
 }
 
-// promptFitsContext reports whether a prompt and a short answer fit into the context of m. It returns
-// true if the context length is unknown.
+// promptFitsContext reports whether a prompt and a short answer fit into the context of m. It
+// returns true if the context length is unknown.
 func promptFitsContext(m *snapshot.Model, prompt int, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {

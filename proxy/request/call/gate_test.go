@@ -9,8 +9,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// TestCallClassRank checks that a call has the class of its key, and that a flex request has the last
-// class if the configuration has classes.
+// TestCallClassRank checks that a call has the class of its key, and that a flex request has the
+// last class if the configuration has classes.
 func TestCallClassRank(t *testing.T) {
 	classes := &snapshot.Snapshot{
 		Config: &config.File{Classes: []config.Class{{Name: "first"}, {Name: "second"}, {Name: "third"}}},

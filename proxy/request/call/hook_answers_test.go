@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestClassifyHookError checks which failure ends a call after an error about a hook, and whether the
-// hook is to blame.
+// TestClassifyHookError checks which failure ends a call after an error about a hook, and whether
+// the hook is to blame.
 func TestClassifyHookError(t *testing.T) {
 	late, own := &hook.Failure{Cause: upstreams.CauseHookTimeout}, failure.RefusedByHook(451, "no")
 	for _, c := range []struct {

@@ -35,8 +35,8 @@ var (
 	phaseStreaming = observe.PhaseStreaming
 )
 
-// publishStatus sets the fields that do not change later. It must be called before the connection watches
-// the call.
+// publishStatus sets the fields that do not change later. It must be called before the connection
+// watches the call.
 func (s *callStatus) publishStatus(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
 	s.start, s.key, s.dialect, s.model, s.pool, s.isStream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream

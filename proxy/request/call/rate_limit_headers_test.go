@@ -25,8 +25,8 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeadersAllocateNothing checks that writing the rate limit headers does not allocate for
-// keys with and without limits.
+// TestRateLimitHeadersAllocateNothing checks that writing the rate limit headers does not allocate
+// for keys with and without limits.
 func TestRateLimitHeadersAllocateNothing(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeyUsages(1, now).Bind([]config.Key{
@@ -52,8 +52,8 @@ func TestRateLimitHeadersAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestSetHeaderLines checks that setting all headers in one step yields the same headers as setting them
-// one by one.
+// TestSetHeaderLines checks that setting all headers in one step yields the same headers as setting
+// them one by one.
 func TestSetHeaderLines(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeyUsages(1, now).Bind([]config.Key{

@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// These functions write the outcome of a call into its record, which becomes its line in the log, its
-// metrics and its row on the status page.
+// These functions write the outcome of a call into its record, which becomes its line in the log,
+// its metrics and its row on the status page.
 
 func recordFailure(r *observe.Record, f *failure.Failure) {
 	r.Outcome = f.Result
@@ -51,7 +51,8 @@ func recordFailedAttempt(r *observe.Record, f *failure.Failure, begun, now time.
 	})
 }
 
-// recordLimitRejection records the limit that rejected a call, and returns the error for the client.
+// recordLimitRejection records the limit that rejected a call, and returns the error for the
+// client.
 func recordLimitRejection(r *observe.Record, d limit.Decision) *apierr.Error {
 	r.Limit = limitLabels[d.LimitName]
 	if d.Group != "" {

@@ -138,7 +138,8 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// writeOut sends the bytes in out. For a formPassthrough answer, a slow client also blocks the engine.
+// writeOut sends the bytes in out. For a formPassthrough answer, a slow client also blocks the
+// engine.
 func (r *relay) writeOut(to chunkWriter) (int, error) {
 	if r.form != formPassthrough {
 		return to.writeChunk(r.out, r.isDone)
@@ -149,12 +150,12 @@ func (r *relay) writeOut(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errAnswerBrokenOff makes fasthttp close the connection without sending the last chunk, so the client
-// can detect that the body is incomplete.
+// errAnswerBrokenOff makes fasthttp close the connection without sending the last chunk, so the
+// client can detect that the body is incomplete.
 var errAnswerBrokenOff = errors.New("the answer broke off")
 
-// fillOut produces the next bytes for the client. They are part of the engine's answer, a keep-alive
-// if the engine is silent, or an error.
+// fillOut produces the next bytes for the client. They are part of the engine's answer, a
+// keep-alive if the engine is silent, or an error.
 func (r *relay) fillOut() {
 	switch r.form {
 	case formWhitespace:
@@ -256,9 +257,9 @@ func fillWhileQueued(r *relay) {
 	}
 }
 
-// clientHasPartialAnswer reports whether the client has received part of the current engine's answer. If the
-// current engine continues another engine's answer, clientHasPartialAnswer returns false until the current
-// engine has sent something.
+// clientHasPartialAnswer reports whether the client has received part of the current engine's
+// answer. If the current engine continues another engine's answer, clientHasPartialAnswer returns
+// false until the current engine has sent something.
 func (c *Call) clientHasPartialAnswer() bool {
 	return c.clientHasAnswer() && !c.attemptState.recording.IsNextEngineSilent()
 }

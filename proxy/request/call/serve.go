@@ -79,8 +79,8 @@ func (c *Call) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitBeforeSend commits a stream before the call is sent to an engine. The relay then continues to
-// wait for a slot.
+// commitBeforeSend commits a stream before the call is sent to an engine. The relay then continues
+// to wait for a slot.
 func (c *Call) commitBeforeSend() {
 	c.times.stepStart = time.Now()
 	stream := c.wrapRecording(c.slots.slotWait.keepaliveStream)

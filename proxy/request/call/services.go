@@ -42,8 +42,8 @@ type Services struct {
 	Tracer   *observe.Tracer // nil if tracing is off
 	Counters Counters
 
-	// ServeNext serves the next requests on a connection whose stream left fasthttp and has ended, or
-	// that was parked while it was idle. It closes the connection at the end.
+	// ServeNext serves the next requests on a connection whose stream left fasthttp and has ended,
+	// or that was parked while it was idle. It closes the connection at the end.
 	ServeNext func(net.Conn) error
 
 	formats      endpoint.FormatCache

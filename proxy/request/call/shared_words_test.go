@@ -29,9 +29,9 @@ var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWritePerToken checks that the code that runs for each token does not write memory that
-// streams on other cores also write. A shared counter would cost every stream a cache miss for each
-// token. A StreamMeter is permitted, because it writes shared words only after sixteen events.
+// TestNoSharedWritePerToken checks that the code that runs for each token does not write memory
+// that streams on other cores also write. A shared counter would cost every stream a cache miss for
+// each token. A StreamMeter is permitted, because it writes shared words only after sixteen events.
 func TestNoSharedWritePerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}

@@ -23,10 +23,10 @@ func (t *traceContext) saveClientContext(cl *callClient) {
 	t.savedTracestate = t.engineTracestate(cl)
 }
 
-// engineTraceparent returns the W3C traceparent for an engine. If tracing is on, it is the traceparent of
-// the call's span. If tracing is off, it is the client's traceparent, or nil if the client's
-// traceparent is malformed. The result is a copy: an exchange may send its request again after
-// fasthttp has reused the request headers for another client.
+// engineTraceparent returns the W3C traceparent for an engine. If tracing is on, it is the
+// traceparent of the call's span. If tracing is off, it is the client's traceparent, or nil if the
+// client's traceparent is malformed. The result is a copy: an exchange may send its request again
+// after fasthttp has reused the request headers for another client.
 func (t *traceContext) engineTraceparent(cl *callClient) []byte {
 	switch {
 	case t.span != nil:

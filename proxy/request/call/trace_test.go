@@ -40,8 +40,8 @@ func TestEngineTracestate(t *testing.T) {
 	}
 }
 
-// TestMultipleTracestateHeaders checks that multiple tracestate headers are read as one list, and that they
-// are dropped if the traceparent is missing.
+// TestMultipleTracestateHeaders checks that multiple tracestate headers are read as one list, and
+// that they are dropped if the traceparent is missing.
 func TestMultipleTracestateHeaders(t *testing.T) {
 	cl, tr := callClient{ctx: &fasthttp.RequestCtx{}}, traceContext{}
 	h := &cl.ctx.Request.Header
@@ -61,8 +61,8 @@ func TestMultipleTracestateHeaders(t *testing.T) {
 	}
 }
 
-// TestTraceContextIsCopied checks that the trace context for an engine does not change when fasthttp
-// reuses the request headers: an exchange may send its request again after that.
+// TestTraceContextIsCopied checks that the trace context for an engine does not change when
+// fasthttp reuses the request headers: an exchange may send its request again after that.
 func TestTraceContextIsCopied(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	cl, tr := callClient{ctx: &fasthttp.RequestCtx{}}, traceContext{}

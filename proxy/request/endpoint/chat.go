@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// chatCompletionsEndpoint is POST /v1/chat/completions. It forwards requests and changes as few bytes as
-// possible.
+// chatCompletionsEndpoint is POST /v1/chat/completions. It forwards requests and changes as few
+// bytes as possible.
 var chatCompletionsEndpoint = &Endpoint{
 	Path:          "/v1/chat/completions",
 	Operation:     config.OpChat,

@@ -90,8 +90,8 @@ func (l chatLimit) PromptTokens(_ float64, estimate int) int {
 	return estimate + l.chat.Tokens.GeneratedTokens()
 }
 
-// PromptPrefix implements Request. The raw messages of one turn are a byte prefix of the messages of the
-// next turn, so routing can hash the raw bytes.
+// PromptPrefix implements Request. The raw messages of one turn are a byte prefix of the messages
+// of the next turn, so routing can hash the raw bytes.
 func (b *chatBase) PromptPrefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }

@@ -57,8 +57,8 @@ type PromptInfo interface {
 	EstimateTokens(bytesPerToken float64) (prompt, output int)
 	// AnswerTokenLimit returns the token limit for the answer.
 	AnswerTokenLimit() TokenLimit
-	// PromptPrefix returns the beginning of the prompt. A route uses it to find an engine that has the
-	// prompt cached. If the request has no such prompt, both results are nil.
+	// PromptPrefix returns the beginning of the prompt. A route uses it to find an engine that has
+	// the prompt cached. If the request has no such prompt, both results are nil.
 	PromptPrefix() (tools, messages []byte)
 	// SessionHashes returns the client's session if the body contains one.
 	SessionHashes() chat.SessionHashes
@@ -199,7 +199,8 @@ type EngineRequest struct {
 	Reader                    io.Reader // used if Body is nil
 }
 
-// ErrEngineLacksEndpoint is the error of EncodeRequest for an engine that does not serve the endpoint.
+// ErrEngineLacksEndpoint is the error of EncodeRequest for an engine that does not serve the
+// endpoint.
 var ErrEngineLacksEndpoint = errors.New("the engine does not have the endpoint")
 
 // CallInfo describes the call to the codec for the answer.
@@ -238,8 +239,8 @@ const (
 
 // Unary writes the client's answer from an engine's complete response.
 type Unary interface {
-	// AppendAnswer appends the answer for a response body. If the request asked the engine for a stream,
-	// body is the chat completion assembled from the stream.
+	// AppendAnswer appends the answer for a response body. If the request asked the engine for a
+	// stream, body is the chat completion assembled from the stream.
 	AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error)
 	// CanPassThrough reports whether a large response may be relayed while it arrives, because the
 	// edge changes hardly any of its bytes. NewPassthrough then starts relaying the response.
@@ -256,8 +257,8 @@ type Unary interface {
 // Stream writes the client's events from the engine's events.
 type Stream interface {
 	translate.Stream
-	// Translator returns the translate.Stream that does the work, or the Stream itself. A caller that
-	// handles each event calls the Translator, which saves a call per method.
+	// Translator returns the translate.Stream that does the work, or the Stream itself. A caller
+	// that handles each event calls the Translator, which saves a call per method.
 	Translator() translate.Stream
 	// MarkEnded records that the response ended as its framing requires.
 	MarkEnded()

@@ -80,9 +80,9 @@ func EndpointByPath(path []byte) *Endpoint {
 	return nil
 }
 
-// NearestEndpointByPath returns the endpoint that the client probably meant by an unknown path, or nil. The
-// path may lack the version or end with a slash. If the client's base URL contains the version, the
-// path may contain the version twice.
+// NearestEndpointByPath returns the endpoint that the client probably meant by an unknown path, or
+// nil. The path may lack the version or end with a slash. If the client's base URL contains the
+// version, the path may contain the version twice.
 func NearestEndpointByPath(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {

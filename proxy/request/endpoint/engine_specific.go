@@ -21,8 +21,8 @@ func engineSpecificEndpoints() (all []*Endpoint) {
 	return all
 }
 
-// textMemberByPath maps a path to the member that contains the text. For all other paths, the member
-// is input.
+// textMemberByPath maps a path to the member that contains the text. For all other paths, the
+// member is input.
 var textMemberByPath = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {

@@ -268,8 +268,8 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestAllHavePaths checks that EndpointByPath finds each endpoint, which implies that no two endpoints have
-// the same path.
+// TestAllHavePaths checks that EndpointByPath finds each endpoint, which implies that no two
+// endpoints have the same path.
 func TestAllHavePaths(t *testing.T) {
 	for _, ep := range endpoint.AllEndpoints {
 		if endpoint.EndpointByPath([]byte(ep.Path)) != ep {

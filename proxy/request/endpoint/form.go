@@ -43,8 +43,8 @@ func (r *imageEditRequest) Unary(about CallInfo) Unary {
 	return a
 }
 
-// imageEditAnswer is the Unary for an image edit. The engine's response may arrive before the client's
-// form is complete.
+// imageEditAnswer is the Unary for an image edit. The engine's response may arrive before the
+// client's form is complete.
 type imageEditAnswer struct {
 	forwardedAnswer
 	form *body.Form

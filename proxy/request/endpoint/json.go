@@ -41,7 +41,8 @@ func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.R
 	return ep
 }
 
-// withRerankNormalization makes ep normalize its answers, so that they are the same for every engine.
+// withRerankNormalization makes ep normalize its answers, so that they are the same for every
+// engine.
 func withRerankNormalization(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*forwardRequest)} }
@@ -152,8 +153,8 @@ func (r *jsonRequest) Chat() *chat.Request    { return nil }
 func (r *jsonRequest) Release()               {}
 func (r *jsonRequest) Recycle()               {}
 
-// completionsEndpoint is POST /v1/completions, the predecessor of chat. A key that may use chat may also
-// use this endpoint.
+// completionsEndpoint is POST /v1/completions, the predecessor of chat. A key that may use chat may
+// also use this endpoint.
 var completionsEndpoint = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,

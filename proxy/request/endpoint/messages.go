@@ -60,8 +60,8 @@ func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecPool.Put(r) }
 
-// countTokensEndpoint is POST /v1/messages/count_tokens. It returns an engine's count if an engine can
-// count tokens, and otherwise an estimate.
+// countTokensEndpoint is POST /v1/messages/count_tokens. It returns an engine's count if an engine
+// can count tokens, and otherwise an estimate.
 var countTokensEndpoint = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedPath:    "/v1/messages",

@@ -11,9 +11,9 @@ import (
 	"penstock/translate/responses"
 )
 
-// responsesCompactEndpoint is POST /v1/responses/compact. The model writes a summary of the conversation.
-// The client receives the summary in sealed form, and later sends it instead of the conversation.
-// The call is charged and counted like any other call.
+// responsesCompactEndpoint is POST /v1/responses/compact. The model writes a summary of the
+// conversation. The client receives the summary in sealed form, and later sends it instead of the
+// conversation. The call is charged and counted like any other call.
 var responsesCompactEndpoint = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedPath:    "/v1/responses",

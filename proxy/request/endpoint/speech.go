@@ -16,10 +16,10 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speechEndpoint is POST /v1/audio/speech. It accepts JSON and returns audio, or events that contain audio.
-// The edge relays the audio while it is generated. An HTTP/1.0 client could not detect truncated
-// audio, so the edge reads all audio first and sends it with a Content-Length. This is not needed
-// for events, because a stream of events marks its end.
+// speechEndpoint is POST /v1/audio/speech. It accepts JSON and returns audio, or events that
+// contain audio. The edge relays the audio while it is generated. An HTTP/1.0 client could not
+// detect truncated audio, so the edge reads all audio first and sends it with a Content-Length.
+// This is not needed for events, because a stream of events marks its end.
 var speechEndpoint = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,

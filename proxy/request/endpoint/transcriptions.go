@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams"
 )
 
-// transcriptionsEndpoint is POST /v1/audio/transcriptions. It accepts a form and answers with JSON, text or
-// events.
+// transcriptionsEndpoint is POST /v1/audio/transcriptions. It accepts a form and answers with JSON,
+// text or events.
 var transcriptionsEndpoint = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,

@@ -65,9 +65,9 @@ func (f *Failure) RetryCause() retry.Cause {
 	return retry.CauseFinal
 }
 
-// IsBareNotFound reports whether the engine answered 404 without saying what is missing. The edge has
-// chosen the path and the model's name, so either the engine or its configuration is at fault, or
-// the request names something that does not exist.
+// IsBareNotFound reports whether the engine answered 404 without saying what is missing. The edge
+// has chosen the path and the model's name, so either the engine or its configuration is at fault,
+// or the request names something that does not exist.
 func (f *Failure) IsBareNotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
 
 // CanResume reports whether another engine may continue an answer that this failure interrupted. It

@@ -107,8 +107,8 @@ func (r *BodyTracker) RecordEngineLoss(body []byte, u *upstreams.Upstream, now t
 	return hash
 }
 
-// RecordInternalFailure records that an engine reported an internal failure for body. It returns the hash
-// of the body for ClearFailure.
+// RecordInternalFailure records that an engine reported an internal failure for body. It returns
+// the hash of the body for ClearFailure.
 func (r *BodyTracker) RecordInternalFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()
@@ -124,7 +124,8 @@ func (r *BodyTracker) RecordInternalFailure(body []byte, now time.Time) (hash ui
 	return hash
 }
 
-// HasInternalFailure reports whether an engine reported an internal failure for body in the last minute.
+// HasInternalFailure reports whether an engine reported an internal failure for body in the last
+// minute.
 func (r *BodyTracker) HasInternalFailure(body []byte, now time.Time) bool {
 	hash := r.Hash(body)
 	r.mu.Lock()

@@ -65,8 +65,8 @@ func (s *session) timeLimits() (stall, idle, total time.Duration) {
 	return stall, idle, total
 }
 
-// nextCheckDelay returns the time until the session must check its time limits again. The caller must
-// hold mu.
+// nextCheckDelay returns the time until the session must check its time limits again. The caller
+// must hold mu.
 func (s *session) nextCheckDelay(now time.Time) time.Duration {
 	stall, idle, total := s.timeLimits()
 	silent := now.Sub(time.Unix(0, s.lastMessage.Load()))

@@ -103,8 +103,8 @@ func TestNotRecorded(t *testing.T) {
 	}
 }
 
-// TestCanContinue checks that streams release their stored text if more than half of the budget is in
-// use.
+// TestCanContinue checks that streams release their stored text if more than half of the budget is
+// in use.
 func TestCanContinue(t *testing.T) {
 	m := limit.NewMemoryBudget(64 << 10)
 	s := record(m)

@@ -143,8 +143,9 @@ func (s *Shadows) startCopy(c *participant.Call) {
 	go s.o.Guard.Once(guard.PlaceShadow, p.run)
 }
 
-// rejectOrAcquireSlot decides whether the call is copied. If the call is not copied, rejectOrAcquireSlot records why
-// and returns true. Otherwise, it acquires a slot for the copy and returns false.
+// rejectOrAcquireSlot decides whether the call is copied. If the call is not copied,
+// rejectOrAcquireSlot records why and returns true. Otherwise, it acquires a slot for the copy and
+// returns false.
 func (p *runningCopy) rejectOrAcquireSlot(c *participant.Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.IsOpenToTiers(p.model.Route, c.Tiers):

@@ -15,8 +15,8 @@ const initialBufferSize = 4 << 10
 
 var errSlow = errors.New("the message came too slowly")
 
-// clientMessage is a client's message. Its bytes count against the memory for bodies. Until the call for
-// the message starts, the message counts as an incomplete body of the key.
+// clientMessage is a client's message. Its bytes count against the memory for bodies. Until the
+// call for the message starts, the message counts as an incomplete body of the key.
 type clientMessage struct {
 	bytes       []byte
 	reservation body.Reservation

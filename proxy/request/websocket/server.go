@@ -129,8 +129,8 @@ func (c *Server) rejectDisabled(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// ConnectionCounts returns the number of open connections and the total number of connections opened so
-// far.
+// ConnectionCounts returns the number of open connections and the total number of connections
+// opened so far.
 func (c *Server) ConnectionCounts() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

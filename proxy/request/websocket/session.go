@@ -23,8 +23,8 @@ import (
 // connection may store conversations.
 const idleTimeout = 10 * time.Minute
 
-// clientSession is a client's connection. Its goroutine reads from the connection until the connection
-// ends.
+// clientSession is a client's connection. Its goroutine reads from the connection until the
+// connection ends.
 type clientSession struct {
 	shared     *sharedState
 	key        *auth.Key

@@ -124,8 +124,8 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// ModelPage returns the entry of a model for a view. index is the index of the model's route, and name
-// is the name in the request.
+// ModelPage returns the entry of a model for a view. index is the index of the model's route, and
+// name is the name in the request.
 func (c *Catalog) ModelPage(name string, index int, v *View, now time.Time) (*Page, error) {
 	e := c.entryAt(index, v, now)
 	if v.Messages {

@@ -10,7 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// modelEntry is the Model object in the API description. Members without omitempty are always present.
+// modelEntry is the Model object in the API description. Members without omitempty are always
+// present.
 type modelEntry struct {
 	ID                     string         `json:"id"`
 	Object                 string         `json:"object"`

@@ -88,8 +88,8 @@ type configCandidate struct {
 	previous *config.File // file that Request.Back will restore
 }
 
-// applyCandidate builds a snapshot from c and makes it the running snapshot. If it returns an error or adds
-// a problem to res, nothing has changed. Running calls continue to use their snapshot.
+// applyCandidate builds a snapshot from c and makes it the running snapshot. If it returns an error
+// or adds a problem to res, nothing has changed. Running calls continue to use their snapshot.
 func (r *Reloader) applyCandidate(c configCandidate, res *Result) error {
 	old := r.RunningSnapshot()
 	f := withDiscoveredModels(r, c.file, old)

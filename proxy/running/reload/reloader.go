@@ -220,8 +220,8 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	}, res)
 }
 
-// swapSnapshot replaces the running snapshot with the result of next. Only one goroutine runs it at a time,
-// so that keys just applied by another reload are not lost.
+// swapSnapshot replaces the running snapshot with the result of next. Only one goroutine runs it at
+// a time, so that keys just applied by another reload are not lost.
 func (r *Reloader) swapSnapshot(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapMu.Lock()
 	defer r.swapMu.Unlock()
@@ -242,9 +242,9 @@ func (r *Reloader) swapSnapshot(next func(running *snapshot.Snapshot) *snapshot.
 // contains the warning.
 const FileWarning = "the configuration file has a warning"
 
-// recordResult stores, counts and logs a result. If the last result is a rejected file, a successful
-// reload for new addresses or models does not replace it as the last result. A failed Request.Back
-// does not replace any result.
+// recordResult stores, counts and logs a result. If the last result is a rejected file, a
+// successful reload for new addresses or models does not replace it as the last result. A failed
+// Request.Back does not replace any result.
 func (r *Reloader) recordResult(q Request, res *Result) {
 	before := r.lastResult.Load()
 	if !(q.Back && !res.OK) && (reapplyTriggersFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place is in a storm after stormPanicCount panics within stormTime. The storm is over after calmTime
-// without a panic.
+// A place is in a storm after stormPanicCount panics within stormTime. The storm is over after
+// calmTime without a panic.
 const (
 	stormPanicCount = 10
 	stormTime       = 10 * time.Second

@@ -4,8 +4,8 @@ package guard
 
 import "sync"
 
-// pendingPanics contains, for each guard, the points that must panic, and how many more times each must
-// panic.
+// pendingPanics contains, for each guard, the points that must panic, and how many more times each
+// must panic.
 var pendingPanics = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int

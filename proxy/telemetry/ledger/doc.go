@@ -21,10 +21,10 @@
 //
 // If the file at the path is not a ledger, the edge rejects it before creating any file there. A
 // lock file next to the ledger ensures that only one edge writes the ledger. An edge may take over
-// another edge's ports (--share-port). While the old edge still holds the lock (predecessor.go), the new
-// edge reads the file when it starts and whenever the file changes. It adds new usage to its counts
-// and to budgets. When the old edge has exited, the new edge reads the last rows, including those
-// of end users, and then starts to write.
+// another edge's ports (--share-port). While the old edge still holds the lock (predecessor.go),
+// the new edge reads the file when it starts and whenever the file changes. It adds new usage to
+// its counts and to budgets. When the old edge has exited, the new edge reads the last rows,
+// including those of end users, and then starts to write.
 //
 // # Export
 //

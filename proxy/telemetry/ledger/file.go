@@ -33,8 +33,8 @@ type ledgerFile struct {
 // rewrite.
 const rewriteGrowthBytes = 16 << 20
 
-// CheckLedgerFile returns an error if the file at a path is not an edge's ledger. If the file does not
-// exist or cannot be read, CheckLedgerFile returns nil, because Ledger.Run will try again.
+// CheckLedgerFile returns an error if the file at a path is not an edge's ledger. If the file does
+// not exist or cannot be read, CheckLedgerFile returns nil, because Ledger.Run will try again.
 func CheckLedgerFile(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {

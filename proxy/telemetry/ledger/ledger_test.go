@@ -139,8 +139,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestTruncatedLedger truncates the file at every byte, as a kill might. It checks that the file is read as a
-// state that was once written, and that the ledger continues from this state.
+// TestTruncatedLedger truncates the file at every byte, as a kill might. It checks that the file is
+// read as a state that was once written, and that the ledger continues from this state.
 func TestTruncatedLedger(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -280,8 +280,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheckLedgerFile checks that CheckLedgerFile accepts a ledger, an empty file and a missing file, rejects any
-// other file, and creates no file.
+// TestCheckLedgerFile checks that CheckLedgerFile accepts a ledger, an empty file and a missing
+// file, rejects any other file, and creates no file.
 func TestCheckLedgerFile(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {

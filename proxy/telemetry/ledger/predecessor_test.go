@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollowPredecessor checks that usage counted by a draining previous process is added exactly once, even
-// if the last line is truncated.
+// TestFollowPredecessor checks that usage counted by a draining previous process is added exactly
+// once, even if the last line is truncated.
 func TestFollowPredecessor(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)

@@ -9,9 +9,9 @@ import (
 // metricPrefix is the prefix of the edge's metrics. Other metrics come from the runtime.
 const metricPrefix = "penstock_"
 
-// WritePrometheusText writes the metrics page in the Prometheus text format. Each family appears once, with
-// HELP and TYPE before the samples from all sources. Runtime metrics that are not in the table of
-// families are omitted.
+// WritePrometheusText writes the metrics page in the Prometheus text format. Each family appears
+// once, with HELP and TYPE before the samples from all sources. Runtime metrics that are not in the
+// table of families are omitted.
 func WritePrometheusText(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, prometheusHead, func(line string) string { return line }, "", sources)
 }

@@ -17,8 +17,8 @@ type MetricFamily struct {
 	Help string
 }
 
-// MetricFamilies returns every metric on /metrics. Dashboards and alert rules are checked against this
-// list.
+// MetricFamilies returns every metric on /metrics. Dashboards and alert rules are checked against
+// this list.
 func MetricFamilies() []MetricFamily { return metricFamilies }
 
 // Label values are configured names (model, upstream) or come from closed sets.

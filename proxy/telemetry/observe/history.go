@@ -143,8 +143,8 @@ func bucketIndex(d time.Duration) int {
 	return len(historyBounds)
 }
 
-// quantileMillis returns a quantile in milliseconds, with the precision of a bucket. It returns -1 if
-// nothing was counted.
+// quantileMillis returns a quantile in milliseconds, with the precision of a bucket. It returns -1
+// if nothing was counted.
 func quantileMillis(counts *timeCounts, q float64) float64 {
 	total := counts.totalCount()
 	if total == 0 {

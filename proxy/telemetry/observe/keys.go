@@ -23,8 +23,8 @@ type keySeries struct {
 	refusals copyOnWriteMap[string, *atomic.Int64] // keyed by reason, from a closed set
 }
 
-// AccountKey returns the key under which a call is counted. For a call made with a token, this is the
-// template that defines the token's rights. For other calls, it is the call's key.
+// AccountKey returns the key under which a call is counted. For a call made with a token, this is
+// the template that defines the token's rights. For other calls, it is the call's key.
 func (r *Record) AccountKey() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
 func (s *callSeries) accountSeries(name string) *keySeries {

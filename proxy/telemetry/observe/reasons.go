@@ -59,8 +59,8 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// getOrAddRow returns the row for a reason. If there are too many rows, it first removes rows without
-// recent calls.
+// getOrAddRow returns the row for a reason. If there are too many rows, it first removes rows
+// without recent calls.
 func (r *Reasons) getOrAddRow(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row

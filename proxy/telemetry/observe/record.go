@@ -120,7 +120,8 @@ type Record struct {
 type Hooks struct {
 	Took   time.Duration
 	Failed string // the last hook that returned no decision, or empty
-	// The fault in the hook's response, one of hook.AllAnswerMistakes; empty if there was no response.
+	// The fault in the hook's response, one of hook.AllAnswerMistakes; empty if there was no
+	// response.
 	Detail string
 }
 

@@ -218,8 +218,8 @@ func (s *callSeries) modelLocked(dialect, model string) *modelSeries {
 	return m
 }
 
-// overheadSeries returns the histogram of the dialect's overhead. It exists only after a first value,
-// so that dialects with nothing but refused calls add no series.
+// overheadSeries returns the histogram of the dialect's overhead. It exists only after a first
+// value, so that dialects with nothing but refused calls add no series.
 func (m *modelSeries) overheadSeries(s *callSeries) *metrics.PrometheusHistogram {
 	h := m.overhead.Load()
 	if h == nil {

@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// SessionHash distinguishes client sessions in the log of one process. The zero value means unknown.
+// SessionHash distinguishes client sessions in the log of one process. The zero value means
+// unknown.
 type SessionHash [8]byte
 
 // String returns the session as it appears in the log.

@@ -9,7 +9,8 @@ import (
 // day. A newer row replaces all older rows with the same key, model, user and day.
 type UsageRow struct {
 	Key, Model string
-	// A keyed hash; if set, the row has no model, and the key's rows with a model include this usage.
+	// A keyed hash; if set, the row has no model, and the key's rows with a model include this
+	// usage.
 	User string
 	Day  int64 // days since 1970, in UTC; OlderDays for the sum of all days not stored individually
 	UsageAmount

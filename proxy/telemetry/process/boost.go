@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// BoostProcessors prevents work that allocates a lot of memory, such as reading a configuration, from
-// delaying requests. Until the caller calls done (exactly once), the process has one more processor
-// (GOMAXPROCS). If PaceGC is active, the work may also allocate some tens of MiB without a
-// collection. done collects this garbage, which takes milliseconds. Boosts may overlap.
+// BoostProcessors prevents work that allocates a lot of memory, such as reading a configuration,
+// from delaying requests. Until the caller calls done (exactly once), the process has one more
+// processor (GOMAXPROCS). If PaceGC is active, the work may also allocate some tens of MiB without
+// a collection. done collects this garbage, which takes milliseconds. Boosts may overlap.
 //
 // Go runs a goroutine for up to 10 ms. If the goroutine occupies the only processor, no goroutine
 // polls the network during this time. With one more processor, the kernel shares the core among

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLockFile checks that a locked file can be locked again only after the first owner has closed it.
+// TestLockFile checks that a locked file can be locked again only after the first owner has closed
+// it.
 func TestLockFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	var files [3]*os.File

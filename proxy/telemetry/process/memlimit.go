@@ -101,8 +101,8 @@ func cgroupMemory(root fs.FS) int64 {
 	return tightest
 }
 
-// lowestCgroupLimit returns the lowest limit from the cgroup up to the mount. In a container, the path
-// may be the host's path, so directories may be missing.
+// lowestCgroupLimit returns the lowest limit from the cgroup up to the mount. In a container, the
+// path may be the host's path, so directories may be missing.
 func lowestCgroupLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
 	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {

@@ -68,8 +68,8 @@ const maxVariableBytes = 40
 
 var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// IsVariableName reports whether a word can be the name of an environment variable. It returns false if
-// the word may be a key. environment has the format of os.Environ.
+// IsVariableName reports whether a word can be the name of an environment variable. It returns
+// false if the word may be a key. environment has the format of os.Environ.
 func IsVariableName(word string, environment []string) bool {
 	if !variablePattern.MatchString(word) || len(word) > maxVariableBytes || strings.HasPrefix(word, auth.KeyPrefix) {
 		return false

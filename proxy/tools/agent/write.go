@@ -98,8 +98,8 @@ func writeAndClose(f *os.File, text []byte) error {
 	return err
 }
 
-// differingLines returns the lines that remain after removing the common prefix and the common suffix
-// of two texts.
+// differingLines returns the lines that remain after removing the common prefix and the common
+// suffix of two texts.
 func differingLines(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {

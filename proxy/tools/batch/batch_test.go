@@ -26,8 +26,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestCheckInput checks that all mistakes are reported with their line numbers, and that no text from a
-// line is quoted.
+// TestCheckInput checks that all mistakes are reported with their line numbers, and that no text
+// from a line is quoted.
 func TestCheckInput(t *testing.T) {
 	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
 	path := write(t, "in.jsonl", strings.Join([]string{
@@ -298,8 +298,8 @@ func TestOutputIsLocked(t *testing.T) {
 	}
 }
 
-// TestSlotGateFindsLimit checks that the number of concurrent requests approaches the number of free
-// slots, and stays close to it.
+// TestSlotGateFindsLimit checks that the number of concurrent requests approaches the number of
+// free slots, and stays close to it.
 func TestSlotGateFindsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, ceiling = 12, 64

@@ -45,7 +45,8 @@ func (r *request) validationProblem() string {
 
 const maxProblems = 20
 
-// checkInput reads the entire input and returns the number of lines. The error lists all invalid lines.
+// checkInput reads the entire input and returns the number of lines. The error lists all invalid
+// lines.
 func checkInput(path string) (lines int, err error) {
 	seen := map[string]int{}
 	var problems []error

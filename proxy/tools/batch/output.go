@@ -183,8 +183,8 @@ func parseAnswer(line []byte) *outputLine {
 	return a
 }
 
-// writeAnswer writes an answer. It uses a single write per line, so that a kill can truncate only the last
-// line.
+// writeAnswer writes an answer. It uses a single write per line, so that a kill can truncate only
+// the last line.
 func (o *outputFile) writeAnswer(a *outputLine) error {
 	line, err := json.Marshal(a)
 	if err != nil {

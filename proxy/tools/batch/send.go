@@ -28,16 +28,16 @@ const (
 	// the response has no Retry-After.
 	maxPause      = time.Minute
 	minRetryPause = time.Second
-	// maxRetryAfter is the maximum Retry-After. A longer value means that a budget is exhausted, and
-	// ends the run.
+	// maxRetryAfter is the maximum Retry-After. A longer value means that a budget is exhausted,
+	// and ends the run.
 	maxRetryAfter = 10 * time.Minute
 )
 
 // errKeyRejected ends the run, because all other lines would also fail.
 var errKeyRejected = errors.New("the edge refuses the key")
 
-// errNoEndpoint ends the run. A 404 for a missing model does not end the run, because it affects only one
-// line.
+// errNoEndpoint ends the run. A 404 for a missing model does not end the run, because it affects
+// only one line.
 var errNoEndpoint = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")

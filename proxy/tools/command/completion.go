@@ -115,8 +115,8 @@ func (c *Completion) allowedValues(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// completionKind returns the kind of a value. The shell completes file names; the program completes all
-// other kinds.
+// completionKind returns the kind of a value. The shell completes file names; the program completes
+// all other kinds.
 func completionKind(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":

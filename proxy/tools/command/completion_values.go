@@ -40,8 +40,8 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// knownNames returns names from the running edge. If the edge does not respond, it returns names from
-// the configuration.
+// knownNames returns names from the running edge. If the edge does not respond, it returns names
+// from the configuration.
 func (c *CompletionValues) knownNames() []string {
 	edge := admin.Edge{
 		Admin: c.flagValue("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),

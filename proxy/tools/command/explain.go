@@ -92,8 +92,8 @@ func referenceRows() []referenceRow {
 	return all
 }
 
-// maxFullRows is the maximum number of rows that are printed in full. If there are more, each row is
-// printed on one line.
+// maxFullRows is the maximum number of rows that are printed in full. If there are more, each row
+// is printed on one line.
 const maxFullRows = 20
 
 // Run prints the rows about the word.

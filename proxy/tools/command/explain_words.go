@@ -34,9 +34,9 @@ var wordSynonyms = map[string][]string{
 	"rate_limit_error": {"429"},
 }
 
-// rowsMatchingWord returns the rows that match a common word, in its singular or plural form. A setting
-// matches if a part of its path equals or contains the word. An error code matches if its cause or
-// remedy contains the word.
+// rowsMatchingWord returns the rows that match a common word, in its singular or plural form. A
+// setting matches if a part of its path equals or contains the word. An error code matches if its
+// cause or remedy contains the word.
 func rowsMatchingWord(all []referenceRow, word string) (rows []referenceRow) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, wordSynonyms[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }

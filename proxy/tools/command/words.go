@@ -68,8 +68,8 @@ func NormalizeArgs(args []string) []string {
 	return args
 }
 
-// RejectUnknownCommand rejects a first word that is not a command. kong would treat the word as an argument of
-// serve, and would not suggest a command.
+// RejectUnknownCommand rejects a first word that is not a command. kong would treat the word as an
+// argument of serve, and would not suggest a command.
 func RejectUnknownCommand(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil

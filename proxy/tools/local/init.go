@@ -41,9 +41,9 @@ type ConfigDestination struct {
 	Notes io.Writer
 }
 
-// InitConfig writes a configuration for the engines that respond, with new seal keys, a new API key and a
-// new admin token. It prints the key and the token once, and lists the engines that do not respond.
-// It fails if no engine responds. It does not overwrite an existing file.
+// InitConfig writes a configuration for the engines that respond, with new seal keys, a new API key
+// and a new admin token. It prints the key and the token once, and lists the engines that do not
+// respond. It fails if no engine responds. It does not overwrite an existing file.
 func InitConfig(ctx context.Context, named NamedEngines, to ConfigDestination) error {
 	notes := to.notesWriter()
 	// checked before engines are queried, so that mistakes are reported early

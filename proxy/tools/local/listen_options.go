@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// ListenOptions contains the listen addresses and the keys for a start without a configuration file.
+// ListenOptions contains the listen addresses and the keys for a start without a configuration
+// file.
 type ListenOptions struct {
 	// Listen is HOST:PORT, :PORT or PORT. If it is empty, the usual port is used or, if that is in
 	// use, the next free port.

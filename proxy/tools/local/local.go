@@ -17,15 +17,16 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// NamedEngines are the engines named by the user. If URLs is empty, the usual ports on this machine are
-// scanned.
+// NamedEngines are the engines named by the user. If URLs is empty, the usual ports on this machine
+// are scanned.
 type NamedEngines struct {
 	URLs   []string
 	APIKey string // key for all engines; written as ${ENGINE_API_KEY}
 }
 
-// ServeEngines serves engines until end starts the shutdown. If no engine is named or found, it serves the
-// engine at the URL returned by simulator. It prints a description of what it serves to out.
+// ServeEngines serves engines until end starts the shutdown. If no engine is named or found, it
+// serves the engine at the URL returned by simulator. It prints a description of what it serves to
+// out.
 func ServeEngines(
 	end *proxy.Shutdown, out io.Writer, named NamedEngines, at ListenOptions, simulator func() (url string, stop func(), err error),
 ) error {
@@ -81,7 +82,8 @@ func describeStart(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveConfigHead and serveConfigKeys are the parts of the configuration before the engines and models.
+// serveConfigHead and serveConfigKeys are the parts of the configuration before the engines and
+// models.
 const serveConfigHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// welcomeText returns the text printed at a start without a configuration file. It contains the engines
-// and models, the base URLs, the key, and a command to try.
+// welcomeText returns the text printed at a start without a configuration file. It contains the
+// engines and models, the base URLs, the key, and a command to try.
 func welcomeText(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
@@ -51,8 +51,8 @@ func (k *clientKey) authHeader() string {
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// escapeForShells escapes s for a JSON string inside single quotes on a command line. s was chosen by
-// an engine, and shells differ in which characters they interpret inside quotes. escapeForShells
+// escapeForShells escapes s for a JSON string inside single quotes on a command line. s was chosen
+// by an engine, and shells differ in which characters they interpret inside quotes. escapeForShells
 // therefore escapes every character that any shell might interpret.
 func escapeForShells(s string) string {
 	var b strings.Builder

@@ -240,7 +240,8 @@ func (p *conversionPlan) convertAPIKey(text string) string {
 	return escapeReferences(text)
 }
 
-// convertAddress converts an upstream's base URL to our format, and derives the upstream's name from it.
+// convertAddress converts an upstream's base URL to our format, and derives the upstream's name
+// from it.
 func (p *conversionPlan) convertAddress(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
 		u.url, u.name = p.variableReference(name), slugify(strings.ToLower(name))

@@ -79,7 +79,8 @@ func (p *conversionPlan) addNote(format string, args ...any) {
 
 var variableNamePattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variableReference returns a reference to an environment variable. If the name is invalid, it returns "".
+// variableReference returns a reference to an environment variable. If the name is invalid, it
+// returns "".
 func (p *conversionPlan) variableReference(name string) string {
 	if !variableNamePattern.MatchString(name) {
 		p.addNote("a reference to the environment does not name a variable")

@@ -37,8 +37,8 @@ func (a *Assembler) Reset() {
 func (a *Assembler) SetToolNames(names toolcall.ToolNames) { a.tools.SetToolNames(names) }
 
 // AddEvent adds one upstream event. If the event is malformed or the answer is too large, the error
-// is a *translate.BadAnswerError. If the engine reports a failure, the error is an *engineerror.Error.
-// AddEvent ignores events after the end. It does not retain the event's data.
+// is a *translate.BadAnswerError. If the engine reports a failure, the error is an
+// *engineerror.Error. AddEvent ignores events after the end. It does not retain the event's data.
 func (a *Assembler) AddEvent(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {

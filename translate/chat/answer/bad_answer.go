@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// indexedDepth is the depth to which answers are indexed: choices, choice, message, tool_calls, tool
-// call, function.
+// indexedDepth is the depth to which answers are indexed: choices, choice, message, tool_calls,
+// tool call, function.
 const indexedDepth = 7
 
 // The reasons for a BadAnswerError are fixed texts. The reason for invalid JSON also contains the

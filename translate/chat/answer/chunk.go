@@ -94,8 +94,8 @@ func isPrivate(name []byte) bool {
 // IsPrivate reports whether RemovePrivateMembers removes members with the given name.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// RemovePrivateMembers removes the members of an answer, or of a choice, that are meant for routers between
-// engines.
+// RemovePrivateMembers removes the members of an answer, or of a choice, that are meant for routers
+// between engines.
 func RemovePrivateMembers(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {

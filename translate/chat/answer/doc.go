@@ -32,6 +32,6 @@
 // the edge joins them. It replaces a lone half with U+FFFD (surrogate.go).
 //
 // Only this package decides what an engine's answer must contain. The error for an answer that
-// violates the dialect is a *translate.BadAnswerError. For an answer that reports a failure, the error
-// is an *engineerror.Error.
+// violates the dialect is a *translate.BadAnswerError. For an answer that reports a failure, the
+// error is an *engineerror.Error.
 package answer

@@ -102,8 +102,8 @@ var (
 	}
 )
 
-// ReplaceLegacyFinish returns the replacement for the finish_reason v of a legacy completion, or nil.
-// failed is true if the engine aborted the choice.
+// ReplaceLegacyFinish returns the replacement for the finish_reason v of a legacy completion, or
+// nil. failed is true if the engine aborted the choice.
 func ReplaceLegacyFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false

@@ -7,9 +7,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// engineHandover is the state that a stream carries over from earlier engines. If a chunk has a different
-// id, SDKs treat the chunk as part of a different answer. If a role is sent twice, SDKs concatenate
-// the two roles.
+// engineHandover is the state that a stream carries over from earlier engines. If a chunk has a
+// different id, SDKs treat the chunk as part of a different answer. If a role is sent twice, SDKs
+// concatenate the two roles.
 type engineHandover struct {
 	pinned    bool
 	rolesSent [translate.MaxChoices / 64]uint64

@@ -15,8 +15,8 @@ import (
 // maxExactInteger is the bound up to which floats represent every integer.
 const maxExactInteger = 1 << 53
 
-// IsValidCreated reports whether v is a time that clients accept in `created`: whole seconds, written as
-// digits only.
+// IsValidCreated reports whether v is a time that clients accept in `created`: whole seconds,
+// written as digits only.
 func IsValidCreated(v jsonx.Value) bool {
 	raw := v.Raw()
 	if len(raw) == 0 || len(raw) > 15 {
@@ -30,8 +30,8 @@ func IsValidCreated(v jsonx.Value) bool {
 	return true
 }
 
-// BoundCreated returns the replacement for the value v of `created`, or nil if clients accept v. The
-// replacement is v in whole seconds, or 0 if v is too large.
+// BoundCreated returns the replacement for the value v of `created`, or nil if clients accept v.
+// The replacement is v in whole seconds, or 0 if v is too large.
 func BoundCreated(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsValidCreated(v) {
 		return nil

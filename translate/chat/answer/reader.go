@@ -320,8 +320,8 @@ func (r *Reader) finishTexts() {
 }
 
 // ReadCompletion reads the first choice of a completion, as if it had arrived in one event. The
-// finish_reason may be missing. The error is a *translate.BadAnswerError. While the texts are in use,
-// the completion must not change.
+// finish_reason may be missing. The error is a *translate.BadAnswerError. While the texts are in
+// use, the completion must not change.
 func (r *Reader) ReadCompletion(c *Completion) error {
 	var (
 		choice, first Choice

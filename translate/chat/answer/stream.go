@@ -215,8 +215,8 @@ func (s *Stream) HasStarted() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// IsDone reports whether the caller can ignore later upstream events, because [DONE] has arrived, or
-// because every choice has ended and the usage is known. Only Finish shows whether the answer is
+// IsDone reports whether the caller can ignore later upstream events, because [DONE] has arrived,
+// or because every choice has ended and the usage is known. Only Finish shows whether the answer is
 // complete.
 func (s *Stream) IsDone() bool { return s.state.isDone(s.options.N) }
 

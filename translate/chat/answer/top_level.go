@@ -18,8 +18,8 @@ var (
 // uses its own id.
 const maxID = 256
 
-// answerIdentity is the raw `id` and `created` of an answer. A field is empty if the engine did not send
-// the member.
+// answerIdentity is the raw `id` and `created` of an answer. A field is empty if the engine did not
+// send the member.
 type answerIdentity struct{ id, created []byte }
 
 func (i *answerIdentity) reset() { *i = answerIdentity{i.id[:0], i.created[:0]} }

@@ -15,7 +15,8 @@ type queuedCopy struct {
 	reserved        int64
 }
 
-// copyDocument is the JSON object that is sent to a sink for a copy. README.md describes its members.
+// copyDocument is the JSON object that is sent to a sink for a copy. README.md describes its
+// members.
 type copyDocument struct {
 	Version   int         `json:"version"`
 	Hook      string      `json:"hook"`
