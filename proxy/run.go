@@ -90,8 +90,8 @@ func ConfigReloader(name string) func() (*config.File, config.Problems) {
 }
 
 // withFileWarnings adds the warnings about the files that a configuration names. A damaged file
-// with keys created at run time is also only a warning, because a running edge keeps using the keys
-// that it read last. f may be nil.
+// with keys created at run time is also only a warning. A running edge keeps using the keys that it
+// read last. f may be nil.
 func withFileWarnings(f *config.File, problems config.Problems) config.Problems {
 	if f == nil {
 		return problems
@@ -107,7 +107,7 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 }
 
 // SiblingConfigParser returns a function that parses a configuration's text as if it were a file in
-// the folder of the file name. called is the name that problems use for the text.
+// the same folder as name. called is the name that problems use for the text.
 func SiblingConfigParser(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")

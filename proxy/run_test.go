@@ -75,8 +75,8 @@ func TestSiblingConfigParser(t *testing.T) {
 	}
 }
 
-// TestDamagedRuntimeKeys checks that a damaged file with keys created at run time is an error
-// before the edge starts, and a warning while it is running.
+// TestDamagedRuntimeKeys checks a damaged file with keys created at run time. It must be an error
+// before the edge starts, and a warning while the edge is running.
 func TestDamagedRuntimeKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

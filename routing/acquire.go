@@ -38,8 +38,8 @@ func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now tim
 }
 
 // acquireIgnoringClaims is like Acquire, but ignores claims. If only engines that lack a needed
-// feature accept calls, it picks one of them, because that engine's refusal is more useful to the
-// client than "no upstream".
+// feature accept calls, it picks one of them. That engine's refusal is more useful to the client
+// than "no upstream".
 func acquireIgnoringClaims(r *Route, q *targetSearch) (*upstreams.Lease, *Target, error) {
 	q.ignoreNeeds = false
 	lease, target, err := acquireEligible(r, q)

@@ -29,11 +29,11 @@ const servedTTL = time.Minute
 // A key has at most one claim on a model. The claim starts with the refusal, and ends when the
 // client is late by more than a quarter of claimHold. Meanwhile, other keys that have more slots at
 // the model than the claimant may not acquire the last free slots. If the other key has equally
-// many slots, the key that was served less goes first, as in a queue, and the claim counts only
-// around the time when its client is due. A key that calls again before its Retry-After has passed
-// floods the model. Against such a key, the claim always counts. As a result, no slot stays idle
-// for long if each key has one call, and a key without competitors is never refused because of
-// claims.
+// many slots, the key that was served less goes first, as in a queue. In this case, the claim
+// counts only around the time when its client is due. A key that calls again before its Retry-After
+// has passed floods the model. Against such a key, the claim always counts. As a result, no slot
+// stays idle for long if each key has one call. A key without competitors is never refused because
+// of claims.
 //
 // If there are no live claims, Acquire needs only one atomic load to detect this.
 type SlotClaims struct {

@@ -105,9 +105,8 @@ func (c *loadSimulation) ask(l *closedLoopClient, now time.Time) {
 	}
 }
 
-// TestFloodLeavesSlotsToOthers checks that a client that honours its Retry-After gets a slot for
-// at least two in five of its calls, even though another key floods the model with immediate
-// retries.
+// TestFloodLeavesSlotsToOthers checks a model that one key floods with immediate retries. Another
+// client that honours its Retry-After must still get a slot for at least two in five of its calls.
 func TestFloodLeavesSlotsToOthers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -288,8 +287,8 @@ func TestClaimsCostNothing(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a refusal says when a slot is expected to become free, as learned from
-// the calls that have ended, and that the key's claim lasts until then.
+// TestRetryAfter checks that a refusal says when a slot is expected to become free. This time is
+// learned from the calls that have ended. The key's claim must last until then.
 func TestRetryAfter(t *testing.T) {
 	c := newMarket(t, 2)
 	now := t0

@@ -24,10 +24,10 @@
 // engine runs the call. The estimate covers the time to the tenth token. The length of the response
 // is unknown. If the estimate covered more tokens, a slower engine would get no calls until all
 // other engines were full. A target with few measurements is assumed to be as fast as the others
-// (upstreams.SiblingSpeeds), so new engines get calls that reveal their speed. While too few
-// responses were measured at all targets together, the policy multiplies the tokens to read by the
-// fill level of the engine, and compares the products (LMetric, arXiv 2603.15202). A weight scales
-// the estimated speed.
+// (upstreams.SiblingSpeeds), so new engines get calls that reveal their speed. Until enough
+// responses have been measured at all targets together, the policy compares products instead of
+// times. A product is the number of tokens to read, multiplied by the fill level of the engine
+// (LMetric, arXiv 2603.15202). A weight scales the estimated speed.
 //
 // A pick can record its reason and its estimates for operators (Query.Why). If Why is nil, this
 // costs nothing.
@@ -44,12 +44,12 @@
 // (Load.Usual). Otherwise all edges would pick the engine that looks idle in the newest report.
 //
 // The prefix index (prefix_index.go) infers what each engine has cached from the prompts that were
-// sent to it: the newest blocks of 512 bytes, as many as fit in the engine's cache. If the index
-// contained older blocks, calls would queue at an engine that no longer has their prompts cached.
-// The engine reports its cache size. If the cached tokens that the engine reports in usage differ
-// from the expectation, the index adjusts the size. A prefix that many conversations share, such as
-// a system prompt, does not count. Otherwise the engine that first read the prefix would get all of
-// these conversations.
+// sent to it. It stores the newest blocks of 512 bytes, as many as fit in the engine's cache. If
+// the index contained older blocks, calls would queue at an engine that no longer has their prompts
+// cached. The engine reports its cache size. If the cached tokens that the engine reports in usage
+// differ from the expectation, the index adjusts the size. A prefix that many conversations share,
+// such as a system prompt, does not count. Otherwise the engine that first read the prefix would
+// get all of these conversations.
 //
 // A new conversation goes to its home target if that target would respond nearly as soon as the
 // best one. The home is determined by rendezvous hashing of the session, or of the part of the

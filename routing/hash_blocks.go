@@ -27,8 +27,8 @@ const (
 // prompt. It needs only four instructions per sixteen bytes: it multiplies two words to 128 bits,
 // and uses the full product in the next multiplication.
 //
-// The two halves of a block belong to separate chains that continue in the next block, so that a
-// processor can compute both chains in parallel. The hash is not resistant to deliberate
+// The two halves of a block belong to separate chains that continue in the next block. A processor
+// can therefore compute both chains in parallel. The hash is not resistant to deliberate
 // collisions. A client that causes a collision only makes its calls go to a different engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]hashState

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHashBlocks checks that the hash of a block covers the prompt up to the end of the block, and
-// that a partial last block has no hash.
+// TestHashBlocks checks that the hash of a block covers the prompt up to the end of the block. A
+// partial last block must have no hash.
 func TestHashBlocks(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), 3*blockBytes/16)
 	all := HashBlocks(nil, 1, prompt)

@@ -42,9 +42,9 @@ func acquireAndRelease(t *testing.T, tab *Table, prompt []uint64, not ...upstrea
 	return l.Upstream().ID()
 }
 
-// TestPlacementsMoveConversations checks that if one edge has moved a conversation, another edge
-// sends the conversation to the new engine, even if that edge has never seen the conversation. If
-// later turns of the conversation also go to that engine, no placement is shared again.
+// TestPlacementsMoveConversations checks that if one edge has moved a conversation, all edges send
+// it to the new engine, even edges that have never seen the conversation. If later turns also go to
+// the new engine, no placement may be shared again.
 func TestPlacementsMoveConversations(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := RoutePlacements(a.Routes()[0]), RoutePlacements(b.Routes()[0])

@@ -85,7 +85,7 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 }
 
 // TestLeastLoadedFollowsSpeed checks that targets receive simultaneous calls in proportion to their
-// measured speeds, and that a target with few measurements counts as nearly as fast as the others.
+// measured speeds. A target with few measurements must count as nearly as fast as the others.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease

@@ -106,8 +106,8 @@ var sharingLevels = [...]struct {
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
 // minSharedEndPrompts is the number of prompts that must end with the same block before they count
-// as different conversations that share a prefix and differ by less than a block. Fewer prompts may
-// be short turns of one conversation.
+// as different conversations. Such conversations share a prefix and differ by less than a block.
+// Fewer prompts may be short turns of one conversation.
 const minSharedEndPrompts = 16
 
 // sharingLevel returns the index in sharingLevels for a prefix that is shared by the given number
@@ -580,11 +580,10 @@ const (
 	cacheLostMisses = 3
 )
 
-// adjustCacheSize adjusts the estimated size of an engine's cache. It compares the number of prompt
-// tokens that were cached with the number that was expected to be cached. age is the prompt's age
-// in blocks (see blockReuseDistance). If a prompt is no longer cached, the cache must be smaller
-// than the prompt's age. If the prompt is still cached, the cache must be somewhat larger than that
-// age.
+// adjustCacheSize adjusts the estimated size of an engine's cache. It compares the number of cached
+// prompt tokens with the expected number. age is the prompt's age in blocks (see
+// blockReuseDistance). If a prompt is no longer cached, the cache must be smaller than the prompt's
+// age. If the prompt is still cached, the cache must be somewhat larger than that age.
 func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -42,8 +42,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestClaimsOfBatches checks that a claim from an earlier class always goes before a batch call,
-// and that a batch call's claim reserves no slots against calls of an earlier class.
+// TestClaimsOfBatches checks that a claim from an earlier class always goes before a batch call. A
+// batch call's claim must reserve no slots against calls of an earlier class.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

@@ -316,9 +316,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotDown checks that an engine that has refused a call because the engine is full counts
-// as full, rather than as down, for that call. An engine that was excluded for another reason does
-// not count as full.
+// TestBusyIsNotDown checks that a full engine that has refused a call counts as full for that call,
+// rather than as down. An engine that was excluded for another reason does not count as full.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

@@ -92,8 +92,9 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// TestReserveKeepsWaits checks that users' calls wait no longer because of 100 batch calls that are
-// always waiting, if slots are reserved for users. Every batch call must still be served.
+// TestReserveKeepsWaits checks a pool that reserves slots for users while 100 batch calls are
+// always waiting. The batch calls must not make users' calls wait longer, but every batch call must
+// be served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {

@@ -7,12 +7,12 @@
 //
 // # Design
 //
-// A free slot must cause no work for models that cannot use it, and must not wake a thousand calls
+// A free slot must cause no work for models that cannot use it. Nor must it wake a thousand calls
 // if only one of them can get it. Each queue therefore stores its model's route. A slot is offered
-// only to the queues of models that use its upstream, and only to calls that use the slot's pool
-// and have not tried the upstream. Waiters that have the same needs form a class, and the route is
-// queried once per class. If each waiter tried in turn to acquire the slot, the cost of a freed
-// slot would grow with the length of all queues.
+// only to the queues of models that use its upstream. In such a queue, only calls that use the
+// slot's pool and have not tried the upstream get the offer. Waiters that have the same needs form
+// a class, and the route is queried once per class. If each waiter tried in turn to acquire the
+// slot, the cost of a freed slot would grow with the length of all queues.
 //
 // A woken waiter must still acquire the slot, and another call may acquire the slot first. If the
 // slot were assigned to the waiter, the call that releases it would have to pick the engine for the

@@ -55,8 +55,8 @@ func (p *reserveSimulation) room(reserve routing.Percent) int {
 }
 
 // TestFreeSlotPreventsEviction checks that a call that can use a free slot acquires it, regardless
-// of which calls are waiting, and that no waiter is evicted for this call. The queue never exceeds
-// its depth.
+// of which calls are waiting. No waiter may be evicted for this call, and the queue may never
+// exceed its depth.
 func TestFreeSlotPreventsEviction(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a slot was free while the queue was full

@@ -210,10 +210,11 @@ type Entry struct {
 // Join adds a call to the queue. The caller must call Entry.Leave. The only possible error is
 // ErrFull.
 //
-// If the queue is full, Join evicts the newest call of the key that has the most waiting calls,
-// unless that key would then have fewer than this call's key. A key that floods the queue therefore
-// cannot block other keys. If this call can use a free slot that no waiter can use, Join evicts no
-// call. If another call acquires that slot first, a call is evicted after all.
+// If the queue is full, Join evicts the newest call of the key that has the most waiting calls. It
+// evicts no call if that key would then have fewer waiting calls than this call's key. A key that
+// floods the queue therefore cannot block other keys. If this call can use a free slot that no
+// waiter can use, Join evicts no call. If another call acquires that slot first, a call is evicted
+// after all.
 func (q *Queue) Join(n *WaitRequest) (*Entry, error) {
 	w, first, err := q.join(n)
 	if err != nil {

@@ -197,8 +197,9 @@ func TestQueueKeepsPositionAfterFailedTry(t *testing.T) {
 	})
 }
 
-// TestQueueWakesWaiterThatCanUseSlot checks that a slot that the first waiter cannot use is offered
-// to the next waiter that can use it, regardless of that waiter's key. No other waiter is woken.
+// TestQueueWakesWaiterThatCanUseSlot checks a slot that the first waiter cannot use. It must be
+// offered to the next waiter that can use it, regardless of that waiter's key. No other waiter may
+// be woken.
 func TestQueueWakesWaiterThatCanUseSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(1000)

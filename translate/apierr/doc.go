@@ -16,9 +16,9 @@
 // param are null if they are empty.
 //
 // The edge writes the error messages itself. The format arguments are numbers and parameter names
-// in the edge's spelling. Messages never quote a value sent by a client, such as an unknown role,
-// except the name of a model that does not exist. Logs use the Error method, which omits the
-// message, because an engine may have written the message about a rejected request.
+// in the edge's spelling. Messages never quote a value sent by a client, such as an unknown role.
+// The only exception is the name of a model that does not exist. Logs use the Error method, which
+// omits the message, because an engine may have written the message about a rejected request.
 //
 // Rendering uses jsonx, so that the JSON is valid even if an engine's message contains quotes,
 // control characters or broken UTF-8. encoding/json would use reflection and allocate memory, even

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestHalfSurrogatesInHistory checks that lone surrogates in message texts are replaced, so that
-// one bad response of an engine does not make every later request of the conversation fail. Lone
-// surrogates anywhere else are rejected. A strict edge always rejects them.
+// TestHalfSurrogatesInHistory checks that lone surrogates in message texts are replaced. Otherwise,
+// one bad response of an engine would make every later request of the conversation fail. Lone
+// surrogates anywhere else must be rejected. A strict edge must always reject them.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +

@@ -9,7 +9,7 @@ import (
 )
 
 // InvalidMember describes what is wrong with one member. The code that finds the mistake creates
-// the InvalidMember with the member's name, and the code for each outer level prepends the name of
+// the InvalidMember with the member's name. The code for each outer level then prepends the name of
 // that level. Paths therefore cost nothing if a request is correct, and contain no client text.
 type InvalidMember struct {
 	Param string

@@ -85,8 +85,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryOfKey checks that the responses of one key use at most half of the budget in total, and
-// that a single response may use all of it.
+// TestMemoryOfKey checks that the responses of one key together use at most half of the budget. A
+// single response may use all of it.
 func TestMemoryOfKey(t *testing.T) {
 	var slow atomic.Int64
 	budget := limit.NewMemoryBudget(1000)

@@ -182,8 +182,8 @@ models:
 	}
 }
 
-// TestPassedOn checks that a large complete answer reaches the client while the answer is still
-// arriving, and that it ends where the engine's response ends.
+// TestPassedOn checks that the client receives a large answer while the answer is still arriving
+// from the engine. The client's answer must end where the engine's response ends.
 func TestPassedOn(t *testing.T) {
 	const yaml = `
 auth: none

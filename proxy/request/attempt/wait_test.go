@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestDeferredErrorEndsWait checks that a stream leaves the poller if an error was deferred until
-// the events before it were delivered, and that the error is not lost.
+// TestDeferredErrorEndsWait checks an error that was deferred until the events before it were
+// delivered. The stream must leave the poller, and the error must not be lost.
 func TestDeferredErrorEndsWait(t *testing.T) {
 	failed := errors.New("the engine failed")
 	r := Reply{pendingErr: failed, eventReader: sse.NewReader(strings.NewReader(""), 1<<10)}

@@ -6,9 +6,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestCopy checks that a copy does not share bytes with the original body, and that the memory of
-// the copy stays reserved until the copy is released. If the original body has a translation, the
-// copy contains only the translation.
+// TestCopy checks that a copy shares no bytes with the original body. The memory of the copy must
+// stay reserved until the copy is released. If the original body has a translation, the copy
+// contains only the translation.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemoryBudget(100)
 	var b, c Body

@@ -42,8 +42,8 @@ func TestStreamsOfAConnection(t *testing.T) {
 	})
 }
 
-// panickingFeature takes part in every call, and panics when it is notified of the nth part of the
-// answer, or that the call was sent if n is 0.
+// panickingFeature takes part in every call. It panics when it is notified of the nth part of the
+// answer. If n is 0, it panics when it is notified that the call was sent.
 type panickingFeature struct {
 	recordingFeature
 	n, parts int

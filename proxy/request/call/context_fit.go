@@ -72,8 +72,8 @@ func (x *contextComparison) minAnswerTokens() int {
 	return chat.MinAnswerTokens
 }
 
-// isLongerAndFits reports whether a target has a longer context than the target that rejected the
-// prompt, and whether that context is long enough for the call.
+// isLongerAndFits reports whether a target's context is longer than that of the target that
+// rejected the prompt, and long enough for the call.
 func (x *contextComparison) isLongerAndFits(t *routing.Target) bool {
 	n := x.contextLength(t)
 	return n > x.contextLength(x.rejectedBy) && n >= x.promptTokens+x.minAnswerTokens()

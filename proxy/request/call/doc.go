@@ -38,8 +38,8 @@
 //
 // Each stream runs on one goroutine. The relay reads from the engine and writes to the client on
 // that goroutine. The sockets therefore provide back-pressure, and no queue needs a size limit.
-// fasthttp's body stream writer would need an additional goroutine and a pipe for each stream, and
-// could not distinguish a failure from the end of the stream.
+// fasthttp's body stream writer would need an additional goroutine and a pipe for each stream. It
+// also could not distinguish a failure from the end of the stream.
 //
 // A stream spends nearly all of its time waiting, so the memory of a waiting stream matters most. A
 // token needs three buffers: one for the engine's bytes (http1.Exchange.WaitReadable), one for the
@@ -56,10 +56,10 @@
 // µs). It took slightly less in nginx (17 µs) and in the edge (18 µs). An event loop could save the
 // goroutine stacks, but would add a second mechanism for waiting.
 //
-// If a request's token limit leaves too little of the engine's context for the prompt, the edge
-// lowers the limit before it sends the request (context_fit.go). If an engine still rejects the
-// request, the edge sends it once more with a lower limit, or sends it to an engine that has a
-// longer context. Neither step counts as a retry, because no engine failed.
+// If a request's token limit leaves too little context for the prompt, the edge lowers the limit
+// before it sends the request (context_fit.go). If an engine still rejects the request, the edge
+// sends it once more with a lower limit, or to an engine with a longer context. Neither step counts
+// as a retry, because no engine failed.
 //
 // An engine or its model's chat template may also reject a reasoning effort or consecutive turns of
 // the same role. The edge then sends the request once more without the effort, or with the turns
@@ -74,9 +74,9 @@
 //
 // A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the
-// client has received. If the engine of a stream is lost, the stream resumes at another engine.
-// Once the stream has acquired a slot at another engine, it also leaves a stalled engine
-// (attempt.CallMover) or an engine whose drain time has passed (Call.leaveDrainedEngine).
+// client has received. If the engine of a stream is lost, the stream resumes at another engine. A
+// stream also leaves an engine that is stalled (attempt.CallMover) or whose drain time has passed
+// (Call.leaveDrainedEngine). It first acquires a slot at another engine.
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the
 // socket buffer, so the call ends before the answer is written. A relay writes a larger answer
@@ -99,8 +99,8 @@
 // error, because the client may have closed only its sending side.
 //
 // A panic ends only the call or other unit of work in which it occurs (package guard). A call
-// releases its slot, its key's slot and its memory in separate steps, and a panic in one step does
-// not skip the next step (Call.releaseSharedResources). Calls are pooled. Relays and leases are not
+// releases its slot, its key's slot and its memory in separate steps (Call.releaseSharedResources).
+// A panic in one step does not skip the next step. Calls are pooled. Relays and leases are not
 // pooled, because a second Close or Release must not affect another call.
 //
 // Features that copy or measure calls are participants (package participant): copies to hooks, and

@@ -61,7 +61,7 @@ func (c *Call) acquireFallback(now time.Time, why error) (engineSlot, error) {
 }
 
 // hasFallback reports whether any fallback that has not been tried may give the complete answer.
-// This is possible even if the client has received the announcement of an answer, because the edge
+// This is possible even after the client has received the announcement of an answer. The edge
 // itself creates the announcement and puts the requested model into it.
 func (c *Call) hasFallback() bool {
 	f := &c.search.fallbacks

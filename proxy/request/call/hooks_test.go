@@ -101,8 +101,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestHookQuestion checks what a hook is asked, with and without the body, and that only a hook
-// whose filters match is asked.
+// TestHookQuestion checks the question that a hook receives, with and without the body. A hook
+// whose filters do not match must receive no question.
 func TestHookQuestion(t *testing.T) {
 	for _, tt := range []struct {
 		name, more, replaced, with string

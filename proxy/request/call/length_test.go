@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestPromptLengths checks that short prompts go to the engine reserved for them, and that they
-// overflow to the other engine if the reserved engine is full. Long prompts must never go to the
-// reserved engine, even if the other engine is busy or broken.
+// TestPromptLengths checks that short prompts go to the engine reserved for them. If the reserved
+// engine is full, they must go to the other engine. Long prompts must never go to the reserved
+// engine, even if the other engine is busy or broken.
 func TestPromptLengths(t *testing.T) {
 	const byLength = `
 auth: none

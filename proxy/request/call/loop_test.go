@@ -291,8 +291,9 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 	})
 }
 
-// TestStreamStaysAtSilentEngine checks that a stream stays at a silent engine if its client has
-// received part of the answer, and that the stream continues when the engine sends more events.
+// TestStreamStaysAtSilentEngine checks a stream whose engine falls silent after the client has
+// received part of the answer. The stream must stay at the engine, and continue when the engine
+// sends more events.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {

@@ -98,9 +98,8 @@ func TestParticipant(t *testing.T) {
 	}
 }
 
-// TestFeaturesOfAConfiguration checks that a feature is not consulted about calls if the
-// configuration does not use it, and that it is consulted after a reload to a configuration that
-// uses it.
+// TestFeaturesOfAConfiguration checks that a feature is consulted about calls only if the
+// configuration uses it, and that a reload can change this.
 func TestFeaturesOfAConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s := singleEngine(nil), &recordingFeature{}

@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestRecordLoss checks that a lost connection counts against a body only if the engine received
-// the request and had not started its stream.
+// TestRecordLoss checks when a lost connection counts against a body: if the engine received the
+// request and had not started its stream.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
 	b.Reset(limit.NewMemoryBudget(1 << 20))

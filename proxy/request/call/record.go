@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// These functions write the outcome of a call into its record, which becomes its line in the log,
-// its metrics and its row on the status page.
+// These functions write the outcome of a call into its record. The record becomes the call's line
+// in the log, its metrics and its row on the status page.
 
 func recordFailure(r *observe.Record, f *failure.Failure) {
 	r.Outcome = f.Result

@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Two kinds of answers that are not streams are relayed before they are complete: large answers
-// that need no translation, and slow answers. A slow answer starts with white space. Otherwise, a
-// client or a load balancer would time out while waiting for it.
+// Two kinds of whole answers are relayed before they are complete: large answers that need no
+// translation, and slow answers. A slow answer starts with white space. Otherwise, a client or a
+// load balancer would time out while waiting for it.
 
 // keepaliveWhitespace is sent before a slow answer, because JSON may start with white space.
 const keepaliveWhitespace = ' '

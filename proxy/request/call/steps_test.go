@@ -78,8 +78,8 @@ models:
 	}
 }
 
-// TestLongerContext checks that a prompt that is too long for one engine is sent to an engine with
-// a longer context, and never to an engine with a shorter context.
+// TestLongerContext checks that a prompt that is too long for one engine is sent only to engines
+// with a longer context.
 func TestLongerContext(t *testing.T) {
 	const refusal = "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."
 	const config = `
@@ -121,8 +121,8 @@ models:
 	}
 }
 
-// TestLearnedChange checks that the edge remembers for an hour that an engine rejects a reasoning
-// effort, and removes the effort from later requests before it sends them.
+// TestLearnedChange checks that the edge remembers for an hour which reasoning effort an engine
+// rejects. It must remove this effort from later requests before it sends them.
 func TestLearnedChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(w http.ResponseWriter, r *http.Request) {

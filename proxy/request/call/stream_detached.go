@@ -159,8 +159,13 @@ const minEventSpace = 1 << 10
 
 // Step implements http1.Stepper. It translates newly arrived events into the unused part of the
 // buffer in which they arrived, and writes them to the client. It returns false if writeBody must
-// continue: before the first event has been recorded, at the end, after an error, after many bytes,
-// or if the client's socket is full.
+// continue:
+//
+//   - before the first event has been recorded;
+//   - at the end of the stream;
+//   - after an error;
+//   - after many bytes;
+//   - if the client's socket is full.
 func (t *detachedStream) Step() bool {
 	c, room := t.call, t.call.attempt.Reply.SpareBuffer()
 	if c.record.TTFT == 0 || c.body.HasBytes() || len(room) < minEventSpace {

@@ -12,9 +12,9 @@ import (
 
 // http10Stream is a committed stream to an HTTP/1.0 client. nginx is such a client if proxy_pass is
 // used without proxy_http_version. HTTP/1.0 has no chunks. The body ends when the connection closes
-// (RFC 9112, 6.3). A client therefore cannot distinguish a failure from the end of the stream, so a
-// failed stream ends with an error event in the client's dialect. If the format of the stream
-// cannot contain errors, the connection is reset.
+// (RFC 9112, 6.3). A client therefore cannot distinguish a failure from the end of the stream. For
+// this reason, a failed stream ends with an error event in the client's dialect. If the format of
+// the stream cannot contain errors, the connection is reset.
 //
 // fasthttp always writes chunks, even to HTTP/1.0 clients, so the edge hijacks the connection and
 // writes the stream itself. Until takeConn returns, fasthttp keeps the connection open and lets the

@@ -62,7 +62,7 @@ func TestMultipleTracestateHeaders(t *testing.T) {
 }
 
 // TestTraceContextIsCopied checks that the trace context for an engine does not change when
-// fasthttp reuses the request headers: an exchange may send its request again after that.
+// fasthttp reuses the request headers. An exchange may send its request again after that.
 func TestTraceContextIsCopied(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	cl, tr := callClient{ctx: &fasthttp.RequestCtx{}}, traceContext{}

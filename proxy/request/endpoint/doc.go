@@ -37,5 +37,5 @@
 // Messages prompt.
 //
 // Chat codecs are pooled. The memory for the request and the memory for the answer are pooled
-// separately, because a stream may last an hour but its request is released after the first event.
+// separately. A stream may last an hour, but its request is released after the first event.
 package endpoint

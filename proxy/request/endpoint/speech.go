@@ -50,7 +50,7 @@ func (r *speechRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResul
 	return out, r.parsed.CheckRules(m.ChatRules(now, false, &r.rules))
 }
 
-// WantsStream implements Request. It returns false if the client did not request events, because
+// WantsStream implements Request. If the client requested plain audio, it returns false, because
 // plain audio is not a stream of events.
 func (r *speechRequest) WantsStream(p *engine.Profile) bool {
 	return r.parsed.CanRequestEvents() && p.HasQuirk(config.QuirkStreamsSpeech)

@@ -66,8 +66,8 @@ func (f *Failure) RetryCause() retry.Cause {
 }
 
 // IsBareNotFound reports whether the engine answered 404 without saying what is missing. The edge
-// has chosen the path and the model's name, so either the engine or its configuration is at fault,
-// or the request names something that does not exist.
+// itself has chosen the path and the model's name. Therefore, either the engine or its
+// configuration is at fault, or the request names something else that does not exist.
 func (f *Failure) IsBareNotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
 
 // CanResume reports whether another engine may continue an answer that this failure interrupted. It
@@ -305,8 +305,8 @@ func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Er
 	return e
 }
 
-// poolFullMessage returns a message that all slots are in use, or that some slots cannot be used
-// because their engines do not respond to probes.
+// poolFullMessage returns the message for a full pool. It says that all slots are in use, or that
+// some slots are unusable because their engines do not respond to probes.
 func poolFullMessage(full *routing.FullError) string {
 	slots, numbers := "slots", ""
 	if full.Pool == upstreams.PoolVision {

@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestUnreachable checks that the error message for an unreachable engine depends on what happened
-// to the connection, and that the error code is always the same.
+// TestUnreachable checks the error for an unreachable engine. The message must depend on what
+// happened to the connection, and the code must always be the same.
 func TestUnreachable(t *testing.T) {
 	for reason, want := range map[string]string{
 		http1.ReasonConnect: "The engine could not be reached.",

@@ -182,8 +182,8 @@ func TestSessionClocks(t *testing.T) {
 	}
 }
 
-// TestSilentEngine checks that an engine that exceeds its time limit for silence ends the session
-// only if it has not sent all text.
+// TestSilentEngine checks an engine that is silent for longer than its time limit. The session must
+// end only if the engine has not sent all text.
 func TestSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan *sessionEnding, 1)

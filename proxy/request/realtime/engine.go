@@ -185,9 +185,8 @@ func (s *session) replaceEngine(err error) *apierr.Error {
 // closeGrace is how long the edge waits for the close frame of a client that has disconnected.
 const closeGrace = time.Second
 
-// awaitClientReader waits until the goroutine that reads from the client has ended the session,
-// because that goroutine may not have read the client's close frame yet. It returns how the session
-// ended.
+// awaitClientReader waits until the goroutine that reads from the client has ended the session.
+// That goroutine may not have read the client's close frame yet. It returns how the session ended.
 func (s *session) awaitClientReader() *sessionEnding {
 	defer time.AfterFunc(closeGrace, s.cutClient).Stop()
 	s.mu.Lock()

@@ -52,8 +52,9 @@ func (s *session) closeWithoutModel() {
 	s.clientSocket.Close(closePolicy, "no model was named")
 }
 
-// timeLimits returns three time limits: stall for the silence of an engine that has not sent all
-// text, idle for silence on both sides, and total for the session. The caller must hold mu.
+// timeLimits returns three time limits. stall limits the silence of an engine that has not sent all
+// text. idle limits the silence of both sides. total limits the duration of the session. The caller
+// must hold mu.
 func (s *session) timeLimits() (stall, idle, total time.Duration) {
 	stall, idle, total = s.engineInfo.Idle, defaultIdleTimeout, defaultMaxDuration
 	if s.engineInfo.Quiet > 0 {

@@ -79,8 +79,8 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestNotRecorded checks that a stream stores no text if no engine could continue the answer or no
-// memory is left, and that it releases all memory.
+// TestNotRecorded checks that a stream stores no text if memory is exhausted, or if no engine could
+// continue the answer. In both cases, it must release all memory.
 func TestNotRecorded(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":             {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
@@ -215,8 +215,8 @@ func TestTokensAfterCount(t *testing.T) {
 	}
 }
 
-// TestFinishFull checks that an answer that has reached its token limit can be ended without an
-// engine, and that no other answer counts as having reached its limit.
+// TestFinishFull checks that the edge itself can end an answer that has reached its token limit. No
+// other answer may count as having reached its limit.
 func TestFinishFull(t *testing.T) {
 	var limited, unlimited chat.Request
 	const request = `{"model":"m","messages":[{"role":"user","content":"hi"}]`

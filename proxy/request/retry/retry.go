@@ -13,7 +13,7 @@ import (
 const MaxSends = 4
 
 // MaxRetriedWork limits retries on other engines. If an engine has worked on a failed call for
-// longer than MaxRetriedWork, the call is not retried, because the retry may take just as long.
+// longer than MaxRetriedWork, the call is not retried. The retry might take just as long.
 const MaxRetriedWork = 30 * time.Second
 
 // Cause is the part of a failure's cause that determines the next step.

@@ -9,7 +9,7 @@ import (
 )
 
 // TestFrameHeads checks that a message is rejected exactly at the frame header that makes the
-// message too large, no matter how the bytes are split across reads.
+// message too large. The result must not depend on how the bytes are split across reads.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
@@ -83,7 +83,7 @@ func TestEmptyFrames(t *testing.T) {
 }
 
 // TestCloseReason checks that the library never gets the last byte of a close frame whose reason is
-// not valid UTF-8, no matter how the bytes are split across reads.
+// not valid UTF-8. The result must not depend on how the bytes are split across reads.
 func TestCloseReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := frameHeaderScanner{maxMessage: func() int64 { return 300 }}

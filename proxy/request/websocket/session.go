@@ -139,8 +139,8 @@ func (s *clientSession) rejectTooLarge(refused *apierr.Error) {
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// lingerOnClose keeps the connection open for a short time after the close, so that a client that
-// is still sending can read why the connection was closed.
+// lingerOnClose keeps the connection open for a short time after the close. A client that is still
+// sending can then read why the connection was closed.
 func (s *clientSession) lingerOnClose() { lingerOnClose(s.client) }
 
 func lingerOnClose(client *listen.Conn) {

@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// TestEntry_Efforts checks that the entry of a reasoning model lists its efforts, and that no
-// efforts are listed if it is unknown whether the model supports reasoning.
+// TestEntry_Efforts checks that the entry of a reasoning model lists its efforts. If it is unknown
+// whether the model supports reasoning, the entry must list no efforts.
 func TestEntry_Efforts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

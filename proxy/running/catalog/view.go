@@ -55,9 +55,9 @@ type listedName struct {
 // names that start with "claude-".
 const claudePattern = "claude-*"
 
-// listedNames returns the id of each model, followed by the model's aliases. Patterns are not
-// listed, except claudePattern, which is listed as "claude-" followed by the model's id, unless
-// another model has that name.
+// listedNames returns the id of each model, followed by the model's aliases. The only pattern that
+// is listed is claudePattern. It is listed as "claude-" followed by the model's id, unless another
+// model has that name.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {

@@ -111,9 +111,9 @@ func idsNotIn(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity returns the models that can serve calls now, but would have no slot or no
-// upstream accepting calls after the plan. It first probes the upstreams that the plan adds to
-// these models.
+// modelsLosingCapacity returns the models that can serve calls now, but that the plan would leave
+// without a slot or without an upstream that accepts calls. It first probes the upstreams that the
+// plan adds to these models.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {

@@ -16,10 +16,9 @@
 // for DNS, for engine probes or for other reloads. A revoked key stays revoked even if the models
 // in the file are rejected.
 //
-// The new snapshot is complete before anything changes. A reload is rejected if a model that can
-// serve calls would lose its last engine that accepts them, unless the operator forces the reload.
-// Before this check, new upstreams are probed (capacity_diff.go). If a reload fails, nothing but
-// the keys has changed.
+// The new snapshot is complete before anything changes. A reload is rejected if a model would lose
+// the last engine that accepts its calls, unless the operator forces the reload. Before this check,
+// new upstreams are probed (capacity_diff.go). If a reload fails, nothing but the keys has changed.
 //
 // A file that equals the running configuration creates no new version, so a file watcher and a
 // signal may both report the same change. If a file changes again while its reload waits for

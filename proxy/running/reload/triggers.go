@@ -27,9 +27,9 @@ func (r *Reloader) Trigger(source string) {
 	}
 }
 
-// Run handles triggers until ctx is done. Each reload runs on a separate goroutine, because the
-// keys in a file must not wait for another reload that is waiting for DNS or engines. Run handles
-// the next trigger once the previous reload has started to read the files. At any time, at most one
+// Run handles triggers until ctx is done. Each reload runs on a separate goroutine. The keys in a
+// file must not wait for another reload, which may be waiting for DNS or engines. Run handles the
+// next trigger once the previous reload has started to read the files. At any time, at most one
 // reload is therefore waiting to read the files, no matter how many triggers there are.
 func (r *Reloader) Run(ctx context.Context) {
 	for {

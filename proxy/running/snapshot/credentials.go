@@ -71,8 +71,7 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *CredentialSources) (C
 }
 
 // mergeSharedKeys returns the keys in a file and the shared keys. If an id or a hash occurs twice,
-// the file's key takes precedence over shared keys, and a shared key takes precedence over later
-// shared keys.
+// the file's key takes precedence over shared keys. Among shared keys, the first takes precedence.
 func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys

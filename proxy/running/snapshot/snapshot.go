@@ -36,8 +36,8 @@ type Snapshot struct {
 	// classes.
 	Floors []config.Percent
 	// Flex is true if the configuration has classes, so that a call with the service tier flex gets
-	// the last class. If Flex is false, only keys created at run time can have a class, and a call
-	// with the service tier flex has its key's class.
+	// the last class. If Flex is false, only keys created at run time can have a class. A call with
+	// the service tier flex then has its key's class.
 	Flex bool
 }
 

@@ -55,8 +55,8 @@ type panickingWriter struct{}
 func (panickingWriter) Write([]byte) (int, error) { panic(secret) }
 func (panickingWriter) Sync() error               { return nil }
 
-// TestLoop checks that the pauses grow to ten seconds and are short again after a long run, and
-// that the loop ends when f returns or stop is closed.
+// TestLoop checks that the pauses grow to ten seconds, and are short again after a long run. The
+// loop must end when f returns or stop is closed.
 func TestLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, stop := guard.New(), make(chan struct{})

@@ -2,20 +2,21 @@
 //
 // Usage is counted in memory (proxy/telemetry/observe). Once a second, the ledger writes the
 // changed rows. A row contains the total usage of one model by one key on one day, not a
-// difference. A row may therefore be written twice, lost or reordered: the next row for the same
+// difference. A row may therefore be written twice, lost or reordered. The next row for the same
 // day includes the same usage, and no usage is counted twice.
 //
 // # The file
 //
 // Each line of the file consists of a checksum and a JSON object. The first line names the writer,
 // and all other lines are rows. If a row has more than one line, the last line counts. Rows are
-// appended and synced to disk outside the request path. At the start, when the day changes, and
-// when the file has grown a lot, the ledger rewrites the file with one line for each row and day.
+// appended and synced to disk outside the request path. The ledger rewrites the file with one line
+// for each row and day. It does so at the start, when the day changes, and when the file has grown
+// a lot.
 //
 // When an edge starts, it reads the whole file. It removes a truncated last line. It skips a line
-// that does not match its checksum, and logs a warning with the names of rows that have no valid
-// line left. It also warns if the ledger has been emptied, or if the ledger has been removed but
-// its lock file still exists.
+// that does not match its checksum. If rows have no valid line left, it logs a warning with the
+// names of these rows. It also warns if the ledger has been emptied, or if the ledger has been
+// removed but its lock file still exists.
 //
 // A full or failing disk does not affect calls. Rows stay in memory until they can be written.
 //

@@ -149,8 +149,8 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestExportToFile checks that the file receives the lines of each delivery, that a delivery after
-// a truncated line starts on a new line, and that an operator may move the file away.
+// TestExportToFile checks that the file receives the lines of each delivery, and that an operator
+// may move the file away. A delivery after a truncated line must start on a new line.
 func TestExportToFile(t *testing.T) {
 	path := tempLedger(t)
 	out := filepath.Join(filepath.Dir(path), "out.jsonl")

@@ -184,9 +184,9 @@ func (l *Ledger) followPredecessor() error {
 	return nil
 }
 
-// addInheritedUsage adds usage that the previous process has written. It skips rows of end users
-// unless all is true, because a user's rows restart with fewer calls after the user was dropped and
-// listed again.
+// addInheritedUsage adds usage that the previous process has written. Unless all is true, it skips
+// the rows of end users. After a user was dropped and listed again, the user's rows restart with
+// fewer calls.
 func (l *Ledger) addInheritedUsage(c *ledgerContent, all bool) {
 	news := l.predecessor.addNewUsage(c.rows, all)
 	if len(news) == 0 && !all {

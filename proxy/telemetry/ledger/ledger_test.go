@@ -139,8 +139,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestTruncatedLedger truncates the file at every byte, as a kill might. It checks that the file is
-// read as a state that was once written, and that the ledger continues from this state.
+// TestTruncatedLedger truncates the file at every byte, as a kill might. The result of reading the
+// file must be a state that was once written, and the ledger must continue from this state.
 func TestTruncatedLedger(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -205,8 +205,8 @@ func TestChangedLine(t *testing.T) {
 	}
 }
 
-// TestLocked checks that a second edge cannot open a ledger, and that an edge taking over the
-// ledger waits for the lock and adds the first edge's usage.
+// TestLocked checks that a second edge cannot open a ledger. An edge that takes over the ledger
+// must wait for the lock and add the first edge's usage.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)

@@ -205,8 +205,9 @@ func (c *Calls) ArmCounts(model string, arms ...string) ModelArms {
 	return out
 }
 
-// ArmTotals returns the number of calls that ended at the arm, that were assigned to the arm but
-// ended elsewhere, and that were assigned to the arm but refused or found no slot.
+// ArmTotals returns three counts. ended counts the calls that ended at the arm. missed counts the
+// calls that were assigned to the arm but ended elsewhere. refused counts the calls that were
+// assigned to the arm but were refused or found no slot.
 func (c *Calls) ArmTotals(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

@@ -251,8 +251,8 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	}
 }
 
-// TestServedSeriesUnderReloads checks that a reload that removes an upstream drops the cached
-// series of its calls, and that calls that end later do not cache them again.
+// TestServedSeriesUnderReloads checks the cached series of an upstream's calls. A reload that
+// removes the upstream must drop them, and calls that end later must not cache them again.
 func TestServedSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	count := func(upstream string, want string) {
@@ -292,8 +292,8 @@ func TestUndescribedStaysVisible(t *testing.T) {
 	}
 }
 
-// TestHistory checks that events of running streams are counted soon after they are received, and
-// that tokens without an event of their own are counted in the time steps in which they were
+// TestHistory checks that events of running streams are counted soon after they are received.
+// Tokens without an event of their own must be counted in the time steps in which they were
 // generated. Old steps must be removed.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)

@@ -123,8 +123,8 @@ func TestExportCertificates(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded checks that if an endpoint never responds, Close returns when its context
-// ends, and no goroutine is left.
+// TestCloseIsBounded checks an endpoint that never responds. Close must return when its context
+// ends, and no goroutine may be left.
 func TestCloseIsBounded(t *testing.T) {
 	clearOTELVariables(t)
 	before := goleak.IgnoreCurrent()

@@ -217,8 +217,8 @@ func TestSpansOfCalls(t *testing.T) {
 }
 
 // TestEndpointHealth checks that the edge logs once that the endpoint rejects spans, with its
-// status but without its URL, and once that the endpoint accepts spans again. If the endpoint
-// alternates between both states, this must be logged at most once a minute.
+// status but without its URL. When the endpoint accepts spans again, the edge must also log this
+// once. If the endpoint alternates between both states, this must be logged at most once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

@@ -9,9 +9,8 @@ import (
 )
 
 // TestPacerBoosts checks that a boost lets the heap grow by a fixed amount, regardless of the
-// heap's size, and that a pace chosen during the boost takes effect after the boost. It also checks
-// that the boost's garbage is collected first, unless the heap is still smaller than the pace's
-// goal.
+// heap's size. A pace chosen during the boost must take effect after the boost. It also checks that
+// the boost's garbage is collected first, unless the heap is still smaller than the pace's goal.
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int

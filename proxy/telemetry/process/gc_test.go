@@ -31,8 +31,8 @@ func TestPaceForHeap(t *testing.T) {
 	}
 }
 
-// TestPacerFloor checks that a busy process whose live heap is smaller than the floor collects when
-// the heap reaches the floor, and that the floor does not affect an idle process.
+// TestPacerFloor checks a busy process whose live heap is smaller than the floor. It must collect
+// when the heap reaches the floor. The floor must not affect an idle process.
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int

@@ -62,8 +62,8 @@ func TestCheckInput(t *testing.T) {
 	}
 }
 
-// TestRepairOutput checks that lines that are final stay in the output file, while a truncated
-// line and lines that must be sent again are removed.
+// TestRepairOutput checks that final lines stay in the output file. A truncated line and lines that
+// must be sent again must be removed.
 func TestRepairOutput(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)

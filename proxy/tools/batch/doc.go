@@ -6,9 +6,9 @@
 // The edge stores nothing about a batch. The two files are its entire state. A run skips lines
 // whose custom_id is already in the output, so an interrupted or killed batch continues with the
 // next run. A run removes a truncated last line from the output. It also removes failed lines that
-// may succeed now, and sends them again: lines that failed because no engine or slot was available,
-// the key had no permission, or the model did not exist. A file that contains any other lines is
-// not the output of a batch, and a run leaves it unchanged. A run locks its output.
+// may succeed now, and sends them again. These lines failed because no engine or slot was
+// available, the key had no permission, or the model did not exist. A file that contains any other
+// lines is not the output of a batch, and a run leaves it unchanged. A run locks its output.
 //
 // The entire input is checked before the first line is sent, so that a mistake in line 40,000 is
 // reported immediately rather than hours later.

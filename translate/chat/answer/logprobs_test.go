@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLogprobsOfWholeAnswer checks that the client receives the log probabilities of the text even
-// if the model reasoned or called tools, and never those of other tokens.
+// TestLogprobsOfWholeAnswer checks that the client receives the log probabilities of the text, even
+// if the model reasoned or called tools. It must never receive those of other tokens.
 func TestLogprobsOfWholeAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ message, tokens, want string }{
 		"text alone":              {`"content":"ab"`, `a b`, `a b`},

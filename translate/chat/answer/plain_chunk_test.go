@@ -29,7 +29,7 @@ func compareStreams(t rapid.TB, short, long *Stream, data string) (failed bool) 
 }
 
 // TestPlainChunk checks that a chunk that is read in one pass becomes the same event as a parsed
-// chunk, and that all other chunks are parsed.
+// chunk. All other chunks must be parsed.
 func TestPlainChunk(t *testing.T) {
 	const (
 		head    = `{"id":"x","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[`

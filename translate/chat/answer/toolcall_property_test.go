@@ -453,8 +453,8 @@ func TestToolCallsOfImpossibleEngines(t *testing.T) {
 	})
 }
 
-// TestToolCallShortCut checks that pieces that differ only in their arguments use the fast path,
-// even if the edge changes the index or the id in each of them.
+// TestToolCallShortCut checks that pieces that differ only in their arguments use the fast path.
+// The edge may even change the index or the id in each of them.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

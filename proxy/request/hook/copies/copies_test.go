@@ -164,7 +164,7 @@ func TestURL(t *testing.T) {
 }
 
 // TestBounds checks that request and answer bodies above the limit are truncated between
-// characters, and that bytes that are not valid UTF-8 are sent as base64.
+// characters. Bytes that are not valid UTF-8 must be sent as base64.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, text, body, base64 string

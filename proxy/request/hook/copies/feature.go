@@ -17,8 +17,8 @@ func (c *CopySinks) IsEnabled(s *snapshot.Snapshot) bool {
 
 // Join implements participant.Feature. It starts the copies for hooks that match the call's key and
 // model, and announces the copies to the client in a header. The model is the one that the client
-// requested, even if a hook or a fallback chooses another model, because the catalog announces the
-// copies in the entry for the requested model.
+// requested, even if a hook or a fallback chooses another model. The catalog announces the copies
+// in the entry for the requested model.
 func (c *CopySinks) Join(call *participant.Call) participant.Participant {
 	// The messages of a realtime session are not copied, so the call is not copied either.
 	if call.Endpoint == endpoint.RealtimeEndpoint {
