@@ -46,7 +46,8 @@ func (a *Attempt) statusFailure() *failure.Failure {
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
-	f.NotNow, f.Status = notNow, x.Status() // the profile may change the status
+	// f.Status is the engine's own status, even if the profile implies another.
+	f.NotNow, f.Status = notNow, x.Status()
 	a.recordDoubtfulRejection(f, &e, status)
 	return f
 }

@@ -36,7 +36,7 @@ type Reply struct {
 	timeouts responseTimeouts
 	form     endpoint.ReplyForm
 
-	stepper     http1.Stepper // during WaitForBytes
+	stepper     http1.Stepper // set only during WaitForBytes
 	eventReader *sse.Reader
 	peekedBytes []byte // bytes that peekedReader returns before it reads from the Reply
 	sniffed     sniffedResponse
@@ -44,11 +44,11 @@ type Reply struct {
 
 	eventCount int
 	hasEnded   bool
-	pendingErr error // error to return after the last delivered event, at the next pull
+	pendingErr error // error for the next pull, after all delivered events
 }
 
-// awaitHead waits for the response headers. It returns http1.ErrNotYet if they have not arrived by
-// the given time.
+// awaitHead waits for the response headers. It returns http1.ErrNoBytesYet if they have not arrived
+// by the given time.
 func (r *Reply) awaitHead(until instant.Time) error {
 	for {
 		err := r.x.Await(instant.Earlier(until, r.timeouts.nextWakeup()).StdTime())

@@ -22,7 +22,7 @@ type sniffedResponse struct {
 // sniffResponse handles a response whose Content-Type does not match the requested stream. The
 // response may be a stream, because some servers and proxies send streams as text/plain or without
 // a Content-Type. It may also be a complete answer, which sniffResponse converts to a stream. Any
-// other response is an error. After http1.ErrNotYet, sniffResponse may be called again.
+// other response is an error. After http1.ErrNoBytesYet, sniffResponse may be called again.
 func (a *Attempt) sniffResponse(until time.Time) error {
 	r := &a.Reply
 	r.timeouts.readDeadline = instant.FromTime(until)

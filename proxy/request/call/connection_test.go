@@ -115,7 +115,7 @@ func TestPanics(t *testing.T) {
 					t.Errorf("the log has %v, want an internal error and a counted panic", got)
 				}
 				e.Services.Features = nil
-				// the edge reads Services.Features once for each configuration
+				// The edge reads Services.Features once for each configuration.
 				e.Load(oneEngine("", ""))
 				if got := e.Post(chatPath, chat(stream)); got.Status != 200 || e.Services.Calls.InFlight() != 0 {
 					t.Errorf("afterwards: got %d %s, %d calls in flight", got.Status, got.Body, e.Services.Calls.InFlight())

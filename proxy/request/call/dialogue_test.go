@@ -139,7 +139,7 @@ func TestDialogue(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		first.RecordFirstText(sent)
 		time.Sleep(time.Second)
-		// has no effect, because the first text has already been recorded
+		// This has no effect, because the first text has already been recorded.
 		first.RecordFirstText(sent)
 		if over := first.ChargeTokens(40, 20); over != nil {
 			t.Errorf("60 of 100 tokens: %v", over)

@@ -57,7 +57,8 @@ func TestFormIsHeldUntilResponseHead(t *testing.T) {
 
 type sentForm struct{ body, mediaType string }
 
-// audioForm returns a form that almost fills formWindow, so the edge can still send it again.
+// audioForm returns a form of almost 256 KiB. The edge stores forms up to this size and can
+// therefore send them again.
 func audioForm(mark string, stream bool) sentForm {
 	var form bytes.Buffer
 	parts := multipart.NewWriter(&form)

@@ -240,7 +240,7 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 		return first // the client gets the first failure that no resume has repaired
 	}
 	m := c.config.model
-	// no attempt has set the arm, so the call counts for the arm of its key or conversation
+	// No attempt has set the arm, so the call counts for the arm of its key or conversation.
 	if c.attemptCount() == 0 && countsByArm(m) {
 		c.record.Arm = cmp.Or(routing.CallArmName(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}

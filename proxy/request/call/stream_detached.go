@@ -118,7 +118,8 @@ func (t *detachedStream) serve() {
 	_ = shared.ServeNext(conn)
 }
 
-// writeChunk sends the chunk and the last chunk in a single write.
+// writeChunk sends the chunk and, if last is true, the empty chunk that ends the body. It uses a
+// single write for both.
 func (t *detachedStream) writeChunk(out *[]byte, last bool) (int, error) {
 	if len(t.unwritten) > 0 {
 		if _, err := t.conn.WriteAtTime(t.unwritten, t.readAt); err != nil {
@@ -138,7 +139,8 @@ func (t *detachedStream) writeChunk(out *[]byte, last bool) (int, error) {
 }
 
 // frameChunk returns the bytes for the client. They consist of the chunk in out and, if last is
-// true, the last chunk. before is the number of bytes before the chunk's payload.
+// true, the empty chunk that ends the body. before is the number of bytes before the chunk's
+// payload.
 func frameChunk(out *[]byte, last bool) (b []byte, before int) {
 	b, payload := *out, len(*out)-chunkPrefixLen
 	start := chunkPrefixLen

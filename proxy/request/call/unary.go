@@ -70,7 +70,7 @@ func (c *Call) firstWhitespaceAt() time.Time {
 // with chunkPrefixLen bytes followed by the client's answer. When the response headers arrive, it
 // creates the codec.
 //
-// After http1.ErrNotYet, awaitUnary may be called again. attempt.ErrLargeReply means that the
+// After http1.ErrNoBytesYet, awaitUnary may be called again. attempt.ErrLargeReply means that the
 // response must be relayed while it arrives. ClassifyError classifies all other errors.
 func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {

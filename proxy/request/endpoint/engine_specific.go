@@ -14,7 +14,8 @@ import (
 // and answers have the engine's format, in which the edge changes only the model name.
 func engineSpecificEndpoints() (all []*Endpoint) {
 	for i := range config.EngineSpecificEndpoints {
-		if e := &config.EngineSpecificEndpoints[i]; e.Operation != config.OpRealtime { // see Realtime
+		// RealtimeEndpoint is defined separately.
+		if e := &config.EngineSpecificEndpoints[i]; e.Operation != config.OpRealtime {
 			all = append(all, newEngineSpecific(e))
 		}
 	}

@@ -53,7 +53,7 @@ func (r *translatedRequest) Decode(in DecodeInput) error {
 		RedactThinking: wantsRedactedThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.IsEphemeral(),
 	}
-	// members that an engine's token counter would reject are later removed from the count request
+	// Members that an engine's token counter would reject are later removed from the count request.
 	if r.countsOnly {
 		o.Refuse = nil
 	}

@@ -28,7 +28,7 @@ const (
 // AnswerMistakeInfo contains an AnswerMistake and its description for operators.
 type AnswerMistakeInfo struct {
 	Detail  AnswerMistake
-	Words   string // text that completes a sentence
+	Words   string // completes the error message, as in "it is too long"
 	Meaning string
 }
 

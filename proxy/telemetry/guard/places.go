@@ -22,15 +22,15 @@ const (
 	PlaceStall = "stall" // one check of an engine's counters
 	// One generation probe; its slot is released, and the breaker does not change.
 	PlaceGeneration = "generation"
-	PlaceAddresses  = "addresses" // one look-up; the previous results stay in use
-	PlaceNames      = "names"     // one look-up; the previous addresses stay in use
+	PlaceAddresses  = "addresses" // one discovery of endpoints; the previous results stay in use
+	PlaceNames      = "names"     // one DNS look-up; the previous addresses stay in use
 	PlaceEngines    = "engines"   // one check of idle connections, or one write or probe cut short
 	PlaceWake       = "wake"      // one request that wakes a sleeping engine
 	// One wake-up of waiting calls, or one trial; later wake-ups and trials follow.
 	PlaceRoom     = "room"
 	PlaceReload   = "reload"   // one reload, or one SIGHUP
-	PlaceFiles    = "files"    // one check of the files
-	PlaceHistory  = "history"  // one second of the page's history
+	PlaceFiles    = "files"    // one check of the watched files
+	PlaceHistory  = "history"  // one second of the status page's history
 	PlaceLog      = "log"      // the lines of one write; they count as dropped
 	PlaceSpans    = "spans"    // one batch of spans; they count as dropped
 	PlaceWatchdog = "watchdog" // one watchdog message

@@ -79,10 +79,12 @@ func (s *atomicDistribution) read() Distribution {
 
 // Arm counts an arm's calls since the edge started.
 type Arm struct {
-	Name    string `json:"arm"` // NoArm for the upstreams without an arm
-	Calls   uint64 `json:"calls"`
-	Failed  uint64 `json:"failed"`  // failed at the arm's upstreams, even if another arm answered
-	Refused uint64 `json:"refused"` // no slot was free, or no upstream accepted calls
+	Name  string `json:"arm"` // NoArm for the upstreams without an arm
+	Calls uint64 `json:"calls"`
+	// Calls that failed at the arm's upstreams, even if another arm answered.
+	Failed uint64 `json:"failed"`
+	// Calls for which no slot was free or no upstream accepted calls.
+	Refused uint64 `json:"refused"`
 	Left    uint64 `json:"left"`
 
 	TTFT   Distribution `json:"ttft_seconds"` // from sending the request to the first event of the stream

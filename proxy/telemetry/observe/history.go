@@ -27,7 +27,7 @@ type history struct {
 // 1970.
 type historySlot struct {
 	step                       int64
-	promptTokens, outputTokens float64 // prompt and answer tokens
+	promptTokens, outputTokens float64
 	prompts                    PromptCacheCounts
 	ok, failed, full, other    uint32
 	retried                    uint32 // failed attempts that were followed by another attempt

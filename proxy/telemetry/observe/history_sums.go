@@ -18,15 +18,16 @@ type History struct {
 
 // Minute summarizes the calls of the last minute. Unknown values are -1.
 type Minute struct {
-	Calls   int     `json:"calls"`  // ended calls, including refused calls
-	Failed  int     `json:"failed"` // failed at an upstream, or because there was no upstream
+	Calls int `json:"calls"` // ended calls, including refused calls
+	// Calls that failed at an upstream, or because there was no upstream.
+	Failed  int     `json:"failed"`
 	Retried int     `json:"retried"`
 	Full    int     `json:"full"`
 	Limited int     `json:"limited"`
 	In      float64 `json:"prompt_tokens"`
 	Out     float64 `json:"generated_tokens"`
 
-	Streams       int     `json:"streams"` // streams that had a first token
+	Streams       int     `json:"streams"` // streams whose first token has arrived
 	TTFTP50Millis float64 `json:"ttft_p50_ms"`
 	TTFTP95Millis float64 `json:"ttft_p95_ms"`
 	Queued        int     `json:"queued"`

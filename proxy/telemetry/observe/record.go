@@ -96,10 +96,12 @@ type Record struct {
 	ExpectedCached   int  // how many of PromptTokens were expected to be cached; see Choice
 	TokensEstimated  bool // the engine did not report token counts
 	Spend            money.Amount
-	Committed        bool // bytes of a stream were sent
+	Committed        bool // bytes of a stream were sent to the client
 
-	Queue        time.Duration
-	TTFT         time.Duration // until the first event or, if the answer is not streamed, until the last byte
+	Queue time.Duration
+	// TTFT is the time from the start of the call to the first event. Without streaming, it ends at
+	// the last byte.
+	TTFT         time.Duration
 	UpstreamTTFT time.Duration // from sending the request to the first event
 	Overhead     time.Duration // time added by the edge before the first byte of the answer, or 0 if unknown
 

@@ -9,7 +9,8 @@ const TimeRingSlot = 10 * time.Second
 type TimeRing[T any] struct{ slots []ringSlot[T] }
 
 type ringSlot[T any] struct {
-	at     int64 // the slot's number since 1970; if it differs, the counts are stale
+	// The slot's number since 1970. If it is not the expected number, the counts are stale.
+	at     int64
 	counts T
 }
 

@@ -129,7 +129,7 @@ func (h *chunkHead) store(text []byte, p *simpleChunk) {
 type simpleChunk struct {
 	simpleAnswer        // the message fields refer to the delta
 	id, created  []byte // both nil if they are part of the known head
-	headEnd      int    // end of a head that may be stored, or 0
+	headEnd      int    // offset at which a head that may be stored ends, or 0
 	headSeen     seenMembers
 	hasChoice    bool
 	hasRole      bool // the delta has a role that is not empty

@@ -97,7 +97,7 @@ func (c *CopySinks) Close() {
 type LostCopies struct {
 	Hook        string
 	Calls, Lost int
-	Why         string // reason in plain text
+	Why         string // why the copies were lost, in plain text
 }
 
 // RecentlyLost returns the hooks that lost copies in the last minute, sorted by name.

@@ -49,7 +49,7 @@ type Edge struct {
 	Set      *upstreams.Set
 	Metrics  *metrics.Set
 	Copies   *copies.CopySinks
-	Log      *observer.ObservedLogs // of the process and of the calls
+	Log      *observer.ObservedLogs // lines about the process and about calls
 
 	t       testing.TB
 	running atomic.Pointer[snapshot.Snapshot]
