@@ -66,11 +66,11 @@
 // joined (request_change.go).
 //
 // A stream is bound to its engine once the client has received the first part of the answer
-// (endpoint.Stream.Started). Until then, the edge stores the request, and another engine may answer
-// it. This is possible even if the client has received the headers, keep-alives and the event that
-// announces an answer. In the Messages and Responses dialects, the edge itself creates the
-// announced ids and the model name. In the chat dialect, it uses the announced id in the events of
-// the new engine. If all engines fail, the edge reports the failure in the stream.
+// (endpoint.Stream.HasStarted). Until then, the edge stores the request, and another engine may
+// answer it. This is possible even if the client has received the headers, keep-alives and the
+// event that announces an answer. In the Messages and Responses dialects, the edge itself creates
+// the announced ids and the model name. In the chat dialect, it uses the announced id in the events
+// of the new engine. If all engines fail, the edge reports the failure in the stream.
 //
 // A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the

@@ -130,8 +130,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestBothFail checks a call if the second engine also fails. The client must get the first
-// engine's failure in the client's dialect.
+// TestBothFail checks a call that fails at both engines. The client must get the first engine's
+// failure in the client's dialect.
 func TestBothFail(t *testing.T) {
 	tests := []struct {
 		name, path, body string

@@ -69,7 +69,7 @@ func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failu
 }
 
 // sendToNextEngine sends the call to an engine that has not received it yet. If it returns both
-// resultSent and a failure, the failure occurred while it was sending.
+// resultSent and a failure, the failure occurred while the request was being sent.
 func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	queued := c.record.Queue
 	s, err := c.pickSlot(now)

@@ -81,7 +81,7 @@ type hookSink struct {
 	logged struct {
 		mu   sync.Mutex
 		at   time.Time
-		lost int // number of copies lost since at
+		lost int // number of copies lost since the time in at
 	}
 }
 
