@@ -6,8 +6,8 @@ import (
 )
 
 // Stream translates an engine's events to the client's dialect. It belongs to one call and is not
-// safe for concurrent use. The edge calls Append for each event from the engine, and finally either
-// Finish or Fail. Every implementation also has a Reset method.
+// safe for concurrent use. The edge calls Append for each event from the engine, and finally
+// either Finish or AppendFailure. Every implementation also has a Reset method.
 type Stream interface {
 	// Append appends the client's events for one engine event. Its errors are *BadAnswerError and
 	// *engineerror.Error.

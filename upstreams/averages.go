@@ -87,7 +87,7 @@ type speedSamples struct {
 	unreadFit   fitSamples // x: number of calls; y: number of unread tokens
 	outputFit   fitSamples // x: number of calls; y: seconds per token; z: seconds per response
 	longPrompts int        // number of sampled prompts longer than longPromptTokens
-	longTotal   int64      // like longPrompts, but never reset
+	longTotal   int64      // like longPrompts, but not set to 0 when the samples have decayed
 	newestLong  Moment     // when the newest of these prompts was sampled
 }
 
@@ -112,8 +112,8 @@ const (
 	// estimated tokens per second of two equally fast engines can differ by a factor of three.
 	minLongPrompts   = 10
 	longPromptTokens = 500
-	// minShownLongPrompts is the number of such prompts at a single engine that are needed to show
-	// the engine's speed to the operator.
+	// minShownLongPrompts is the number of long prompts that must be measured at a single engine
+	// before its speed is shown to the operator.
 	minShownLongPrompts = 3
 	// zeroStartWeight is the weight, in samples, of the assumption that the start time is zero.
 	// Without this assumption, prompts of equal length would not reveal a speed.
@@ -291,11 +291,15 @@ func (s *SiblingSpeeds) Refresh(now Moment) bool {
 	return s.isKnown.Load()
 }
 
-// promptTrust is the factor by which the samples of an engine lose weight beside the average of all
-// engines, in addition to their decay: silence is the time since the engine's newest long prompt,
-// and elsewhere is how many long prompts all engines have read since then. Only a new prompt shows
-// whether a slow engine has become faster. The more prompts there are, the smaller is the part of
-// them that tries it: with few prompts, an engine that stays slow is not tried more often.
+// promptTrust returns a factor of at most 1 by which the weight of an engine's prompt samples is
+// multiplied, in addition to their decay. silence is the time since the engine's newest long
+// prompt. elsewhere is the number of long prompts that all engines have read since then.
+//
+// A slow engine gets few prompts, but only a new prompt shows whether it has become faster. As
+// its samples lose weight, its estimate approaches the average of all engines, so it is tried
+// again. Both silence and elsewhere must be large for this. Because of silence, many prompts do
+// not mean many tries. Because of elsewhere, an engine that stays slow does not get a large share
+// of few prompts.
 func promptTrust(silence time.Duration, elsewhere int64) float64 {
 	return math.Exp(-min(float64(silence)/float64(trustTime), float64(elsewhere)/trustPrompts))
 }

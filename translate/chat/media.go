@@ -9,7 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines fetch media from content parts, but also from members with certain names, at any depth.
+// Engines fetch media from content parts. At any depth of a request, they also fetch media from
+// members with certain names.
 
 // mediaNames lists the members and part types from which engines read media. Speech engines fetch a
 // voice sample or read it from a file on their disk.
@@ -87,7 +88,8 @@ func withChildren(v jsonx.Value) (jsonx.Value, *InvalidMember) {
 	return d.Root(), nil
 }
 
-// checkValue skips arrays of numbers or texts, which are frequent in embeddings.
+// checkValue checks all media within v. It skips arrays of numbers or texts, which are frequent
+// in embeddings.
 func (m *mediaChecker) checkValue(v jsonx.Value) *InvalidMember {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
@@ -217,8 +219,8 @@ const maxPath = 4096
 // be as short as a path.
 const jpegStart = "/9j/"
 
-// isUnsafePath reports whether an engine could read s as a path outside its own folder. A name without
-// slashes is a voice id. Base64 may also contain slashes.
+// isUnsafePath reports whether an engine could read s as a path outside its own folder. A text
+// without slashes is a voice id, not a path. A text with slashes may also be base64.
 func isUnsafePath(s []byte) bool {
 	if len(s) > maxPath {
 		return false
@@ -267,15 +269,15 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
-// knownNames lists further members that an error may name: members that contain media, and members
-// of families that steer an engine.
+// knownNames lists further names that an error may contain: members that may contain media, and
+// members that steer an engine and whose pattern in RefusedMembers ends with a *.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// knownSpelling returns the edge's spelling of a known name, for use in errors, which never repeat
-// client text.
+// knownSpelling returns the edge's spelling of a known name. Errors use it because they never
+// repeat client text.
 func knownSpelling(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], locationNames[:], knownNames[:]} {
 		for _, n := range names {

@@ -29,7 +29,7 @@ import (
 //   - The tool_choice "any" becomes "required". A list of allowed tools is replaced with its mode,
 //     and only these tools are sent.
 //   - If the engine does not read tool_choice, only the tools that tool_choice allows are sent.
-//   - Tool call arguments that are not a JSON object are replaced with an object (Arguments).
+//   - Tool call arguments that are not a JSON object are replaced with an object (ToolArguments).
 //   - A refusal part in an assistant message becomes a text part.
 //   - response_format and messages without content are adapted to the format.
 //   - Consecutive messages with the same role are joined if the dialect or the format requires it.

@@ -8,8 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestPriority checks that the engine receives only the edge's number. The client's number is kept
-// if the model allows clients to set it, or if the edge sends no number.
+// TestPriority checks that the engine receives the edge's number instead of the client's. The
+// client's number is sent only if the model allows clients to set it, or if the edge sends no
+// number.
 func TestPriority(t *testing.T) {
 	for _, own := range []string{``, `"priority":-9,`, `"priority":-9,"priority":-8,`, `"\u0070riority":-9,`, `"PRIORITY":-9,`, `"priority":null,`} {
 		body := []byte(`{` + own + `"model":"m","messages":[{"role":"user","content":"Hi"}]}`)

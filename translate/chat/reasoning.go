@@ -22,11 +22,11 @@ const (
 
 // Reasoning contains a request's reasoning settings.
 type Reasoning struct {
-	// Effort is one of Efforts, or empty if the client did not send an effort. CheckRules may lower
-	// it.
+	// Effort is one of ReasoningEfforts, or empty if the client did not send an effort.
+	// CheckRules may lower it.
 	Effort string
-	// Max is true if the client sent max. max counts as xhigh, but some engines distinguish between
-	// max and xhigh.
+	// Max is true if the client sent the effort "max". The edge treats it as xhigh, but some
+	// engines distinguish between the two.
 	Max bool
 	// Include is false if the client does not want reasoning in the answer.
 	Include bool
@@ -143,9 +143,9 @@ func (r *Reasoning) check(rules *ModelRules) *InvalidMember {
 	return nil
 }
 
-// NearestLowerEffort returns the highest effort in words that is not above the given effort. If all
-// words are above it, NearestLowerEffort returns the lowest word. If words contains none of
-// Efforts, it returns "".
+// NearestLowerEffort returns the highest effort in words that is not above the given effort. If
+// all words are above it, NearestLowerEffort returns the lowest word. If words contains none of
+// ReasoningEfforts, it returns "".
 func NearestLowerEffort(words []string, effort string) string {
 	at := slices.Index(ReasoningEfforts, effort)
 	for i := at; i >= 0; i-- {
@@ -212,7 +212,7 @@ func (t *reasoningHistory) addMessage(i int, role string, text bool) {
 	t.afterToolResult = role == "tool"
 }
 
-// add records the reasoning of a message, which addMessage has recorded.
+// add records the reasoning of message i. addMessage must already have recorded the message.
 func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
 	switch {
 	case content.HasText():

@@ -11,7 +11,7 @@ import (
 // request if the arguments are not a JSON object. A single malformed or truncated tool call would
 // therefore make every later request of the conversation fail.
 //
-// The zero value is ready for use. One request at a time may use an Arguments.
+// The zero value is ready for use. One request at a time may use a ToolArguments.
 type ToolArguments struct {
 	doc           jsonx.Doc
 	text, wrapped []byte
@@ -43,14 +43,14 @@ func (a *ToolArguments) Object(v jsonx.Value) []byte {
 	return object
 }
 
-// NeedsNoRepair reports whether v is a string that Append does not change.
+// NeedsNoRepair reports whether v is a string that AppendArguments does not change.
 func (a *ToolArguments) NeedsNoRepair(v jsonx.Value) bool {
 	_, whole := a.readArguments(v)
 	return whole
 }
 
-// readArguments returns the arguments in v. whole reports whether v is a string that contains only the
-// object. If v is not a string, read uses its JSON text.
+// readArguments returns the arguments in v. If v is not a string, they are its JSON text. whole
+// reports whether v is a string that contains only the object.
 func (a *ToolArguments) readArguments(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {

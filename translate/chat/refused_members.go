@@ -21,7 +21,7 @@ type RefusedMembers struct {
 	nested       []nestedPattern
 	allowedNames []string
 	hosted       bool
-	rejectsUsual bool              // the set may reject usual members of a chat request
+	rejectsUsual bool              // the set may reject some of usualMembers
 	filter       *memberNameFilter // covers all rejected names; if nil, only control members are rejected
 }
 

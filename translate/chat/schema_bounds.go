@@ -60,7 +60,7 @@ func (b *schemaBound) violation(v jsonx.Value) string {
 func isObviouslyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= maxListElements &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
-		// An escaped letter in one of these names.
+		// These names could also be written with escaped letters, such as \u0070.
 		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`))
 }
 

@@ -165,8 +165,8 @@ func memberPath(outer, name string) string {
 	return outer + "." + name
 }
 
-// CheckMinimum rejects a minimum that exceeds most, the token limit. If most is 0, there is no
-// limit.
+// CheckMinimum rejects a minimum that exceeds the token limit. most is this limit, or 0 if there
+// is none.
 func (n *AliasLimits) CheckMinimum(most int) *InvalidMember {
 	if most = lowerLimit(most, n.Least); most > 0 && n.minTokens > most {
 		return WrongValueError(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -229,8 +229,8 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// TokensLeft returns how many more tokens may be generated once said tokens have been generated, or
-// -1 if there is no limit.
+// TokensLeft returns how many more tokens may be generated, or -1 if there is no limit. said is
+// the number of tokens already generated.
 func (t *TokenLimit) TokensLeft(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -282,11 +282,11 @@ func lowerLimit(a, b int) int {
 // then shorten their conversation.
 const MinAnswerTokens = 256
 
-// FitLimit returns the limit to send to an engine instead of asked, the requested limit. The result
-// is the space that the prompt leaves in the context, minus a margin of 2 %, because prompt is only
-// an estimate. The result is never lower than an eighth of the context or MinAnswerTokens, unless
-// the client requested less. If the estimate is too low, the engine rejects the request and reports
-// the real count. context is 0 if it is unknown.
+// FitLimit lowers the requested limit, asked, to the space that the prompt leaves in the context.
+// It subtracts a margin of 2 % of the context, because prompt is only an estimate. The result is
+// never lower than an eighth of the context or MinAnswerTokens, unless asked is lower. If the
+// estimate is too low, the engine rejects the request and reports the real count. context is 0 if
+// it is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -312,9 +312,10 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	return limit, limit < sent
 }
 
-// DefaultLimit returns the limit to send to an engine for a request without a limit, or -1. If
-// prompt plus bound may exceed the context, the context limits the answer, and engines would reject
-// an explicit limit. The caller should therefore overestimate the prompt (see DenseBytesPerToken).
+// DefaultLimit returns the limit to send to an engine for a request without a limit, or -1. It
+// returns bound, the model's limit, only if prompt plus bound fits into the context. Otherwise
+// the context limits the answer, and engines would reject an explicit limit. The caller should
+// therefore overestimate the prompt (see DenseBytesPerToken).
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1

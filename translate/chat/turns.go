@@ -72,8 +72,8 @@ type turnMessage struct {
 	message, name, content jsonx.Value // name is the name of the role, exactly as the client sent it
 }
 
-// partsRange returns the range of the parts in a content. If text is true, the content is a string,
-// and joinRun writes the part around it. If there is no content, end is 0.
+// partsRange returns the range of the parts in a message's content. If text is true, the content
+// is a string, and joinRun must write a text part around it. If there is no content, end is 0.
 func (j *turnMessage) partsRange() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:

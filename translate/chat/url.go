@@ -100,8 +100,8 @@ func isPrivateName(host []byte) bool {
 	})
 }
 
-// hostRefusal returns what is wrong with the host of a URL that the engine would fetch, or "". what
-// names the content.
+// hostRefusal returns what is wrong with the host of a URL that the engine would fetch, or "".
+// what is the word for the content in the error, for example "images".
 func (r *ModelRules) hostRefusal(host []byte, what string) string {
 	switch {
 	case host == nil || hostAllowed(r.ImageHosts, host):

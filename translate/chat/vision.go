@@ -199,7 +199,7 @@ func (m *Image) readData(s []byte) *InvalidMember {
 		return WrongValueError("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte
-	// Sniff rejects an image that does not decode.
+	// The error is ignored, because detectImageKind rejects data that could not be decoded.
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)])
 	kind := detectImageKind(head[:n])
 	if kind == nil {

@@ -19,7 +19,7 @@ func (w *ChatWriter) WriteRaw(s string, v jsonx.Value) {
 	w.Out = append(append(w.Out, s...), v.Raw()...)
 }
 
-// WriteMember is like Raw, but appends nothing if v is absent.
+// WriteMember is like WriteRaw, but appends nothing if v is absent.
 func (w *ChatWriter) WriteMember(s string, v jsonx.Value) {
 	if chat.IsGiven(v) {
 		w.WriteRaw(s, v)
@@ -62,7 +62,7 @@ func (w *ChatWriter) TextPart(contents []byte) {
 	w.WriteString(`}`)
 }
 
-// WriteFunction appends a tool. If parameters is absent, Function writes noSchema instead.
+// WriteFunction appends a tool. If parameters is absent, it writes noSchema instead.
 func (w *ChatWriter) WriteFunction(name, description, parameters, strict jsonx.Value, noSchema string) {
 	w.WriteRaw(`{"type":"function","function":{"name":`, name)
 	w.WriteMember(`,"description":`, description)
@@ -81,7 +81,7 @@ func (w *ChatWriter) WriteToolChoice(name jsonx.Value) {
 	w.WriteString(`}}`)
 }
 
-// AppendToolCallStart appends the start of a tool call, everything before the function's name. The
+// AppendToolCallStart appends everything in a tool call that precedes the function's name. The
 // caller appends the name, the arguments and "}}".
 func AppendToolCallStart(dst []byte, n int, id jsonx.Value) []byte {
 	if n > 0 {

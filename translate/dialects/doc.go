@@ -2,18 +2,18 @@
 // translates these two dialects to chat.
 //
 //	Options         how to translate a request
-//	Identity        what the edge knows about an answer
+//	AnswerIdentity  what the edge knows about an answer
 //	ChatWriter      writes the chat request
 //	ImagePositions  positions of images in the client's body, for errors about them (RelocateError)
-//	Dropped         what a request loses in translation, as names from a fixed list
+//	DroppedParts    what a request loses in translation, as names from a fixed list
 //
 // A call goes through a dialect like this:
 //
 //	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
 //	err = stream.RequestInfo.RelocateError(chatRequest.CheckRules(rules)) // errors in the client's terms
 //	stream.Reset(&identity)
-//	out, err = stream.Append(out[:0], event)            // engine's events, then Finish or Fail
-//	out, err = stream.AppendWhole(out[:0], &completion) // or a whole completion
+//	out, err = stream.Append(out[:0], event)                 // finally Finish or AppendFailure
+//	out, err = stream.AppendCompletion(out[:0], &completion) // or a whole completion
 //
 // # Design
 //

@@ -1,11 +1,11 @@
 // Package engineerror reads engines' errors. Each engine reports failures in a different format.
 // Based on these reports, the edge decides whether the request or the engine is at fault, whether
-// to retry with another engine, and whether a model is gone. The reports also say by how much a
+// to retry with another engine, and whether a model is gone. Some reports also say by how much a
 // prompt exceeds the context.
 //
-//	e := engineerror.Parse(status, contentType, body) // status is 0 for an event of a stream
-//	e.RedactSecret(key)                               // the edge's own key
-//	e.Rename(served, public)                          // the model
+//	e := engineerror.ParseErrorBody(status, contentType, body) // status: 0 for an event of a stream
+//	e.RedactSecret(key)                                        // the edge's own key
+//	e.RenameModel(served, public)                              // the model's name
 //
 // The engines' phrases are data: phrases.go contains one table for each meaning.
 //

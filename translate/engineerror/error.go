@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// MaxBody is the maximum size of an error body after a Shortener has truncated its strings. Engines
-// quote the request in errors, so the original body may be as long as the request.
+// MaxBody is the maximum size of an error body after a StringShortener has truncated its strings.
+// Engines quote the request in errors, so the original body may be as long as the request.
 const MaxBody = 256 << 10
 
 const maxDepth = 7
@@ -21,7 +21,7 @@ type Error struct {
 	Type, Code string
 	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters. Addresses,
 	// absolute paths and anything that looks like a key are redacted. The message contains the
-	// engine's name for the model until Rename replaces it.
+	// engine's name for the model until RenameModel replaces it.
 	Message string
 
 	// ContextOverflow is true if the prompt, alone or with the requested tokens, does not fit into
@@ -30,7 +30,8 @@ type Error struct {
 	//     if the message lacks either size.
 	//   - ContextAtLeast is true if ContextPrompt is a lower bound.
 	//   - ContextAnswer is the requested size of the answer if the prompt itself fits, and
-	//     otherwise 0. If the engine reports only the sum, ContextPrompt is the sum.
+	//     otherwise 0. If the engine reports only the sum of prompt and answer, ContextPrompt is
+	//     this sum.
 	//   - ContextExcess is the number of tokens by which the prompt exceeds the context, if the
 	//     engine reports only this number.
 	ContextOverflow, ContextAtLeast          bool

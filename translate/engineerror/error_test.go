@@ -273,8 +273,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestShortener checks that a Shortener retains the JSON structure, the start of each long string,
-// and all of each short string, however the text is split.
+// TestShortener checks what a StringShortener retains, however the text is split: the JSON
+// structure, the start of each long string, and each short string as a whole.
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {

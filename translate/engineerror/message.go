@@ -19,7 +19,7 @@ func cleanMessage(s string) string {
 	var b strings.Builder
 	space := false
 	for _, r := range s {
-		if unicode.Is(unicode.Cf, r) { // an invisible character could hide a key from redact
+		if unicode.Is(unicode.Cf, r) { // an invisible character could hide a key from redactMessage
 			continue
 		}
 		if r == utf8.RuneError || unicode.IsControl(r) || unicode.IsSpace(r) {

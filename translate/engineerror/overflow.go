@@ -7,9 +7,10 @@ import (
 
 func isOverflowMessage(lower string) bool { return containsAny(lower, overflowPhrases) }
 
-// overflowSizes finds the sizes of the request and the context in a message. If the prompt alone
-// would fit, prompt and answer are separate sizes. Otherwise prompt is the size of the whole
-// request. All results are 0 unless the message says that the request exceeds the context.
+// overflowSizes finds the sizes of the request and the context in a message. If the message
+// reports both sizes and the prompt alone would fit, prompt and answer are these two sizes.
+// Otherwise prompt is the size of the whole request, and answer is 0. All results are 0 unless
+// the message says that the request exceeds the context.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = sizeAfterAnyMark(lower, contextSizePrefixes)
 	prompt, answer = sizeAfterAnyMark(lower, inputSizePrefixes), sizeAfterAnyMark(lower, answerSizePrefixes)
@@ -25,8 +26,8 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// sizeAfterAnyMark returns the number that follows a mark. It uses the first mark that precedes a number.
-// If no mark does, it returns 0.
+// sizeAfterAnyMark returns the number that follows one of the marks. Earlier marks in the list
+// have priority. If no mark precedes a number, it returns 0.
 func sizeAfterAnyMark(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {

@@ -17,8 +17,8 @@ import (
 //     way),
 //   - plain text.
 //
-// If the body is truncated, Parse reads as much as possible. HTML and unreadable bodies yield no
-// message.
+// If the body is truncated, ParseErrorBody reads as much as possible. HTML and unreadable bodies
+// yield no message.
 func ParseErrorBody(status int, contentType string, body []byte) Error {
 	var e Error
 	cut := len(body) >= MaxBody

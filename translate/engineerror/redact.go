@@ -130,7 +130,7 @@ func redactWord(w string) string {
 const (
 	redactedKey    = "[key]"
 	minTokenLen    = 16 // minimum length of a token after "Bearer"; shorter text is probably a word
-	minPlainKeyLen = 8  // minimum length of a key without a digit, if its prefix is not part of a word
+	minPlainKeyLen = 8  // minimum length of a key after sk- or after a word that announces it
 	// minUnbrokenLen is longer than any word without hyphens or similar characters.
 	minUnbrokenLen = 24
 )

@@ -2,9 +2,9 @@ package engineerror
 
 import "strings"
 
-// RenameModel replaces the engine's name for a model in the message with the public name. It replaces
-// whole names only. If the name could be an ordinary word, Rename replaces it only in quotes. It
-// never replaces a name of one or two letters.
+// RenameModel replaces the engine's name for a model in the message with the public name. It
+// replaces whole names only. If the name could be an ordinary word, RenameModel replaces it only
+// in quotes. It never replaces a name of one or two characters.
 func (e *Error) RenameModel(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return

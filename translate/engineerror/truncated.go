@@ -6,8 +6,8 @@ import "bytes"
 // nested errors.
 const maxMessageString = 16 << 10
 
-// StringShortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, the
-// Shortener retains only the start. The zero value is ready for one body.
+// StringShortener truncates long strings in JSON that arrives in pieces. If the text is not JSON,
+// only its start is retained. The zero value is ready for one body.
 type StringShortener struct {
 	text    bool
 	skip    bool

@@ -74,7 +74,7 @@ var watchedNames = [uniqueMemberCount]string{
 
 const (
 	maxNameBytes  = 256      // a longer name cannot be a known name, even with escapes
-	maxBlanks     = 64       // more spaces around a name are dropped
+	maxBlanks     = 64       // spaces around a name beyond this number are dropped
 	maxUsageBytes = 16 << 10 // a larger usage is replaced with null
 )
 
@@ -244,8 +244,8 @@ func (r *Relay) openContainer(dst, p []byte, from, i int) ([]byte, int, error) {
 // nestingLevel returns 0 in the answer itself, and 1 in an element of its list.
 func (r *Relay) nestingLevel() int { return (r.grammar.depth - 1) / 2 }
 
-// sendAtObjectEnd releases the bytes that were held back for a member, because the object ended
-// instead.
+// sendAtObjectEnd releases the bytes that were held back in case a member followed. The object
+// ended instead.
 func (r *Relay) sendAtObjectEnd(dst, p []byte, from, i int) ([]byte, int) {
 	if r.readsMembers() {
 		from = r.holdBytes(p, from, i)

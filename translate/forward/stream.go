@@ -13,7 +13,7 @@ import (
 )
 
 // Stream passes on an engine's events with the public model and a few corrections. It belongs to
-// one call. Call Reset, then Append for each event, and finally either Finish or Fail.
+// one call. Call Reset, then Append for each event, and finally either Finish or AppendFailure.
 type Stream struct {
 	model   string
 	choices int // number of choices that must finish, or 0 for a transcription or speech

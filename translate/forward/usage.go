@@ -12,8 +12,8 @@ type usageTotal struct {
 }
 
 // recordUsage records the counts of an event. If the event has one choice, its counts belong to
-// that choice. llama.cpp sends counts at the end of each choice. If the client requests it, vLLM
-// sends counts in every event, followed by the counts for all choices.
+// that choice. llama.cpp sends counts at the end of each choice. If the client requests counts in
+// every event, vLLM sends them, followed by the counts for all choices.
 func (t *usageTotal) recordUsage(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u

@@ -16,8 +16,8 @@ import (
 
 // VectorForm is the format of embeddings that a client requests. OpenAI's SDKs ask for base64 by
 // default and decode any response as base64. SGLang, LM Studio and older Ollama answer with
-// numbers, which openai-node decodes, without an error, to a vector of zeros that is a quarter as
-// long.
+// numbers. openai-node does not report an error for these numbers, but decodes them to a vector
+// of zeros that is a quarter as long.
 type VectorForm uint8
 
 // VectorsFloat and VectorsBase64 are OpenAI's values for encoding_format.
@@ -67,7 +67,7 @@ const (
 type vectorRewriter struct {
 	state            vectorState
 	text             []byte
-	bits             []byte // float32 bits that are not written yet, or the bits of the whole string
+	bits             []byte // float32 bits of a list (not written yet) or of a whole string
 	hasOtherElements bool   // the list of numbers contains other elements
 }
 

@@ -28,9 +28,9 @@ const (
 	flagUnrecorded                // container: has children that are not on the tape
 )
 
-// tapeNode is one entry of the tape, in document order. A container precedes its children. A member is
-// a name (a String node) followed by a value. next is the index of the first node after the
-// subtree.
+// tapeNode is one entry of the tape. The entries are in document order, and a container precedes
+// its children. A member is a name (a String node) followed by a value. next is the index of the
+// first node after the subtree.
 type tapeNode struct {
 	start, end uint32
 	next       int32

@@ -171,8 +171,8 @@ func (k Key) Equals(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// EqualFold is like Is, but ignores the case of ASCII letters. Like Go's decoder, it treats U+017F
-// as s and U+212A as k.
+// EqualFold is like Equals, but ignores the case of ASCII letters. Like Go's decoder, it treats
+// U+017F as s and U+212A as k.
 func (k Key) EqualFold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -274,8 +274,9 @@ func (v Value) Fields(names []string, out []Value) error {
 	return nil
 }
 
-// set sets out to the value of the member whose name is node i. The name must equal name, ignoring
-// case.
+// set sets out to the value of the member whose name is node i. The caller has checked that the
+// member's name equals name except for case. If the case differs, or out is already set, set
+// returns a *MemberError.
 func (v Value) set(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
 	switch {
@@ -345,9 +346,9 @@ func (n *NameIndex) Fields(v Value, out []Value) error {
 	return err
 }
 
-// ReadFields is like Fields, but does not clear out, so every value in it must be the zero Value.
-// It also returns the set of names found, as a bit mask (bit i for name i), and whether v has any
-// other members.
+// ReadFields is like Fields, but does not clear the slice out. Every value in out must therefore
+// be the zero Value. It also returns the set of names found, as a bit mask (bit i for name i),
+// and whether v has any other members.
 func (n *NameIndex) ReadFields(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
 	if v.Kind() != Object {

@@ -117,7 +117,8 @@ func TestStreamAllocs(t *testing.T) {
 			_, _ = s.Finish(out)
 		}
 		run()
-		// Checking overlapping and ending tool calls may allocate memory, but not for every event.
+		// The checks of tool calls that overlap or end may allocate memory, but not for every
+		// event.
 		if n := testing.AllocsPerRun(20, run); n > 60 {
 			t.Errorf("%v allocations for %q", n, upstream)
 		}

@@ -111,7 +111,7 @@ func (c *conversationWriter) writeMessage(i int, v jsonx.Value) *requestFault {
 }
 
 // billingHeader is the start of a block that Claude Code puts before its system prompt. The edge
-// removes this block, because it changes with every request, and the engine could not use its
+// removes this block. The block changes with every request, so the engine could not use its
 // prefix cache.
 var billingHeader = []byte("x-anthropic-billing-header:")
 

@@ -82,8 +82,8 @@ func (s *Stream) Release() {
 }
 
 // Append appends the client's events for one event from the engine. The error is a
-// *translate.BadAnswerError or a *engineerror.Error. If Append returns an error, it appends nothing, and
-// the caller may only call Fail. Append does not retain the event's data.
+// *translate.BadAnswerError or a *engineerror.Error. If Append returns an error, it appends
+// nothing, and the caller may only call AppendFailure. Append does not retain the event's data.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
 	if !ok || err != nil {

@@ -122,8 +122,8 @@ type boxOpener struct{ seal.Box }
 
 func (o boxOpener) OpenReasoning(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestShownThinking checks that only a client that requests thinking receives it, even with the
-// beta that redacts thinking.
+// TestShownThinking checks that a client receives readable thinking if and only if it requests
+// thinking, whether or not it uses the beta that redacts thinking.
 func TestShownThinking(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,

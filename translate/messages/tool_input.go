@@ -47,7 +47,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	// The escapes within the arguments contain half of a pair.
+	// The escapes within the arguments contain half a surrogate pair.
 	if errors.As(err, &syntax) && syntax.IsLoneSurrogate() {
 		jsonx.ReplaceLoneSurrogates(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})

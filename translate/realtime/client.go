@@ -33,8 +33,8 @@ const maxEventID = 512
 type ClientMessage struct {
 	Kind    MessageKind
 	EventID []byte // JSON of the client's event_id; may be nil
-	Audio   []byte // for Append: the audio as base64
-	Beta    bool   // for Update: the type is transcription_session.update
+	Audio   []byte // for KindAppend: the audio as base64
+	Beta    bool   // for KindUpdate: the type is transcription_session.update
 
 	session jsonx.Value
 }

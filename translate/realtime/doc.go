@@ -5,7 +5,7 @@
 //	settings.go       Settings: the settings of session.update, and the session object for the client
 //	session_state.go  SessionState: the state of a session, and the client's events
 //	engine.go         converts an engine's events to the client's
-//	audio.go          Audio: converts the client's audio to the engine's format
+//	audio.go          AudioConverter: converts the client's audio to the engine's format
 //	resample.go       converts audio from 24 to 16 kHz
 //
 // # Sources

@@ -101,9 +101,9 @@ func (t *SessionState) CreatedEvent() []byte {
 	return append(t.appendSession(append(t.beginEvent("session.created"), `,"session":`...)), '}')
 }
 
-// UpdateSettings applies an Update. It returns the event for the client and the message for the engine. If
-// there is nothing to send to the engine, the message is nil. Once an engine has been chosen, the
-// model cannot be changed.
+// UpdateSettings applies a message of KindUpdate. It returns the event for the client and the
+// message for the engine. If there is nothing to send to the engine, the message is nil. Once an
+// engine has been chosen, the model cannot be changed.
 func (t *SessionState) UpdateSettings(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -28,7 +28,8 @@ type voiceDetection struct {
 	threshold, silence string // JSON numbers; empty if absent
 }
 
-// ApplyUpdate applies a client's Update. If it returns an error, the settings are unchanged.
+// ApplyUpdate applies a client's message of KindUpdate. If it returns an error, the settings are
+// unchanged.
 func (s *Settings) ApplyUpdate(m *ClientMessage, rates ...int) *apierr.Error {
 	next := *s
 	in := m.session

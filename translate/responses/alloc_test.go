@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestStreamAllocs checks that an event allocates no memory, except to store the text that the last
-// events repeat.
+// TestStreamAllocs checks that an event allocates no memory, except to store the text that the
+// stream's final events repeat.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
 		a := newStream(t, nil)

@@ -69,10 +69,11 @@
 // call that was truncated before its name is omitted. If a tool call has no arguments, they become
 // "{}", because clients parse arguments as JSON. Arguments that are not JSON are passed on unchanged.
 //
-// Clients watch for missing events: Codex ends a turn after five minutes without an event, even if
-// comments arrive. A keep-alive is therefore an event without new content (Stream.Keepalive). It
-// was tested with Codex 0.171, openai-node 6.45 and 7.59, the AI SDK 3.0 and the Agents SDK 0.20.
-// An event with another name breaks openai-node 6.45 and older SDKs for Java and PHP.
+// Clients watch for missing events: Codex ends a turn after five minutes without an event, even
+// if comments arrive. A keep-alive is therefore an event without new content
+// (Stream.AppendKeepalive). It was tested with Codex 0.171, openai-node 6.45 and 7.59, the AI SDK
+// 3.0 and the Agents SDK 0.20. An event with another name breaks openai-node 6.45 and older SDKs
+// for Java and PHP.
 //
 // # Design
 //

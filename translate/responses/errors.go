@@ -71,8 +71,8 @@ func MapError(e *apierr.Error) *apierr.Error {
 	return &mapped
 }
 
-// appendError writes both forms of an error. OpenAI's SDKs read the flat form, but the openai SDK
-// throws an error only if the object is present.
+// appendError writes an error in both forms: as members of the event and as an error object.
+// OpenAI's SDKs read the members, but openai-node throws an error only if the object is present.
 func appendError(dst []byte, e *apierr.Error) []byte {
 	code := streamCode(e)
 	dst = append(dst, `,"code":"`+code+`","message":`...)

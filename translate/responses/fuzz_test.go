@@ -34,7 +34,8 @@ func archiveSections(tb testing.TB, folder, name string) map[string][]byte {
 	return all
 }
 
-// leftToChat lists the only errors that chat.Request.Decode may still find after Decode.
+// leftToChat lists the members that only chat.Request.Decode checks. FuzzDecode ignores errors
+// about these members.
 var leftToChat = []string{
 	"model", "temperature", "top_p", "reasoning.effort", "input",
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",

@@ -131,7 +131,7 @@ func newStream(tb testing.TB, body []byte) *Stream {
 	return &tr.answer
 }
 
-// relay passes an engine's stream through a. A failure is sent to the client and returned.
+// relay passes an engine's stream to the Stream a. It writes a failure to out and returns it.
 func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	r := sse.NewReader(src, 8<<20)
 	for !a.IsDone() {

@@ -42,7 +42,7 @@ type outputPart struct {
 	logprobs         []byte       // log probabilities of the text so far, as comma-separated elements
 	sentLogprobs     int          // number of bytes of logprobs that have been sent
 
-	unsealed []byte // for sealed kinds: the text until it is sealed; then text contains the blob
+	unsealed []byte // sealed kinds: the text until it is sealed; then the field text has the blob
 }
 
 type partState uint8

@@ -223,7 +223,8 @@ func (r *Request) checkStrict() error {
 			known = known || it.Key().Equals(name)
 		}
 		if !known {
-			// The error does not repeat the name, because it comes from the client.
+			// The error does not repeat the member's name, because errors never repeat client
+			// text.
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}

@@ -74,8 +74,8 @@ func (w *memberWriter) writeInteger(name string, v jsonx.Value, otherwise string
 	w.dst = appendInt(w.dst, int(n))
 }
 
-// writeToolChoice appends tool_choice. If tool_choice is a list of allowed tools, choice adds the mode,
-// which the client may have omitted.
+// writeToolChoice appends tool_choice. If tool_choice is a list of allowed tools, writeToolChoice
+// adds the mode, which the client may have omitted.
 func (w *memberWriter) writeToolChoice(members *memberValues, t *toolList) {
 	v := members[memberToolChoice]
 	if !t.hasAllowedList || chat.IsGiven(v.Get("mode")) {

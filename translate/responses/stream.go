@@ -9,8 +9,9 @@ import (
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Request.Decode must fill RequestInfo before Reset is called. After Reset, either call Append for
-// each event from the engine and finally Finish or Fail, or call AppendCompletion once.
+// Request.Decode must fill RequestInfo before Reset is called. After Reset, either call Append
+// for each event from the engine and finally Finish or AppendFailure, or call AppendCompletion
+// once.
 //
 // The zero value is ready for Reset. A Stream belongs to one call at a time. It stores the text
 // that it has sent, at most translate.MaxAnswerBytes bytes, because the last events repeat that text.
@@ -123,11 +124,11 @@ func (s *Stream) appendStreamEnd(dst []byte) []byte {
 // and the request's members.
 const maxRepeatedBytes = 64 << 10
 
-// AppendKeepalive appends an event without new content. Codex ends a turn if it receives no event for its
-// stream_idle_timeout_ms (5 minutes), even if it receives comments. If the open item has deltas,
-// the event is an empty delta. Otherwise it is response.in_progress. openai-node replaces its
-// snapshot with the response in this event, so the event includes the output so far. If the event
-// would exceed maxRepeatedBytes, Keepalive appends a comment instead.
+// AppendKeepalive appends an event without new content. Codex ends a turn if it receives no event
+// for its stream_idle_timeout_ms (5 minutes), even if it receives comments. If the open item has
+// deltas, the event is an empty delta. Otherwise it is response.in_progress. openai-node replaces
+// its snapshot with the response in this event, so the event includes the output so far. If the
+// event would exceed maxRepeatedBytes, AppendKeepalive appends a comment instead.
 func (s *Stream) AppendKeepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.ensureStarted(dst)

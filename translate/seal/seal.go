@@ -125,7 +125,7 @@ func (b Box) WithModel(model string) Box {
 	return b
 }
 
-// UsesNewestSecret reports whether the blob was sealed with the current secret.
+// UsesNewestSecret reports whether the blob was sealed with the secret that seals new blobs.
 func (b Box) UsesNewestSecret(blob []byte) bool {
 	var head [magicLen + nameLen + 2]byte // decoded from 12 characters
 	n, err := base64.StdEncoding.Decode(head[:], blob[:min(len(blob), 12)])

@@ -19,12 +19,13 @@ var smallBuffers = sync.Pool{New: func() any { return new([smallBufferBytes]byte
 // Reader's buffer.
 type Source interface {
 	io.Reader
-	// The Reader calls Lend when it has consumed all its bytes. Lend returns the available bytes.
-	// The Reader may read and change them until it calls Lend or Read again. If Lend returns no
-	// bytes, the Reader calls Read.
+	// LendBytes returns the available bytes. The Reader calls it when it has consumed all its
+	// bytes. The Reader may read and change the lent bytes until it calls LendBytes or Read
+	// again. If LendBytes returns no bytes, the Reader calls Read.
 	LendBytes() []byte
-	// The Reader calls ReserveBuffer before it replaces its buffer with a buffer of n bytes, unless
-	// both are small. If ReserveBuffer returns an error, Next returns the error.
+	// ReserveBuffer reserves n bytes for the Reader's next buffer. The Reader calls it before it
+	// replaces its buffer, unless the old and the new buffer are small. If ReserveBuffer returns
+	// an error, NextEvent returns the error.
 	ReserveBuffer(n int) error
 }
 

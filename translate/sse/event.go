@@ -2,10 +2,10 @@ package sse
 
 import "bytes"
 
-// Event is one server-sent event. Its slices are valid until the next call of Next.
+// Event is one server-sent event. Its slices are valid until the next call of NextEvent.
 type Event struct {
 	Name []byte // from the last "event" field; empty if the event has no name
-	Data []byte // from all "data" fields, joined by "\n"; never nil in an event that Next returns
+	Data []byte // from all "data" fields, joined by "\n"; never nil in an event from NextEvent
 }
 
 // IsBlank reports whether the event has no data, or only null, which llama.cpp sends.

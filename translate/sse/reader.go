@@ -8,8 +8,8 @@ import (
 // maxEmptyReads is the maximum number of consecutive reads that return neither data nor an error.
 const maxEmptyReads = 100
 
-// ErrTooLong is the error for an event or a line longer than the reader's limit. All later calls of
-// Next return the same error.
+// ErrTooLong is the error for an event or a line longer than the reader's limit. All later calls
+// of NextEvent return the same error.
 var ErrTooLong = errors.New("read event: longer than the limit")
 
 // Reader reads server-sent events from a source. It must be used by one goroutine at a time. Reset
@@ -71,10 +71,10 @@ func (r *Reader) PrepareForWait() error {
 
 // NextEvent returns the next event that has data.
 //
-// If the source ends without the blank line after the last event, Next first returns this event and
-// then io.EOF. Any error other than io.EOF and ErrTooLong comes from the source. After an error
-// from the source, no bytes are lost, and the next call continues to read. A source can therefore
-// return an error that means "not yet".
+// If the source ends without the blank line after the last event, NextEvent first returns this
+// event and then io.EOF. Any error other than io.EOF and ErrTooLong comes from the source. After
+// an error from the source, no bytes are lost, and the next call continues to read. A source can
+// therefore return an error that means "not yet".
 func (r *Reader) NextEvent() (Event, error) {
 	if r.rested && r.in.source != nil {
 		if lent := r.in.source.LendBytes(); len(lent) > 0 {
@@ -116,7 +116,8 @@ func (r *Reader) NextEvent() (Event, error) {
 	}
 }
 
-// HasEvent reports whether the next call of Next returns an event without reading from the source.
+// HasEvent reports whether the next call of NextEvent returns an event without reading from the
+// source.
 func (r *Reader) HasEvent() bool {
 	return r.hasEvent || (r.in.line < r.in.end || r.finalErr != nil) && r.findEvent()
 }

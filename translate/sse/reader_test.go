@@ -466,8 +466,8 @@ func (b *budget) ReserveBuffer(n int) error {
 }
 
 // TestReaderBudget checks that the Reader calls ReserveBuffer before it allocates memory for a
-// large event, and again when it releases the memory. If ReserveBuffer returns an error, the stream
-// continues: Next returns the event once ReserveBuffer grants the memory.
+// large event, and again when it releases the memory. If ReserveBuffer returns an error, the
+// stream continues: NextEvent returns the event once ReserveBuffer grants the memory.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

@@ -74,8 +74,8 @@ func (a *Assembler) Reset() {
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// SetSingle sets whether all tool calls of a choice except the first are Surplus. Some engines send
-// more, even though the request forbids them. Reset clears the setting.
+// SetSingle sets whether all tool calls of a choice except the first are Surplus. Some engines
+// send more than one, even though the request forbids this. Reset clears the setting.
 func (a *Assembler) SetSingle(single bool) { a.single = single }
 
 // HasSurplus reports whether any tool call was Surplus.
@@ -136,7 +136,8 @@ func (a *Assembler) findToolCall(choice int, index int64, indexed bool, id, name
 	case byBoth >= 0:
 		return byBoth
 	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.isOpen()):
-		return byID // otherwise, a new index starts a tool call, because some engines repeat an id
+		// Otherwise, a new index with a name starts a tool call, because some engines repeat an id.
+		return byID
 	}
 	return byIndex
 }

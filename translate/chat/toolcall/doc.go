@@ -1,6 +1,6 @@
 // Package toolcall decides to which tool call of an answer a piece belongs.
 //
-//	var p toolcall.Piece
+//	var p toolcall.ToolCallPiece
 //	for it := toolCalls.Iter(); it.Next(); {
 //		p.Read(it.Value())
 //		part, ok := assembler.AddPiece(choice, &p)
@@ -34,28 +34,28 @@
 //   - The name differs.
 //   - The arguments so far are a whole object, and the piece starts another object.
 //   - The ids differ, unless the index is the same and the piece continues an object.
-//   - Pieces without a name have arrived in between, which means that the engine sends names only
-//     once, and the id differs.
+//   - The tool call has already received pieces without a name, and the piece does not repeat the
+//     tool call's id. Such an engine sends each name only once.
 //
 // A piece without a name starts a tool call only if no tool call has its index. Other pieces
 // without a name never change the assignment. A reader may have a fast path for pieces that differ
 // only in their arguments, and skip the Assembler for these pieces (see answer.Stream).
 //
-// A piece of a name looks like a whole name. The Assembler therefore compares it with the names of
-// the request's tools (SetToolNames). If a name is only the start of a tool's name, it is held back
-// (Part.Hold) until the next piece of the same tool call arrives. If the two pieces form a tool's
-// name or the start of a tool's name, they are joined. A piece that repeats the start of the name
-// also continues it. The name is held back until it is complete, or until the arguments, the next
-// tool call or the end of the choice arrives. A tool's complete name is never held back, even if
-// another tool's name starts with it, because the edge cannot tell whether more of the name will
-// follow.
+// A piece of a name looks like a whole name. The Assembler therefore compares it with the names
+// of the request's tools (SetToolNames). If a name is only the start of a tool's name, it is held
+// back (PieceContribution.Hold) until the next piece of the same tool call arrives. If the two
+// pieces form a tool's name or the start of a tool's name, they are joined. A piece that repeats
+// the start of the name also continues it. The name is held back until it is complete, or until
+// the arguments, the next tool call or the end of the choice arrives. A tool's complete name is
+// never held back, even if another tool's name starts with it, because the edge cannot tell
+// whether more of the name will follow.
 //
 // # What clients receive
 //
 // Clients concatenate the strings of all pieces with the same index, so id and name are sent only
-// once (Part.TakeID, Part.TakeName). Throughout a conversation, clients use the id to match results
-// to tool calls. If two tool calls have the same id, some clients drop the first. The edge
-// therefore replaces an id (AppendID) if it is missing when the name arrives, or if an earlier tool
-// call of the choice has the same id. It also replaces ids that are only the number of the tool
-// call in the answer, as in TGI and LMDeploy.
+// once (TakeID, TakeName). Throughout a conversation, clients use the id to match results to tool
+// calls. If two tool calls have the same id, some clients drop the first. The edge therefore
+// replaces an id (AppendID) if it is missing when the name arrives, or if an earlier tool call of
+// the choice has the same id. It also replaces ids that are only the number of the tool call in
+// the answer, as in TGI and LMDeploy.
 package toolcall

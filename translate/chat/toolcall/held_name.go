@@ -46,8 +46,9 @@ func (a *Assembler) findHeldName(at int) *heldName {
 	return nil
 }
 
-// appendNamePiece appends a piece to a held name. Some engines repeat the name from its start, so join also
-// accepts such a piece. If the piece belongs to a different name, join returns nil.
+// appendNamePiece appends a piece to a held name. Some engines repeat the name from its start, so
+// a piece that does this is also accepted. If the piece belongs to a different name, the result
+// is nil.
 func (a *Assembler) appendNamePiece(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -59,8 +60,8 @@ func (a *Assembler) appendNamePiece(name, piece []byte) []byte {
 	return nil
 }
 
-// holdName reports whether the name of the tool call with index at is still held back after this piece.
-// If the name is complete, hold copies the name and the id to part.
+// holdName reports whether the name of the tool call with index at is still held back after this
+// piece. Once the name is complete, holdName copies the name and the id to part.
 func (a *Assembler) holdName(at int, p *ToolCallPiece, part *PieceContribution) bool {
 	h := a.findHeldName(at)
 	if h == nil {
