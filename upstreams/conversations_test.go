@@ -17,7 +17,7 @@ type conversations struct {
 	read    []int               // how many entries of stream each edge has read
 	started []time.Time         // start times, by edge
 
-	follows, same int // follows: number of later turns; same: later turns that stayed at their engine
+	follows, same int // number of turns after the first of a conversation, and how many stayed at their engine
 	young, stayed int // like follows and same, but only at edges that started less than five seconds ago
 }
 

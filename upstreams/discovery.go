@@ -23,8 +23,9 @@ import (
 // result of a discovery.
 const lookupTimeout = 2 * time.Second
 
-// discoveredEndpoint is one engine process that a discovery has found. Until a discovery succeeds, the zero
-// endpoint is used as a placeholder, and the edge dials the host in the upstream's URL.
+// discoveredEndpoint is one engine process that a discovery has found. Until a discovery
+// succeeds, the zero discoveredEndpoint is a placeholder, and the edge dials the host in the
+// upstream's URL.
 type discoveredEndpoint struct {
 	key         string  // identifies the endpoint, together with the upstream's name and URL
 	label       string  // the endpoint's name, appended to the upstream's name
@@ -328,7 +329,7 @@ func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	return records, err
 }
 
-// DiscoveryResult is the result of Discover.
+// DiscoveryResult is the result of LookUpEngines.
 type DiscoveryResult struct {
 	Upstream string        `json:"upstream"`
 	Source   string        `json:"source"` // the query

@@ -241,7 +241,7 @@ func TestResolveSRV(t *testing.T) {
 	}
 }
 
-// TestDiscover checks that Discover returns the engines that it found, or why it found none.
+// TestDiscover checks that LookUpEngines returns the engines that it found, or why it found none.
 func TestDiscover(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}

@@ -104,7 +104,7 @@ const (
 	minAcceptedBodies    = 3                // distinct request bodies that siblings must accept
 	minLackPause         = 30 * time.Second // first pause before a new trial; it doubles up to maxLackPause
 	maxLackPause         = 5 * time.Minute
-	noRefusalText        = 0 // the text of a response that is not a refusal
+	noRefusalText        = 0 // the text hash of a response that is not a refusal
 	unknownBodyHash      = 0
 )
 
@@ -443,7 +443,8 @@ func RefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 	return all
 }
 
-// eachSuspected calls visit for each suspected feature of each model whose lackTracker passes fits.
+// eachSuspected calls visit for each suspected feature. It skips a model if fits returns false
+// for the model's lackTracker.
 func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*ServedModel, Features, *lackSuspicion)) {
 	s.mu.Lock()
 	entries := make([]*ServedModel, 0, len(s.entries))

@@ -18,7 +18,7 @@ import (
 //	generationProber.start     starts a probe in a slot, at most once a second
 //	settings.generation        picks the model and the requests
 //	engine.GenerationSteps     builds the requests for an engine and a kind of model
-//	engine.Generate            sends them and judges the responses
+//	engine.GenerateFunc        sends them and judges the responses
 //
 // The verdict goes to the breaker (circuit.recordGeneration). Separate metrics count generation
 // probes, because they are not client calls.
@@ -158,7 +158,7 @@ func (g *generationProber) run(
 	for i := range steps {
 		begun, reads := time.Now(), u.client.answerWatch.ArrivalStamp()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
-		// An engine that knows only one of the paths is not lost.
+		// A single step without such a 404 shows that the engine serves a path.
 		notFound = notFound && result.NotFound
 		result.NotFound = notFound
 		progressed := u.client.answerWatch.ArrivalStamp() != reads || u.Progress.ProgressedSince(begun)

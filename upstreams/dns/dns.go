@@ -62,8 +62,8 @@ func (n Host) LookUp(ctx context.Context, r *Resolver) ([]ServiceEndpoint, error
 // String implements Name.
 func (n Host) String() string { return "DNS " + string(n) }
 
-// Service is a Name with SRV records. Find also looks up the hosts in the records. A Service is not
-// safe for concurrent use.
+// Service is a Name with SRV records. LookUp also looks up the hosts in the records. A Service is
+// not safe for concurrent use.
 type Service struct {
 	name          string
 	lastAddresses map[string][]string // last known addresses of the hosts in the last response

@@ -152,12 +152,12 @@ type GenerationResult struct {
 	NotFound bool
 }
 
-// GenerateFunc sends one step and judges the response. Generate is a function type so that tests can
+// GenerateFunc sends one step and judges the response. It is a function type so that tests can
 // simulate an engine without a socket.
 type GenerateFunc func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// NewGenerateFunc returns a Generate that sends requests over a transport. Every request uses a new
-// connection.
+// NewGenerateFunc returns a GenerateFunc that sends requests over a transport. Every request uses
+// a new connection.
 func NewGenerateFunc(t *http1.Transport) GenerateFunc {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
 		x, end := t.ExchangeWithContext(ctx)

@@ -10,10 +10,11 @@ import (
 // maxListedModels is the maximum number of models tracked per engine.
 const maxListedModels = 1024
 
-// TrackedModels tracks an engine's models across successive lists. It adds a model when a list first
-// contains the model, and removes the model after two consecutive lists without it. Two lists are
-// required because an engine that is starting or swapping models may briefly show an incomplete
-// list. The zero value is an empty Listing. A Listing is not safe for concurrent use.
+// TrackedModels tracks an engine's models across successive lists. It adds a model when a list
+// first contains the model, and removes the model after two consecutive lists without it. Two
+// lists are required because an engine that is starting or swapping models may briefly show an
+// incomplete list. The zero value tracks no models. A TrackedModels is not safe for concurrent
+// use.
 type TrackedModels struct {
 	Listed      bool // at least one list has been read
 	models      map[string]ModelInfo

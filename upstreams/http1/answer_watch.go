@@ -4,12 +4,12 @@ import "sync/atomic"
 
 // AnswerWatch detects whether response bytes arrive from an engine. The zero value is ready to use.
 //
-// Every read of every call is recorded, but only the first read after a call of Observe writes the
-// state. That write makes the state odd, and later reads only load the state.
+// Every read of every call is recorded, but only the first read after a call of ArrivalStamp
+// writes the state. That write makes the state odd, and later reads only load the state.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// ArrivalStamp returns a number. It returns a different number if bytes were recorded since the previous
-// call of Observe.
+// ArrivalStamp returns a number. The number differs from that of the previous call if bytes were
+// recorded since then.
 func (w *AnswerWatch) ArrivalStamp() uint64 {
 	for {
 		s := w.state.Load()

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchArrivalStamp checks that each observer detects whether there were reads since its last
-// call of Observe. Between two calls of Observe, only one read writes to memory.
+// TestAnswerWatchArrivalStamp checks that each observer detects whether there were reads since
+// its last call of ArrivalStamp. Between two calls of ArrivalStamp, only one read writes to
+// memory.
 func TestAnswerWatchArrivalStamp(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.ArrivalStamp(), w.ArrivalStamp()
@@ -37,7 +38,7 @@ func TestAnswerWatchArrivalStamp(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced checks that no read is missed if Observe is called concurrently.
+// TestAnswerWatchRaced checks that no read is missed if ArrivalStamp is called concurrently.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup

@@ -16,8 +16,8 @@ import (
 // its transport. Other goroutines may call only close.
 //
 // conn changes the socket's deadlines as rarely as possible, because each change moves a runtime
-// timer. When a deadline expires, read and send compare the clock with the caller's limit. If it is
-// the deadline of an earlier exchange, this costs only one check.
+// timer. When a deadline expires, read and send compare the clock with the caller's limit. A
+// deadline left by an earlier exchange therefore costs only one check.
 type conn struct {
 	nc    net.Conn        // connection to read and write: a plainConn, or TLS over it
 	sock  net.Conn        // the underlying socket

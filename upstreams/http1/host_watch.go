@@ -54,8 +54,8 @@ type hostAddresses struct {
 	conns       map[*conn]struct{}
 }
 
-// NewHostWatch returns a watch for the transports of an upstream. It calls onReuseStopped when
-// unsolicited bytes stop the reuse of connections. onReuseStopped may be nil.
+// NewHostWatch returns a watch for the transports of an upstream. It calls onDistrust when
+// unsolicited bytes stop the reuse of connections. onDistrust may be nil.
 func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	if onDistrust == nil {
 		onDistrust = func(time.Duration) {}

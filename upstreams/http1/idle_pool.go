@@ -45,8 +45,8 @@ func (p *idlePool) takeConn(now time.Time) *conn {
 	}
 }
 
-// putConn adds c to the pool. keep is the idle timeout that the engine announced, or zero. It applies
-// only if it is shorter than the pool's idle timeout.
+// putConn adds c to the pool. keep is the idle timeout that the engine announced, or zero. keep
+// applies only if it is shorter than the pool's idle timeout.
 func (p *idlePool) putConn(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.idleTimeout {
 		keep = p.idleTimeout
@@ -91,7 +91,7 @@ func (p *idlePool) sweep() {
 func (p *idlePool) removeExpired(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweepScheduled = false // so that the next put sets the timer again, even after a panic
+	p.sweepScheduled = false // so that the next putConn sets the timer again, even after a panic
 	p.guard.Point(guardEngines)
 	kept, next := p.conns[:0], p.idleTimeout
 	for _, c := range p.conns {

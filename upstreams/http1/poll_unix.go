@@ -116,8 +116,9 @@ func (p *pollOps) sendPieces(fd uintptr) {
 }
 
 // sendHead writes head, the start of a request, if nothing has arrived. Just after the write, it
-// checks the socket again. If this check finds bytes, they cannot be the response if the peer's
-// host has not acknowledged any of the request, or if the socket was not checked before the write.
+// checks the socket again. Bytes that this second check finds cannot be the response in two
+// cases: the peer's host has not acknowledged any of the request, or the socket was not checked
+// before the write.
 func (p *pollOps) sendHead(fd uintptr) {
 	b := p.head
 	if !p.isQuiet(fd, len(b)) {

@@ -16,9 +16,9 @@ const maxSmallBody = 16 << 10
 // Request is a request to send. The transport adds Host, User-Agent, Accept-Encoding: identity and,
 // if configured, Authorization. It adds no other headers.
 //
-// The bytes of RequestID, Traceparent, Tracestate and Body must not change or be reused until Await
-// has returned the response head or the exchange has been closed: until then, the exchange may send
-// the request again on a new connection.
+// The bytes of RequestID, Traceparent, Tracestate and Body must not change or be reused until
+// Await has returned the response head or the exchange has been closed. Until then, the exchange
+// may send the request again on a new connection.
 //
 // Set at most one of Body and BodyReader.
 type Request struct {

@@ -1,7 +1,7 @@
-// Package chunked decodes the chunked transfer coding of requests and responses (RFC 9112, 7.1). It
-// is a state machine without I/O. It parses the framing byte by byte, so a body can arrive in
-// pieces of any size. Lines must end in CR LF. Rules configures the limits, which differ between
-// requests and responses.
+// Package chunked decodes the chunked transfer coding of requests and responses (RFC 9112, 7.1).
+// It is a state machine without I/O. It parses the framing byte by byte, so a body can arrive in
+// pieces of any size. Lines must end in CR LF. ExtraLimits configures the limits, which differ
+// between requests and responses.
 package chunked
 
 import (
@@ -54,7 +54,7 @@ const (
 type Decoder struct {
 	state   decoderState
 	digits  uint8
-	skipped int32 // skipped bytes of extensions and trailers that count towards a limit in Rules
+	skipped int32 // skipped bytes of extensions and trailers that count towards ExtraLimits
 	payload int64 // payload bytes left in the current chunk
 }
 

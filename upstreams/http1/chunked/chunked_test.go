@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Rules for requests and responses, with limits small enough for the tests.
+// Limits for requests and responses that are small enough for the tests.
 var (
 	strict  = &ExtraLimits{MaxDigits: 16, MaxExtensions: 8, MaxTrailers: 8, Folded: true}
 	lenient = &ExtraLimits{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true}
@@ -112,9 +112,9 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// FuzzBodies checks that the result does not depend on how a body is cut into pieces, or on whether
-// its payload is moved or copied. If the standard library accepts the body, it must read the same
-// payload.
+// TestAnySplitDecodesEqually checks that the result does not depend on how a body is cut into
+// pieces, or on whether its payload is moved or copied. If the standard library accepts the body,
+// it must read the same payload.
 func TestAnySplitDecodesEqually(t *testing.T) {
 	for body, want := range map[string]string{
 		"3\r\nabc\r\n": "abc", "a\r\n0123456789\r\n": "0123456789", "00A\r\n0123456789\r\n": "0123456789",

@@ -66,9 +66,9 @@ func (h *HangUpWatch) Close() {
 	h.closeSet()
 }
 
-// Add watches a connection. The goroutine calls gone once when the peer hangs up, even if the peer
-// has already hung up. It may call gone just after Remove. gone must not block or panic. If there
-// is no set yet, Add creates it (see Open for start).
+// Add watches a connection. The goroutine calls the function gone once, when the peer hangs up or
+// if it has already hung up. This call may come just after Remove. gone must not block or panic.
+// If there is no set yet, Add creates it (see Open for start).
 func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run func()), gone func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,8 +87,9 @@ func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run fun
 	return err
 }
 
-// AwaitBytes makes the goroutine call came once when bytes arrive or the peer hangs up, even if this has
-// already happened. came must not block or panic. AwaitBytes fails if the connection is not watched.
+// AwaitBytes makes the goroutine call the function came once, when bytes arrive or the peer hangs
+// up, or if this has already happened. came must not block or panic. AwaitBytes fails if the
+// connection is not watched.
 func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

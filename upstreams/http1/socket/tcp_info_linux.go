@@ -8,9 +8,9 @@ import (
 )
 
 // UnackedMillis returns how many milliseconds have passed since the peer's host last acknowledged
-// any bytes. It returns 0 if no bytes are in flight and no repeated window probe is unanswered. The
-// host answers window probes even while its program reads slowly. waiting reports whether there are
-// unacknowledged bytes, including unsent bytes.
+// any bytes. It returns 0 unless bytes are in flight or a repeated window probe is unanswered.
+// The host answers window probes even while its program reads slowly. waiting reports whether
+// there are unacknowledged bytes, including unsent bytes.
 func UnackedMillis(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
