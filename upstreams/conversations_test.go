@@ -17,7 +17,7 @@ type conversations struct {
 	read    []int               // how many entries of stream each edge has read
 	started []time.Time         // start times, by edge
 
-	follows, same int // number of turns after the first of a conversation, and how many stayed at their engine
+	follows, same int // turns after a conversation's first; same: those that stayed
 	young, stayed int // like follows and same, but only at edges that started less than five seconds ago
 }
 

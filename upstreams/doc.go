@@ -8,13 +8,13 @@
 //	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
 // Set.Plan computes which upstreams a configuration needs. Set.Commit adds the new upstreams and
-// starts probing them immediately. Set.Retire removes upstreams that are no longer configured. An
-// upstream is identified by its name, its normalised URL and, if it was discovered (discovery.go),
-// its endpoint. While the configuration contains that identity, a reload keeps the same *Upstream
-// with its health, breaker, in-flight calls, averages and connections, and replaces only the
-// settings. A retired upstream grants no new leases. When its last lease is released, the set
-// closes its connections and removes the upstream and its metrics. If a new configuration contains
-// the upstream before its last lease is released, the set revives it.
+// starts probing them immediately. Set.RetireOmitted removes upstreams that are no longer
+// configured. An upstream is identified by its name, its normalised URL and, if it was discovered
+// (discovery.go), its endpoint. While the configuration contains that identity, a reload keeps
+// the same *Upstream with its health, breaker, in-flight calls, averages and connections, and
+// replaces only the settings. A retired upstream grants no new leases. When its last lease is
+// released, the set closes its connections and removes the upstream and its metrics. If a new
+// configuration contains the upstream before its last lease is released, the set revives it.
 //
 // Endpoints come from the configuration, DNS or Kubernetes (discovery.go). Each discovered endpoint
 // is a separate upstream, and a change of the endpoints triggers a new plan. As soon as Kubernetes

@@ -72,8 +72,8 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	return acquireLease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
-// acquireLease does the work of TryLease for a call that must leave free percent of the slots
-// unused.
+// acquireLease does the work of TryLease. free is the percentage of the slots that the call must
+// leave unused.
 func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().acceptsCalls() || u.Mode() != ModeReady {
 		return nil, false
@@ -89,7 +89,7 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // Set.Retire may have left the removal to the release of this slot
+	if u.State() == StateRetiring { // RetireOmitted may have left the removal to the release of this slot
 		u.set.returnUnusedSlot(u, p, trial)
 		return nil, false
 	}

@@ -323,8 +323,8 @@ func TestStatesAndLeases(t *testing.T) {
 }
 
 // TestSlotIsGivenBackWhenRetiredInBetween retires an upstream while a lease is being acquired.
-// Retire leaves the connections open, because a slot is in use. When that slot is released, the
-// connections are closed and the next trial is admitted.
+// RetireOmitted leaves the connections open, because a slot is in use. When that slot is
+// released, the connections are closed and the next trial is admitted.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

@@ -216,7 +216,7 @@ func TestOutcomesAndPenalty(t *testing.T) {
 
 // TestGhosts plays sequences of reports. Each step contains the number of calls abandoned before
 // the report, the unexplained requests in the report, and the resulting number of ghosts. held is
-// how many calls have been counted as held in the end.
+// the total number of calls that count as held.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {

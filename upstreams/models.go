@@ -124,9 +124,9 @@ func (m *ServedModel) AverageCallTime() time.Duration {
 // ContextLength is like ServedModels.MaxContext, for this name.
 func (m *ServedModel) ContextLength() int { return int(m.contextLength.Load()) }
 
-// coldModelPenalty is added, multiplied by the number of places, to the load of an upstream that must
-// first load the model. A call completes sooner at an upstream that has loaded the model and has a
-// free slot.
+// coldModelPenalty, multiplied by Load.Limit, is added to the load of an upstream that must first
+// load the model. A call completes sooner at an upstream that has loaded the model and has a free
+// slot.
 const coldModelPenalty = 2
 
 // coldAdapterPenalty, in calls, is added to the load of an upstream that must first load an adapter.
@@ -173,8 +173,8 @@ func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
 	}
 }
 
-// TryLease is like Upstream.TryLease, for a call of this model that must leave the percentage free
-// of the slots unused. It returns false during another model's turn.
+// TryLease is like Upstream.TryLease, for a call of this model. free is the percentage of the
+// slots that the call must leave unused. TryLease returns false during another model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := acquireLease(m.models.up, key, p, prompt, free, now)
 	if !ok {
@@ -235,8 +235,8 @@ func (s *ServedModels) enterProbeTurn(served string, now time.Time) (turn *resid
 	return turn, s.enterTurn(turn, now)
 }
 
-// enterModelTurn enters a model's turn, if it is the model's turn now. If another model can then be
-// admitted, enterModelTurn also wakes the waiting calls.
+// enterTurn enters a model's turn, if it is the model's turn now. If another model can then be
+// admitted, enterTurn also wakes the waiting calls.
 func (s *ServedModels) enterTurn(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.AdmitCall(now)
 	if opens {

@@ -176,9 +176,9 @@ func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 // Profiles returns the plan's engine profiles.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// PlannedLimits returns the slot limits that an upstream will have after the commit. If the configuration
-// does not set the limits, a later report of the engine may replace them. For an upstream that is
-// not in the plan, Limits returns the zero value.
+// PlannedLimits returns the slot limits that an upstream will have after the commit. If the
+// configuration does not set the limits, a later report of the engine may replace them. For an
+// upstream that is not in the plan, PlannedLimits returns the zero value.
 func (p *Plan) PlannedLimits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {

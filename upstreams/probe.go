@@ -77,7 +77,7 @@ type prober struct {
 	done           chan struct{}
 
 	probeCount   int
-	engine       string // the configured engine when detected was last reset
+	engine       string // the configured engine when detection was last reset
 	detected     bool   // the engine was detected after it last came up
 	listFailures int
 	modelListDue bool

@@ -136,13 +136,13 @@ func (r *loadReports) queuesForOthers(since time.Time) bool {
 }
 
 // ghostRequestTracker estimates ghosts: slots in which an engine still generates after the client
-// has disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
-// call of this edge was abandoned and two consecutive reports then contain more unexplained
+// has disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if
+// a call of this edge was abandoned and two consecutive reports then contain more unexplained
 // requests than the reports before. A ghost also ends only after two consecutive reports without
-// it: a call that has its slot but has not reached the engine yet hides a ghost from one report.
-// Work that other clients started earlier never counts as ghosts. New work from other clients may
-// be mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls.
-// reports.mu guards the tracker.
+// it. A single report may miss a ghost: a call that has its slot but has not reached the engine
+// yet is subtracted as if the engine had reported it. Work that other clients started earlier
+// never counts as ghosts. New work from other clients may be mistaken for ghosts, but the number
+// of ghosts never exceeds the number of abandoned calls. reports.mu guards the tracker.
 type ghostRequestTracker struct {
 	confirmed    int       // ghosts according to the last two reports
 	baseline     int       // unexplained requests before the first abandoned call

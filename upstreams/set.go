@@ -42,8 +42,8 @@ type Options struct {
 	// models changes. The owner of the set should then apply the configuration again. OnModels must
 	// not block.
 	OnModels func()
-	// FleetSlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
-	// default, each edge counts only its own slots.
+	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly.
+	// By default, each edge counts only its own slots.
 	SlotAccount func(*Upstream) FleetSlotAccount
 	// OnFree is called from any goroutine after a lease was released. It must not block.
 	OnFree func(*Upstream)
@@ -61,9 +61,9 @@ type Options struct {
 }
 
 // Set contains all live upstreams by identity. It outlives reloads. For each configuration, call
-// Plan, build routes from the plan, and call Commit. Once the routes are in use, call Retire to
-// remove the upstreams that they omit. Plan is safe for concurrent use, but Commit and Retire are
-// not.
+// Plan, build routes from the plan, and call Commit. Once the routes are in use, call
+// RetireOmitted to remove the upstreams that the plan omits. Plan is safe for concurrent use, but
+// Commit and RetireOmitted are not.
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[engine.Profiles] // profiles of the committed plan
@@ -122,7 +122,7 @@ func NewSet(o Options) (*Set, error) {
 }
 
 // Commit applies the plan: it replaces settings, adds new upstreams to the set and starts probing
-// them immediately. Upstreams that the plan omits remain until Retire.
+// them immediately. Upstreams that the plan omits remain until RetireOmitted is called.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,9 +237,9 @@ func (s *Set) WaitFirstProbes(ctx context.Context, p *Plan) {
 	}
 }
 
-// RetireOmitted removes the upstreams that the plan omits. They get no new leases and no probes, and are
-// removed when their last lease is released. Call Retire after no new request can pick these
-// upstreams.
+// RetireOmitted removes the upstreams that the plan omits. They get no new leases and no probes,
+// and are removed when their last lease is released. Call RetireOmitted once no new request can
+// pick these upstreams.
 func (s *Set) RetireOmitted(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
@@ -279,8 +279,8 @@ func (s *Set) returnUnusedSlot(u *Upstream, p Pool, trial bool) {
 	s.removeIdle(u)
 }
 
-// removeIdle removes a retiring upstream if it has no leases. Both Retire and the release of a slot
-// call removeIdle, so their order does not matter.
+// removeIdle removes a retiring upstream if it has no leases. Both RetireOmitted and the release
+// of a slot call removeIdle, so their order does not matter.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.removal.isRetiring.Load() || u.slots.inUse.Load() != 0 {
 		return

@@ -66,8 +66,8 @@ type slots struct {
 	hooks *upstreamHooks
 }
 
-// tryAcquire acquires a slot of the pool, unless less than the percentage free of the limit would then
-// remain unused.
+// tryAcquire acquires a slot of the pool if enough slots then remain unused. free is the required
+// share of the limit.
 func (s *slots) tryAcquire(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.others.Load()
 	unit, most := slotUnit(p), c.netSlots[p]

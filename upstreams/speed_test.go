@@ -275,8 +275,8 @@ func (s *cardSetting) figures(t testing.TB, pick string, seeds, calls int) (out 
 	return out
 }
 
-// cardSetting is a setting to simulate. Its bounds are multiples of the p99 of nginx and of the
-// oracle that the p99 of the time to first token must not exceed.
+// cardSetting is a setting to simulate. nginx and oracle limit the p99 of the time to first
+// token, as multiples of the p99 with nginx and with the oracle.
 type cardSetting struct {
 	name          string
 	cards         []card

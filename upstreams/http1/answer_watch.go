@@ -8,8 +8,8 @@ import "sync/atomic"
 // writes the state. That write makes the state odd, and later reads only load the state.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// ArrivalStamp returns a number. The number differs from that of the previous call if bytes were
-// recorded since then.
+// ArrivalStamp returns a number. Two calls return different numbers if and only if bytes were
+// recorded between them.
 func (w *AnswerWatch) ArrivalStamp() uint64 {
 	for {
 		s := w.state.Load()

@@ -4,7 +4,7 @@
 //
 // # Watched pods
 //
-// A Watcher watches the pods that match a selector, or the pods of an InferencePool
+// A PodWatcher watches the pods that match a selector, or the pods of an InferencePool
 // (inference.networking.k8s.io/v1). An InferencePool defines a selector and ports (pool.go). If a
 // pod has an IP address, each of its ports is an endpoint (pod.go). A pod has no endpoints if it
 // has a deletion timestamp, has terminated, or has a role that cannot serve a call alone, such as

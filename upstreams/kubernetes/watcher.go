@@ -38,7 +38,7 @@ type PodWatcher struct {
 	onChange   func()              // set by Run
 }
 
-// WatcherStatus is the state of a Watcher.
+// WatcherStatus is the state of a PodWatcher.
 type WatcherStatus struct {
 	Listed  time.Time // time of the last complete list, or zero
 	Trouble string    // why the watch fails; empty while it works
@@ -46,7 +46,7 @@ type WatcherStatus struct {
 	Failed  uint64    // number of failed sessions
 }
 
-// New returns a Watcher for the configured pods. port is the engines' port, unless the
+// New returns a PodWatcher for the configured pods. port is the engines' port, unless the
 // configuration or the pool sets a different port. New sends no request.
 func New(spec *config.Kubernetes, port int, o Options) *PodWatcher {
 	w := &PodWatcher{
@@ -106,7 +106,7 @@ func (w *PodWatcher) Run(ctx context.Context, changed func()) {
 	w.podFeed.run(ctx, podCollection{w})
 }
 
-// HasPool reports whether the Watcher watches an InferencePool.
+// HasPool reports whether the PodWatcher watches an InferencePool.
 func (w *PodWatcher) HasPool() bool { return w.spec.Pool != "" }
 
 // RunPool watches the pool until ctx is done. It must run concurrently with Run.

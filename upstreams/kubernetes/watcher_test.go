@@ -86,7 +86,8 @@ func waitKeys(t *testing.T, w *PodWatcher, want string) {
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
 
-// waitForWatch waits until the server has received more than before watch requests.
+// waitForWatch waits until the number of watch requests that the server has received exceeds
+// before.
 func waitForWatch(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
 	waitFor(t, "a watch", func() bool { return len(api.RequestedPaths("watch=1")) > before })

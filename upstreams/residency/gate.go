@@ -98,9 +98,9 @@ func (m *Model) CanAdmitCall(now time.Time) (ok, cold bool) {
 	return g.canAdmit(m), !m.resident
 }
 
-// AdmitCall admits a call for the model. ok reports whether the call may be sent. If ok is true, the
-// caller must call Leave when the call ends. opens reports whether waiting calls of another model
-// may now be sent, because an idle model has become the next model to be evicted.
+// AdmitCall admits a call for the model. ok reports whether the call may be sent. If ok is true,
+// the caller must call EndCall when the call ends. opens reports whether waiting calls of another
+// model may now be sent, because an idle model has become the next model to be evicted.
 func (m *Model) AdmitCall(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()

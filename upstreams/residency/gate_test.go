@@ -271,8 +271,8 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens checks that Enter reports whether another model can now be admitted. When the
-// engine uses the busy model again, the idle model becomes the next model to be evicted.
+// TestEnterOpens checks that AdmitCall reports whether another model can now be admitted. When
+// the engine uses the busy model again, the idle model becomes the next model to be evicted.
 func TestEnterOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
