@@ -197,9 +197,9 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstCheck checks that the first check of a busy upstream does not end the busy state,
-// because that check may still include progress from before the state began. The next check can end
-// the state.
+// TestBusyFirstCheck checks that the first check of a busy upstream does not end the busy state.
+// That check may still include progress from before the state began. The next check can end the
+// state.
 func TestBusyFirstCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)

@@ -137,12 +137,13 @@ func (c *conversations) simulate(t *testing.T, busy float64) (share, young float
 	return share, young
 }
 
-// TestConversationsStay checks goal 11 of the fleet. Because the edges share load and placements,
-// each turn of a conversation goes to the engine that has the earlier turns in its cache,
-// regardless of which edge the turn reaches. This is also true for an edge that has just restarted.
-// A conversation leaves its engine only if more tokens are queued there than the earlier turns
-// contain. If there is more than one edge, an additional 1 % of the conversations may move, because
-// an edge does not know how many prompt tokens of the other edges' calls are still unread.
+// TestConversationsStay checks goal 11 of the fleet. The edges share load and placements. Each
+// turn of a conversation therefore goes to the engine that has the earlier turns in its cache,
+// whichever edge the turn reaches. This is also true for an edge that has just restarted. A
+// conversation leaves its engine only if more tokens are queued there than the earlier turns
+// contain. If there is more than one edge, an additional 1 % of the conversations may move. The
+// reason is that an edge does not know how many prompt tokens of the other edges' calls are
+// unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).simulate(t, 0.6)

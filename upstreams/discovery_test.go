@@ -46,7 +46,7 @@ func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	return k
 }
 
-// named returns the upstream of a pod, even if no plan contains it.
+// named returns the upstream with this pod's label, even if no plan contains the upstream.
 func (k *kubeTest) named(label string) *Upstream {
 	k.t.Helper()
 	for _, u := range k.set.All() {

@@ -197,12 +197,12 @@
 //	modeSwitch (mode.go)          the operator's mode: ready, drain or maintenance
 //	series (metrics.go)           the metrics
 //
-// The parts do not refer to each other or to the upstream. A Lease reports a call's outcome to the
-// parts. Two components observe the engine: the prober (probe.go), which has a goroutine, and the
-// generationProber. No part holds its lock during I/O. Picking an upstream does not allocate, and
-// acquires no lock except when it recomputes the estimated speeds, ten times a second. A successful
-// call acquires one lock. A streamed call acquires one more lock at its first token and one at its
-// last token.
+// The parts do not refer to each other or to the upstream. A Lease reports a call's outcome to
+// the parts. Two components observe the engine: the prober (probe.go), which has a goroutine, and
+// the generationProber. No part holds its lock during I/O. Picking an upstream does not allocate.
+// It acquires a lock only to recompute the estimated speeds, ten times a second. A successful
+// call acquires one lock. A streamed call acquires one more lock at its first token and one at
+// its last token.
 //
 // Each resolved address of a name is a separate upstream, because health, breaker and load are
 // properties of a process. If the transport balanced calls over the addresses of a name, these

@@ -56,8 +56,8 @@ type generationProber struct {
 }
 
 // recordFailed records a failed call. The next probe uses that call's model and kind. After a 404
-// without a reason, the probe prefers the upstream's chat model, because an engine on which only
-// some models or paths are missing must stay in service.
+// without a reason, the probe prefers the upstream's chat model. An engine on which only some
+// models or paths are missing must stay in service.
 func (g *generationProber) recordFailed(by FailureSource) {
 	g.mu.Lock()
 	g.lastFailed, g.lastTimeout, g.lost = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
@@ -246,9 +246,9 @@ func (g *generationProber) probeDoubt() {
 	}
 }
 
-// A waiting call can become the trial of a half-open breaker within callTrialHeadStart. After that
-// time, the edge sends a generation probe as the trial. If no probe is possible, only calls of keys
-// that are not barred can be the trial within barredTrialHeadStart. After that time, any call can.
+// A waiting call can become the trial of a half-open breaker within callTrialHeadStart. After
+// that time, the edge sends a generation probe as the trial. If no probe is possible, calls of
+// barred keys cannot be the trial within barredTrialHeadStart. After that time, any call can.
 const (
 	callTrialHeadStart   = 100 * time.Millisecond
 	barredTrialHeadStart = time.Second

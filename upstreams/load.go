@@ -264,8 +264,8 @@ func (s *slots) setOtherEdges(v *otherEdges, edges int) (before *otherEdges) {
 }
 
 // slotDivisor returns the number of edges that share the slots. If the work of the other edges is
-// known or an account counts the slots, it returns 1, because each edge may then use all slots that
-// the other edges leave free. Otherwise it returns the number of live edges or, if that is unknown,
+// known or an account counts the slots, it returns 1: each edge may then use all slots that the
+// other edges leave free. Otherwise it returns the number of live edges or, if that is unknown,
 // the configured number. The caller must hold mu.
 func (s *slots) slotDivisor(l Limits, configured int) int {
 	if l.Exact || s.fleet.others.Load() != nil {

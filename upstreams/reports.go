@@ -128,8 +128,8 @@ func (r *loadReports) otherRequests(now Moment) (others int, usual float64) {
 	return 0, 0
 }
 
-// queuesForOthers reports whether any report after the given time shows queued requests while some
-// requests came from other clients.
+// queuesForOthers reports whether the newest report was made after the given time, and shows
+// queued requests and requests from other clients.
 func (r *loadReports) queuesForOthers(since time.Time) bool {
 	last := r.last.Load()
 	return last != nil && last.At.After(since) && last.Waiting > 0 && last.others > 0

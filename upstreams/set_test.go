@@ -432,8 +432,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom checks that OnRoom is called after every change that makes a slot available, and after
-// every change after which it is pointless to wait.
+// TestOnRoom checks that OnRoom is called after every change that makes a slot available, and
+// after every change that makes waiting pointless.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64

@@ -269,8 +269,8 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
-// knownNames lists further names that an error may contain: members that may contain media, and
-// members that steer an engine and whose pattern in RefusedMembers ends with a *.
+// knownNames lists further names that an error may contain. Some are members that may contain
+// media. The others are members that steer an engine and share a prefix.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",

@@ -3,8 +3,9 @@ package chat
 // ModelRules are the rules that CheckRules applies to a request. The zero value limits nothing. All
 // requests for a model share a ModelRules, so CheckRules does not modify it.
 type ModelRules struct {
-	// Strict rejects requests that the edge otherwise adjusts because the token limit is too high,
-	// or the effort is "minimal" or "max". Strict also rejects audio, video and files.
+	// Strict rejects requests whose token limit is too high, or whose effort is "minimal" or
+	// "max". Otherwise, the edge adjusts such requests. Strict also rejects audio, video and
+	// files.
 	Strict bool
 	// ContextLength is in tokens; 0 if unknown.
 	ContextLength int

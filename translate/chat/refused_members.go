@@ -188,7 +188,7 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			// WithAllowed(in.pattern) would accept this member.
+			// in.pattern is the name with which WithAllowed would accept this member.
 			if matchesPattern(decodedName(it.Key()), in.inner) {
 				return in.pattern
 			}
@@ -246,10 +246,10 @@ type hostedMember struct {
 	allowedText string   // describes the allowed values in the error
 }
 
-// hostedMembers lists members that would let a client spend the operator's money at a hosted
-// engine, or make the engine store the conversation or share it with a third party. They are
-// rejected only if the model has a hosted engine, because other engines ignore them or interpret
-// them differently. null counts as absent.
+// hostedMembers lists members that do harm at a hosted engine. Some let a client spend the
+// operator's money. Others make the engine store the conversation or share it with a third party.
+// They are rejected only if the model has a hosted engine, because other engines ignore them or
+// interpret them differently. null counts as absent.
 var hostedMembers = [...]hostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},

@@ -91,7 +91,8 @@ func closeContainers(body []byte) []byte {
 	return out
 }
 
-// isMemberValue reports whether the string after before is a member's value rather than its name.
+// isMemberValue reports whether a string that follows the text before is a member's value rather
+// than its name.
 func isMemberValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
 func trimPartialEscape(s []byte) []byte {

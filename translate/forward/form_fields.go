@@ -13,9 +13,9 @@ type Field struct{ Name, Value string }
 // SeenFields records which fields of a form have arrived. The zero value is empty.
 type SeenFields uint32
 
-// RecordField records a field's name and returns its index in known, or -1. If a field occurs
-// twice, or a known field is spelled in a different case, the error is an *apierr.Error, because
-// two readers could see different values.
+// RecordField records a field's name and returns its index in known, or -1. The error is an
+// *apierr.Error. It reports a field that occurs twice, or a known field in a different case,
+// because two readers could see different values.
 func (s *SeenFields) RecordField(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {

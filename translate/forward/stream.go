@@ -177,7 +177,8 @@ func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 // AppendKeepalive appends a comment, which clients ignore.
 func (s *Stream) AppendKeepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns 0: engines do not parse these answers, so the answers contain no unparsed markup.
+// Markup returns 0. Engines never parse the markup in these answers, so visible markup is not an
+// error.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
 // Usage returns the engine's token counts or, for a completion, an estimate.

@@ -1,10 +1,14 @@
 package jsonx
 
 // Cursor reads a document once, from start to end, without a tape, for a caller that knows which
-// members it wants. It is designed for the documents that programs usually write. It rejects other
-// documents, even valid ones, if they have non-ASCII or escaped names, escapes for half a surrogate
-// pair, containers nested in more than 16 others, or more than MaxMembers members and elements in
-// total. Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. If a Cursor
+// members it wants. It is designed for the documents that programs usually write. It rejects
+// other documents, even valid ones, if they contain:
+//   - non-ASCII or escaped names,
+//   - escapes for half a surrogate pair,
+//   - containers nested in more than 16 others, or
+//   - more than MaxMembers members and elements in total.
+//
+// Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. If a Cursor
 // rejects a document, parse the document with a Doc, which reports the errors.
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.

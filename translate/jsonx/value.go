@@ -237,8 +237,8 @@ func (v Value) Index(i int) Value {
 // Fields looks up all names in one pass. It sets out[i] to the value of the member names[i], or to
 // an absent Value. out must be at least as long as names. Members with other names are ignored.
 //
-// Fields returns a *MemberError if a member occurs twice, or if its name differs from one of names
-// only in case, because two readers could then see different requests. After an error, the values
+// Fields returns a *MemberError if a member occurs twice, or if its name differs from one of
+// names only in case. Two readers could then see different requests. After an error, the values
 // in out are undefined. If v is not an object, all values in out are absent.
 //
 // The names must be in ASCII. Fields does not allocate.

@@ -52,10 +52,10 @@
 // whole answer, they receive it as a JSON value, if necessary a string. Agents report malformed
 // arguments to the model, which then corrects them.
 //
-// However, an answer fails if its arguments break off, because some clients convert partial
-// arguments to an object, and because a broken answer must not look complete. There are two
-// exceptions. Empty arguments mean {}. A tool call truncated by the token limit ends as the dialect
-// requires: with stop_reason max_tokens and, in a whole answer, an input of {}.
+// However, an answer fails if its arguments break off. Some clients convert partial arguments to
+// an object, and a broken answer must not look complete. There are two exceptions. Empty
+// arguments mean {}. A tool call truncated by the token limit ends as the dialect requires: with
+// stop_reason max_tokens and, in a whole answer, an input of {}.
 //
 // A stop sequence is reported only if the client listed it, because engines also report stop
 // strings from their own templates.

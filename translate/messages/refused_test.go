@@ -238,9 +238,9 @@ func TestOnlyServerTools(t *testing.T) {
 	}
 }
 
-// TestImageRefusals checks that an error says that an image could not be processed only if the
-// request would be accepted with a different image or without images. The reason is that agents
-// respond to such an error by removing all images from the conversation.
+// TestImageRefusals checks which errors say that an image could not be processed. Agents respond
+// to such an error by removing all images from the conversation. The request must therefore be
+// acceptable with a different image or without images.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

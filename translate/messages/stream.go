@@ -223,8 +223,8 @@ func (s *Stream) flushText(dst []byte, p *streamBlock) []byte {
 	return dst
 }
 
-// firstNonSpace returns the first byte in the contents of a JSON string that is not white space,
-// escaped or not.
+// firstNonSpace returns the first byte in the contents of a JSON string that is not white space.
+// It also skips escaped white space.
 func firstNonSpace(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {

@@ -181,8 +181,8 @@ func (b *readBuffer) makeRoom(limit int) error {
 	return nil
 }
 
-// reserveGrowth asks the source for permission to replace a buffer of old bytes with a buffer of n
-// bytes.
+// reserveGrowth asks the source for permission to replace the buffer. old and n are the sizes of
+// the old and the new buffer.
 func (b *readBuffer) reserveGrowth(old, n int) error {
 	if b.source == nil || max(old, n) <= largeBufferBytes {
 		return nil

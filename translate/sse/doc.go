@@ -28,11 +28,11 @@
 //     of the search and, while lines end with "\r", the position of the next "\n". The buffer grows
 //     by doubling, and is compacted only if this frees a quarter of the buffer. Work and memory are
 //     therefore linear in the input, even for a stream of megabytes without a line end.
-//   - The buffer starts with 2 KiB. PrepareForWait releases an empty buffer, so an idle stream has
-//     no buffer. The buffer grows if an event needs more space. When the buffer becomes empty, it
-//     shrinks to 2 KiB if it is larger than 64 KiB, or if at most a quarter of it was used since it
-//     was last empty. A stream of 20 KB events therefore reuses its buffer, but a single 20 KB
-//     event does not occupy memory until the end of the stream.
+//   - The buffer starts with 2 KiB. PrepareForWait releases an empty buffer, so an idle stream
+//     has no buffer. The buffer grows if an event needs more space. When the buffer becomes
+//     empty, it shrinks to 2 KiB in two cases: it is larger than 64 KiB, or at most a quarter of
+//     it was used since it was last empty. A stream of 20 KB events therefore reuses its buffer,
+//     but a single 20 KB event does not occupy memory until the end of the stream.
 //   - A Source lends the bytes that it has already read. If these bytes contain a complete event,
 //     the Reader reads it in place without a buffer. The Reader calls Source.ReserveBuffer before
 //     the buffer grows above 64 KiB, and when the buffer shrinks.

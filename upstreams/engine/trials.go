@@ -29,8 +29,8 @@ func containsAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
-// flagAdvice explains how to enable a feature: with flags or, if flags is empty, with the text in
-// without.
+// flagAdvice advises the operator to start the engine with the given flags. If there are no
+// flags, the advice is the text of the parameter without.
 func flagAdvice(flags, without string) string {
 	if flags == "" {
 		return without

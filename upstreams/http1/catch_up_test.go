@@ -10,8 +10,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestCatchUp checks that a response that has arrived in time is returned even if the edge reads it
-// after the deadline, because the process was stopped or got no CPU.
+// TestCatchUp checks that a response that has arrived in time is returned even if the edge reads
+// it after the deadline. The edge may be late because its process was stopped or got no CPU.
 func TestCatchUp(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8000\r\n\r\n"
 	body := strings.Repeat("a", 8000)

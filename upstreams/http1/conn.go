@@ -69,7 +69,7 @@ func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
 func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
 func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
-// plainConn reads with package socket, because in an idle process, reads by package net wake the
+// plainConn reads with package socket. In an idle process, reads by package net would wake the
 // runtime's monitor thread at least once for each response above 4 KiB (see
 // requestWriter.writeWithoutWaiting).
 type plainConn struct {
@@ -309,9 +309,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// limitWriteDeadline makes the next write return no later than step from now, and no later than
-// limit after last. If the connection is not TLS, an earlier deadline does no harm, so an exchange
-// can often use the deadline that the previous exchange has set.
+// limitWriteDeadline limits the next write to now plus step and, unless limit is 0, to last plus
+// limit. If the connection is not TLS, an earlier deadline does no harm, so an exchange can often
+// use the deadline that the previous exchange has set.
 func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeDeadline.IsZero() {
@@ -333,8 +333,8 @@ func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration
 // which servers send when they close an idle connection.
 func (c *conn) becameIdleRecently(now time.Time) bool { return now.Sub(c.idleSince) < time.Second }
 
-// isStale reports whether an idle connection cannot be reused, because it is closed or broken, or
-// because unsolicited bytes have arrived that would be parsed as the next response.
+// isStale reports whether an idle connection cannot be reused. Either it is closed or broken, or
+// unsolicited bytes have arrived, which would be parsed as the next response.
 func (c *conn) isStale(now time.Time) bool {
 	if c.peek() != queueEmpty {
 		c.hasUnsolicited = c.poll.peekResult == queueHasData && !c.isTLS && c.becameIdleRecently(now)

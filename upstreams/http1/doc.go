@@ -47,12 +47,12 @@
 //   - no surplus bytes have arrived
 //   - both sides keep the connection alive
 //
-// Before reuse, the transport checks the socket. It drops a connection that was closed or on which
-// unsolicited bytes have arrived. An engine that sends a second response does so within
-// microseconds, so the exchange tries to read immediately after the write. Bytes that arrive before
-// the engine's host has acknowledged any byte of the request cannot be its response, so the request
-// is sent again on a new connection. In one of 30,000 calls, this second check finds surplus bytes
-// that arrived between the first check and the write.
+// Before reuse, the transport checks the socket. It drops a connection that was closed or on
+// which unsolicited bytes have arrived. An engine that sends a second response does so within
+// microseconds, so the exchange tries to read immediately after the write. Bytes that arrive
+// before the engine's host has acknowledged any byte of the request cannot be its response. In
+// that case, the request is sent again on a new connection. In one of 30,000 calls, this second
+// check finds surplus bytes that arrived between the first check and the write.
 //
 // If the previous response ended less than uncheckedWindow ago, there is no check before the write.
 // Linux records when bytes arrive (socket.RecvTimestamped). Bytes that arrived before the write are
@@ -61,13 +61,13 @@
 // arrived.
 //
 // The exchange also rejects a response on a keep-alive connection if more bytes arrive together
-// with it. One case remains: a surplus response may arrive alone, after the request and before the
-// correct response. HTTP/1.1 cannot detect this case. In a test with 64 concurrent calls, in which
-// the engine sent a second response within 500 µs of every fourth response, 8 to 20 of 20,000 calls
-// got a wrong response. Once unsolicited bytes have arrived, the upstream's connections are
-// therefore not reused for a minute (HostWatch). A pause before each reuse would also help, but
-// would require more connections. Some engines (cpp-httplib) serve only as many connections as they
-// have threads.
+// with it. One case remains: a surplus response may arrive alone, after the request and before
+// the correct response. HTTP/1.1 cannot detect this case. This was tested with 64 concurrent
+// calls and an engine that sent a second response within 500 µs of every fourth response. Of
+// 20,000 calls, 8 to 20 got a wrong response. Once unsolicited bytes have arrived, the upstream's
+// connections are therefore not reused for a minute (HostWatch). A pause before each reuse would
+// also help, but would require more connections. Some engines (cpp-httplib) serve only as many
+// connections as they have threads.
 //
 // A keep-alive connection may still be reset or closed before the first byte of the response. If
 // that happens within resendWithin after the request was sent, the exchange sends the request once

@@ -294,9 +294,9 @@ func (h *responseHead) interpret(f headerField, value []byte) error {
 }
 
 // parseKeepAlive reads timeout=N from the Keep-Alive header. It subtracts a fifth as a safety
-// margin, because the engine's timer starts before the edge's timer, and because it takes time
-// until the edge detects that the engine has closed the connection. It ignores invalid values,
-// because the header is only a hint.
+// margin. The engine's timer starts before the edge's timer, and the edge needs time to detect
+// that the engine has closed the connection. It ignores invalid values, because the header is
+// only a hint.
 func (h *responseHead) parseKeepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})

@@ -94,9 +94,9 @@ func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	return n, nil
 }
 
-// isUnsolicited reports whether the first bytes read after a request cannot be its response, because
-// they arrived before the request was written, or before the peer's host acknowledged any of it. at
-// is when the bytes arrived, or 0 if unknown.
+// isUnsolicited reports whether the first bytes read after a request cannot be its response. Such
+// bytes arrived before the request was written, or before the peer's host acknowledged any of it.
+// at is when the bytes arrived, or 0 if unknown.
 func (p *pollOps) isUnsolicited(fd uintptr, at int64, justSent bool) bool {
 	p.hasTimestamps = at != 0
 	return p.uncheckedWrite && at != 0 && at < p.sentAt.UnixNano() || justSent && p.isUnacked(fd, p.firstWriteSize)
@@ -117,8 +117,9 @@ func (p *pollOps) sendPieces(fd uintptr) {
 
 // sendHead writes head, the start of a request, if nothing has arrived. Just after the write, it
 // checks the socket again. Bytes that this second check finds cannot be the response in two
-// cases: the peer's host has not acknowledged any of the request, or the socket was not checked
-// before the write.
+// cases:
+//   - The peer's host has not acknowledged any of the request.
+//   - The socket was not checked before the write.
 func (p *pollOps) sendHead(fd uintptr) {
 	b := p.head
 	if !p.isQuiet(fd, len(b)) {

@@ -124,8 +124,9 @@ func (m *machine) recordFirstToken(took time.Duration, tokens int64) {
 }
 
 // maxPrefillGap returns the maximum time without a move while the engine reads this many prompt
-// tokens. If the engine has counters, this is the time for the tokens of one step or, if that is
-// longer, the longest recent step, because the steps of a long prompt take increasingly long.
+// tokens. If the engine has counters, only the tokens of one step count. The result is at least
+// stallBoundSteps times the longest recent step, because the steps of a long prompt take
+// increasingly long.
 func (m *machine) maxPrefillGap(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0

@@ -15,9 +15,9 @@
 //     new calls, and another model gets the place when this model's last call has ended. Running
 //     calls are never aborted.
 //
-// The model whose call has waited longest gets the place. If there are two models, a call therefore
-// waits at most for one fair share and for the calls that are running when that share ends,
-// regardless of the number of calls for the other model.
+// The model whose call has waited longest gets the place. If there are two models, a call
+// therefore waits at most for one fair share and for the calls that are running when that share
+// ends. The number of calls for the other model does not matter.
 //
 // A model forfeits a turn if none of its calls uses it within a second, because its waiting calls
 // may have gone to other engines.

@@ -179,8 +179,8 @@ func TestTwoModelsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestFairShare checks that during a flood of calls for one model, a call for another model, which
-// arrives once a minute, waits for at most two fair shares.
+// TestFairShare sends a flood of calls for one model, and one call a minute for another model. It
+// checks that the calls for the other model wait for at most two fair shares.
 func TestFairShare(t *testing.T) {
 	e := newEngine(t, 1, 4, 2*time.Second)
 	flood := 0

@@ -20,9 +20,14 @@ func parsePiece(t testing.TB, text string) *ToolCallPiece {
 	return &p
 }
 
-// Each case lists the pieces of one choice: index (- if absent), id, name and arguments. For each
-// piece, want lists the position and the contribution: h for no contribution yet, i for the piece's
-// id, I for an id from the edge, n for the piece's name, and t for a type from the edge.
+// TestPiece checks what each piece contributes. Each case lists the pieces of one choice: index
+// (- if absent), id, name and arguments. For each piece, want lists the position and the
+// contribution:
+//   - h: no contribution yet
+//   - i: the piece's id
+//   - I: an id from the edge
+//   - n: the piece's name
+//   - t: a type from the edge
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string

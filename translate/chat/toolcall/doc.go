@@ -47,8 +47,8 @@
 // pieces form a tool's name or the start of a tool's name, they are joined. A piece that repeats
 // the start of the name also continues it. The name is held back until it is complete, or until
 // the arguments, the next tool call or the end of the choice arrives. A tool's complete name is
-// never held back, even if another tool's name starts with it, because the edge cannot tell
-// whether more of the name will follow.
+// never held back, even if another tool's name starts with it. The edge cannot tell whether more
+// of the name will follow.
 //
 // # What clients receive
 //

@@ -23,7 +23,7 @@
 // RecvTimestamped also returns when the bytes arrived. This lets package http1 recognize bytes that
 // arrived before it wrote a request, without a system call before the write.
 //
-// Systems whose recvfrom and sendto differ from those of Linux, and builds with the race detector,
-// use package syscall instead. Only if the read and the write of the same bytes both use package
-// syscall does the race detector see that the read happens after the write.
+// Systems whose recvfrom and sendto differ from those of Linux, and builds with the race
+// detector, use package syscall instead. The race detector sees that bytes are read after they
+// were written only if the read and the write both use package syscall.
 package socket

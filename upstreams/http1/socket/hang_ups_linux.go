@@ -22,8 +22,9 @@ const endEvents = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
 // runtime's poller, so it needs no thread. The set and the goroutine exist while there are
 // connections, or from Open to Close. The zero value has no connections.
 //
-// It is for connections from which no goroutine reads, and for connections that stay in the
-// runtime's poller, which may report bytes and the end of the stream in one event.
+// It is for connections from which no goroutine reads. It is also for connections that stay in
+// the runtime's poller, because the poller may report bytes and the end of the stream in one
+// event.
 type HangUpWatch struct {
 	mu        sync.Mutex
 	epoll     *os.File // nil while there is no set
@@ -66,9 +67,9 @@ func (h *HangUpWatch) Close() {
 	h.closeSet()
 }
 
-// Add watches a connection. The goroutine calls the function gone once, when the peer hangs up or
-// if it has already hung up. This call may come just after Remove. gone must not block or panic.
-// If there is no set yet, Add creates it (see Open for start).
+// Add watches a connection. The goroutine calls the function gone once: when the peer hangs up,
+// or immediately if it has already done so. The goroutine may still call gone just after Remove.
+// gone must not block or panic. If there is no set yet, Add creates it (see Open for start).
 func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run func()), gone func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,9 +88,9 @@ func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run fun
 	return err
 }
 
-// AwaitBytes makes the goroutine call the function came once, when bytes arrive or the peer hangs
-// up, or if this has already happened. came must not block or panic. AwaitBytes fails if the
-// connection is not watched.
+// AwaitBytes makes the goroutine call the function came once: when bytes arrive or the peer hangs
+// up, or immediately if this has already happened. came must not block or panic. AwaitBytes fails
+// if the connection is not watched.
 func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

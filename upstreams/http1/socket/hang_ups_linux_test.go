@@ -168,8 +168,8 @@ func TestHangUpsOpen(t *testing.T) {
 	h.Close()
 }
 
-// TestAwaitBytes checks that bytes and hang-ups end a wait, each wait only once, that a wait can be
-// stopped, and that bytes without a wait are not reported.
+// TestAwaitBytes checks that bytes and hang-ups end a wait, and that each wait ends only once. It
+// also checks that a wait can be stopped, and that bytes without a wait are not reported.
 func TestAwaitBytes(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var h HangUpWatch
