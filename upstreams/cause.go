@@ -2,10 +2,10 @@ package upstreams
 
 import "penstock/upstreams/http1"
 
-// Cause is the reason why a call to an upstream or a health probe failed. Causes are a closed set,
-// so they can be metric labels. The log, the call page, the events and the metrics use the same
-// values. The empty Cause means that the upstream did not fail: the client disconnected, the key
-// was revoked, or the edge shut down.
+// Cause is the reason why a health probe, or a call to an upstream, failed. Causes are a closed
+// set, so they can be metric labels. The log, the call page, the events and the metrics use the
+// same values. The empty Cause means that the upstream did not fail: the client disconnected, the
+// key was revoked, or the edge shut down.
 //
 // Each failure reason of package http1 is also a Cause.
 type Cause string

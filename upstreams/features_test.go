@@ -216,10 +216,10 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestRefusing checks that RefusedFeatures returns a feature, with the number of refusals, after
-// three refusals if an engine refuses most calls for that feature. It no longer returns the feature
-// once the engine counts as lacking it, or after five minutes. A few refusals among accepted calls
-// do not count.
+// TestRefusing checks RefusedFeatures. If an engine refuses most calls for a feature,
+// RefusedFeatures returns the feature and the number of refusals after the third refusal. It
+// omits the feature once the engine counts as lacking it, or after five minutes. A few refusals
+// among accepted calls do not count.
 func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

@@ -89,7 +89,7 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // RetireOmitted may have left the removal to the release of this slot
+	if u.State() == StateRetiring { // RetireOmitted may have left the removal to this release
 		u.set.returnUnusedSlot(u, p, trial)
 		return nil, false
 	}

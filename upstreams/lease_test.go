@@ -57,7 +57,8 @@ func (u *Upstream) recognised(p *engine.Profile) {
 	u.Models.setProfile(p)
 }
 
-// failFor acquires a lease for client number client and releases it with the outcome o.
+// failFor acquires a lease for the client with the given number and releases it with the outcome
+// o.
 func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	t.Helper()
 	key := "client" + strconv.Itoa(client)

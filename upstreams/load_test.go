@@ -599,8 +599,8 @@ func TestPromptTrust(t *testing.T) {
 }
 
 // TestLeaseShowsSpeed checks that a lease records the time since the previous call's first token,
-// and the number of tokens that the engine reports to have read. A prompt that was queued at the
-// engine does not count, because it does not reveal the prefill speed.
+// and the number of tokens that the engine has read according to its report. A prompt that was
+// queued at the engine does not count, because it does not reveal the prefill speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.FindModel("m")

@@ -8,7 +8,7 @@ import (
 	"penstock/config"
 )
 
-// TestHandover checks that running calls should move once their upstream has got no new calls for
+// TestHandover checks that ShouldHandOver returns true once an upstream has got no new calls for
 // the drain time. The upstream may be in drain or maintenance, or was removed from the
 // configuration file. If the upstream gets calls again, the running calls stay.
 func TestHandover(t *testing.T) {

@@ -94,8 +94,8 @@ func newProber(u *Upstream, get http1.GetPageFunc, refresh func()) *prober {
 	}
 }
 
-// start starts probing immediately. The prober's goroutine exits soon after stop is called, and
-// calls last just before it exits.
+// start starts probing immediately. The prober's goroutine exits soon after stop is called. Just
+// before it exits, it calls the function last.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel

@@ -128,11 +128,11 @@ func (a *ToolArguments) Reset() {
 // request.
 const maxKeptArguments = 64 << 10
 
-// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a conversation.
-// If the only errors are lone surrogates in the conversation, ParseWithRepair replaces them in body
-// with U+FFFD, without changing the body's length. Otherwise a single bad answer from an engine
-// could make every later request of the conversation fail. members lists the members that contain
-// the conversation. If it is empty, nothing is replaced.
+// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a
+// conversation. If the only errors are lone surrogates in the conversation, ParseWithRepair
+// replaces them in body with U+FFFD, without changing the body's length. Otherwise a single bad
+// answer from an engine could make every later request of the conversation fail. members lists
+// the members that contain the conversation. If members is empty, nothing is replaced.
 //
 // ParseWithRepair replaces lone surrogates in string values other than tool names, and in the keys
 // of a tool call's input. A lone surrogate anywhere else comes from the client, so the body is

@@ -33,8 +33,8 @@ func HashSessionValue(v jsonx.Value) uint64 {
 
 // UserIDSession returns SessionHash for the session in metadata.user_id of a Messages request.
 // Claude Code writes user_…_account_…_session_ID or, since version 2.1.78, a JSON string with a
-// session_id member. UserIDSession returns 0 for any other id, because it identifies a person, who
-// may have many conversations.
+// session_id member. UserIDSession returns 0 for any other id, because such an id identifies a
+// person, who may have many conversations.
 func UserIDSession(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0

@@ -3,7 +3,7 @@
 // to retry with another engine, and whether a model is gone. Some reports also say by how much a
 // prompt exceeds the context.
 //
-//	e := engineerror.ParseErrorBody(status, contentType, body) // status: 0 for an event of a stream
+//	e := engineerror.ParseErrorBody(status, contentType, body) // status 0: an event of a stream
 //	e.RedactSecret(key)                                        // the edge's own key
 //	e.RenameModel(served, public)                              // the model's name
 //

@@ -34,8 +34,8 @@ var clientFaultPhrases = []string{
 }
 
 // templateErrorPrefix precedes the reason why a model's chat template rejects a request. In
-// llama.cpp, it follows an excerpt of the template. The status is 400 or 500, depending on where in
-// the server the error occurred.
+// llama.cpp, an excerpt of the template comes before the prefix. The status is 400 or 500,
+// depending on where in the server the error occurred.
 const templateErrorPrefix = "Jinja Exception: "
 
 var effortPhrases = []string{

@@ -111,8 +111,8 @@ func (c *conversationWriter) writeMessage(i int, v jsonx.Value) *requestFault {
 }
 
 // billingHeader is the start of a block that Claude Code puts before its system prompt. The edge
-// removes this block. The block changes with every request, so the engine could not use its
-// prefix cache.
+// removes this block. The block changes with every request, so the engine would never find the
+// prompt in its prefix cache.
 var billingHeader = []byte("x-anthropic-billing-header:")
 
 // writeSystemText writes a system text, which is a string or a list of text blocks.

@@ -72,8 +72,8 @@ var (
 	thinkingDisplays = chat.HintWordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// chooseThinking returns how to send thinking to the client. If the client did not send kind or
-// display, they are empty. A client may request the text even if it uses the beta that redacts
+// chooseThinking returns how to send thinking to the client. kind and display are empty if the
+// client did not send them. A client may request the text even if it uses the beta that redacts
 // thinking.
 func chooseThinking(kind, display string, redact bool) thinkingMode {
 	switch {

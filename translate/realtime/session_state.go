@@ -174,8 +174,9 @@ func (t *SessionState) beginItem() {
 	t.item = "item_" + t.id + strconv.Itoa(t.itemCount)
 }
 
-// CommitAudio ends the item. It returns the message for the engine and the event for the client. If the
-// engine speaks OpenAI's protocol, the event is nil, because the engine sends it.
+// CommitAudio ends the item. It returns the message for the engine and the event for the client.
+// If the engine speaks OpenAI's protocol, the event is nil, because the engine itself sends an
+// event.
 func (t *SessionState) CommitAudio() (engine, client []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -137,7 +137,7 @@ func TestCompaction_NotASummary(t *testing.T) {
 }
 
 // TestCompaction_PrefixStays checks that the conversation in a request for a summary has the same
-// bytes as in the previous turn, so that the engine finds it in its cache.
+// bytes as in the previous turn. The engine can then find these bytes in its cache.
 func TestCompaction_PrefixStays(t *testing.T) {
 	const talk = `{"model":"model","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}`
 	messages := func(body string) (list, tools string) {

@@ -108,7 +108,7 @@ func NewEphemeralKeys() *Keys {
 // IsEphemeral reports whether the keys come from NewEphemeralKeys.
 func (k *Keys) IsEphemeral() bool { return k.ephemeral }
 
-// NewBox returns the box of an owner. The box calls count with each result.
+// NewBox returns the box of an owner. The box calls the function count with each result.
 func (k *Keys) NewBox(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
 // Box seals texts and opens blobs for one owner and one model. The zero Box seals and opens

@@ -16,10 +16,10 @@
 //
 // # Reading pages
 //
-// A Reader reads the JSON fields (json_fields.go) and the Prometheus samples (load.go) that the
-// profile describes. It fetches pages with an http1.GetPageFunc, which tests replace so that they need
-// no sockets. Every number from an engine is clamped before use, and an invalid page is treated as
-// missing. Pages are only hints, and the outcomes of calls decide.
+// A PageReader reads the JSON fields (json_fields.go) and the Prometheus samples (load.go) that
+// the profile describes. It fetches pages with an http1.GetPageFunc, which tests replace so that
+// they need no sockets. Every number from an engine is clamped before use, and an invalid page is
+// treated as missing. Pages are only hints, and the outcomes of calls decide.
 //
 // # Probes and trials
 //

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	dnsFresh         = 30 * time.Second // how long a result is fresh; older ones serve until renewed
+	dnsFresh         = 30 * time.Second // how long a result is fresh; used longer if not renewed
 	dnsMinInterval   = time.Second      // minimum interval between the starts of two look-ups
 	dnsTimeout       = 10 * time.Second // timeout of a look-up
 	addrDemotionTime = 5 * time.Minute  // how long an unreachable address is tried last

@@ -62,7 +62,7 @@
 //
 // The exchange also rejects a response on a keep-alive connection if more bytes arrive together
 // with it. One case remains: a surplus response may arrive alone, after the request and before
-// the correct response. HTTP/1.1 cannot detect this case. This was tested with 64 concurrent
+// the correct response. HTTP/1.1 cannot detect this case. The case was tested with 64 concurrent
 // calls and an engine that sent a second response within 500 µs of every fourth response. Of
 // 20,000 calls, 8 to 20 got a wrong response. Once unsolicited bytes have arrived, the upstream's
 // connections are therefore not reused for a minute (HostWatch). A pause before each reuse would

@@ -16,8 +16,8 @@ type TLSFiles struct {
 	Insecure  bool   // accept any certificate
 }
 
-// LoadTLS reads the certificate files for connections to the named host. It passes their contents
-// to seen.
+// LoadTLS reads the certificate files for connections to the named host. It passes the contents
+// of each file to the function seen.
 func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
 	c := &tls.Config{
 		ServerName:         name,

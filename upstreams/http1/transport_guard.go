@@ -3,7 +3,8 @@ package http1
 // Guard catches panics in a transport's background goroutines. The place arguments tell the
 // operator which part of the program panicked.
 type Guard interface {
-	// Catch must be deferred. It recovers from a panic and calls after, which may be nil.
+	// Catch must be deferred. It recovers from a panic and then calls the function after, which
+	// may be nil.
 	Catch(place string, after func())
 	// Once calls f and recovers from a panic.
 	Once(place string, f func())

@@ -12,7 +12,7 @@ import (
 )
 
 // upgradeServer accepts one connection, responds to the handshake with the text that answer
-// returns, and then calls then.
+// returns, and then calls the function then.
 func upgradeServer(t *testing.T, answer func(r *http.Request) string, then func(c net.Conn, in *bufio.Reader)) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

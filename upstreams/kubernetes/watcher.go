@@ -16,7 +16,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Options configures a Watcher.
+// Options configures a PodWatcher.
 type Options struct {
 	Log   *zap.Logger
 	Guard http1.Guard
@@ -98,7 +98,8 @@ func (w *PodWatcher) Sync(ctx context.Context) error {
 	return err
 }
 
-// Run watches the pods until ctx is done. It calls changed after every change of the endpoints.
+// Run watches the pods until ctx is done. It calls the function changed after every change of the
+// endpoints.
 func (w *PodWatcher) Run(ctx context.Context, changed func()) {
 	w.mu.Lock()
 	w.onChange = changed

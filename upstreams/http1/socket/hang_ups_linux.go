@@ -8,9 +8,10 @@ import (
 	"syscall"
 )
 
-// hangUpEvents is the mask of the watched events: the peer has closed its side, or, because epoll
-// always reports errors, the connection has failed. With EPOLLONESHOT, a connection is reported
-// only once. With EPOLLET, it would be reported again whenever this side shuts it down for reading.
+// hangUpEvents is the mask of the watched events. An event means that the peer has closed its
+// side, or that the connection has failed, because epoll always reports errors. With
+// EPOLLONESHOT, a connection is reported only once. With EPOLLET, it would be reported again
+// whenever this side shuts it down for reading.
 const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
 // endEvents are the events that mean a hang-up.
@@ -116,8 +117,9 @@ func (h *HangUpWatch) StopAwaitingBytes(u *HangUpHandle) bool {
 	return h.endArrival(u.id.Load(), false) != nil
 }
 
-// endArrival ends the wait of a connection and returns its function, or nil if it is not waiting. Unless
-// the peer has hung up, hang-ups are reported again from then on. The caller must hold mu.
+// endArrival ends a connection's wait for bytes and returns the function to call. It returns nil
+// if the connection is not waiting. Unless the peer has hung up, hang-ups are reported again from
+// then on. The caller must hold mu.
 func (h *HangUpWatch) endArrival(id uint64, hungUp bool) (came func()) {
 	a, ok := h.arrivals[id]
 	if !ok {
