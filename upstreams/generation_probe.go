@@ -158,7 +158,8 @@ func (g *generationProber) run(
 	for i := range steps {
 		begun, reads := time.Now(), u.client.answerWatch.ArrivalStamp()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
-		// A single step without such a 404 shows that the engine serves a path.
+		// NotFound stays true only if every step gets a 404 that names no model. Otherwise the
+		// engine serves at least one of the paths.
 		notFound = notFound && result.NotFound
 		result.NotFound = notFound
 		progressed := u.client.answerWatch.ArrivalStamp() != reads || u.Progress.ProgressedSince(begun)

@@ -42,8 +42,8 @@ func checkOptionalCount(name string, v jsonx.Value) *requestFault {
 	return nil
 }
 
-// The codes of errors in streams. The openai SDK accepts only a fixed set of codes. The omitted
-// codes are for cases that do not occur.
+// The codes of errors in streams. The types of openai-node allow only a fixed set of codes. The
+// omitted codes are for cases that do not occur.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"

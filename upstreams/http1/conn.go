@@ -310,8 +310,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 }
 
 // limitWriteDeadline limits the next write to now plus step and, unless limit is 0, to last plus
-// limit. If the connection is not TLS, an earlier deadline does no harm, so an exchange can often
-// use the deadline that the previous exchange has set.
+// limit. If step is 0, the write has no deadline. If the connection is not TLS, an earlier
+// deadline does no harm, so an exchange can often use the deadline that the previous exchange has
+// set.
 func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeDeadline.IsZero() {
