@@ -23,7 +23,7 @@ type ServedModels struct {
 	mu              sync.Mutex
 	expected        []string // served names that routes request from this upstream
 	entries         map[string]*ServedModel
-	flaps           map[string]recentOutages // by served name
+	flaps           map[string]recentOutages // recent outages, by served name
 	publishedModels engine.TrackedModels     // derives the published models from the list
 	publishesList   bool                     // the list determines the published models
 	turnTimer       *time.Timer              // calls handleTurnChange; nil until first used

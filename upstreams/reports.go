@@ -142,7 +142,7 @@ func (r *loadReports) queuesForOthers(since time.Time) bool {
 // it. A single report may miss a ghost: a call that has its slot but has not reached the engine
 // yet is subtracted as if the engine had reported it. Work that other clients started earlier
 // never counts as ghosts. New work from other clients may be mistaken for ghosts, but the number
-// of ghosts never exceeds the number of abandoned calls. reports.mu guards the tracker.
+// of ghosts never exceeds the number of abandoned calls. loadReports.mu guards the tracker.
 type ghostRequestTracker struct {
 	confirmed    int       // ghosts according to the last two reports
 	baseline     int       // unexplained requests before the first abandoned call
@@ -182,7 +182,7 @@ func (g *ghostRequestTracker) judgeReport(batch, unexplained int, now time.Time)
 // concurrencyTracker estimates how many requests an engine runs concurrently. If R requests are
 // running while others wait, the engine has R places. The estimate requires two consecutive
 // reports, because a burst of long prompts queues briefly even at an engine with free places.
-// reports.mu guards the tracker.
+// loadReports.mu guards the tracker.
 type concurrencyTracker struct {
 	current       int       // the current result in places; 0 if unknown
 	estimate      float64   // the unrounded estimate; 0 if there is no estimate yet

@@ -39,7 +39,7 @@ type Status struct {
 	Breaker      string             `json:"breaker"`
 	BreakerOpens float64            `json:"breaker_half_open_in_seconds,omitempty"`
 	Limits       Limits             `json:"limits"`
-	Ghosts       int                `json:"ghosts"` // subtracted from a shared limit
+	Ghosts       int                `json:"ghosts"` // slots that ghosts occupy
 	Pools        []PoolStatus       `json:"pools"`
 	Others       int                `json:"others"`
 	Report       *LoadReport        `json:"report,omitempty"` // the newest report, possibly stale
@@ -49,8 +49,8 @@ type Status struct {
 	ProbeAge     float64            `json:"probe_age_seconds"` // -1 if none
 	Models       []engine.ModelInfo `json:"models"`
 	Missing      []string           `json:"missing,omitempty"` // expected names that are not served now
-	Lacks        []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have
-	Refuses      []RefusedFeature   `json:"refuses,omitempty"` // engine or clients may be at fault
+	Lacks        []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have and it lacks
+	Refuses      []RefusedFeature   `json:"refuses,omitempty"` // refuses most calls for them
 	LastFailure  *LastFailure       `json:"last_failure,omitempty"`
 	TTFT         float64            `json:"ttft_seconds"`
 	// Average of prompts; assumed until the first report.

@@ -29,7 +29,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if e := chat.CheckOptionalString("user", m[3]); e != nil {
 		return e.Err()
 	}
-	if chat.IsGiven(m[0]) && !m[0].IsObject() { // an object is a chat
+	if chat.IsGiven(m[0]) && !m[0].IsObject() { // an object contains a chat
 		if err := checkTexts("input", m[0]); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ type Request struct {
 	edits      jsonx.Edits
 	modelValue jsonx.Value
 
-	completion   bool // token limits apply
+	completion   bool // a legacy completion, so token limits apply
 	limit        limitMember
 	modelLimit   int // the model's limit on tokens, or 0
 	engineLimit  int // the token limit for the engine, or -1 to send the client's limit

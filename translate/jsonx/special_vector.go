@@ -54,7 +54,8 @@ const (
 	column7
 )
 
-// vectorTables are indexed by half a byte. The assembler addresses each table by its position.
+// vectorTables are indexed by half a byte. The assembly code addresses each table by its
+// position.
 var vectorTables = [8][16]byte{
 	{ // by the high half of a first byte
 		utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong, utf8TooLong,
@@ -87,4 +88,4 @@ var vectorTables = [8][16]byte{
 	{1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}, // converts bytes to the bits of a mask
 }
 
-var _ = vectorTables // read by the assembler
+var _ = vectorTables // read by the assembly code

@@ -64,7 +64,7 @@ func (r *Request) checkInput() *requestFault {
 		return chat.WrongTypeError("input", "a string or an array of items", v)
 	}
 	said := false
-	var foreign map[string]bool // see conversation.omittedCallIDs
+	var foreign map[string]bool // see conversationWriter.omittedCallIDs
 	for it := v.Iter(); it.Next(); {
 		item, f := checkItem(it.Value())
 		if f != nil {

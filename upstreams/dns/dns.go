@@ -15,7 +15,7 @@ import (
 // Limits of an SRV response, because the name server may be hostile.
 const (
 	maxRecords = 1000
-	maxHosts   = 100 // distinct names
+	maxHosts   = 100 // distinct host names in the records
 )
 
 // zeroRecordWeight is the weight of a record whose SRV weight is 0, relative to the mean weight.

@@ -13,7 +13,7 @@ import (
 type EngineLoad struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
-	KVUsage float64 `json:"kv_usage"` // 0 to 1
+	KVUsage float64 `json:"kv_usage"` // used share of the KV cache, 0 to 1
 
 	Queue    bool    `json:"-"` // the engine reports Waiting
 	Counts   bool    `json:"-"` // the engine reports Progress

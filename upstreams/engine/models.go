@@ -28,7 +28,7 @@ type ModelInfo struct {
 // ModelList is an engine's model list, as read at one time. It is immutable.
 type ModelList struct {
 	infos      []ModelInfo
-	byName     map[string]int  // ids and aliases
+	byName     map[string]int  // indexes in infos, by id and by alias
 	everListed map[string]bool // all names in this list or earlier lists
 }
 
