@@ -96,7 +96,7 @@ func (p *penalty) addFailure(now Moment) {
 
 func (p *penalty) clear() { p.current.Store(nil) }
 
-// After an upstream comes up from down, a quarter of its slots count as taken. This share falls to
+// After an upstream has come up again, a quarter of its slots count as taken. This share falls to
 // zero over slowStartTime, so the upstream gradually gets more calls. The limit is unaffected, so
 // all slots of a route's only upstream can be used.
 const (

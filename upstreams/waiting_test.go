@@ -262,8 +262,8 @@ type timeless struct{ testing.TB }
 // woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNoWaiterSleepsInModelTurn checks the same as TestNobodySleepsBesideAFreeSlot for engines whose
-// models take turns. It also checks that every turn is left.
+// TestNoWaiterSleepsInModelTurn checks the same as TestNobodySleepsBesideAFreeSlot for engines
+// whose models take turns. It also checks that every call leaves its turn.
 func TestNoWaiterSleepsInModelTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {

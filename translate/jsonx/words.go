@@ -13,10 +13,10 @@ const (
 	notStop = (0x7f - ' ') * lowBits
 )
 
-// skipBlocksByWord does the same as skipBlocks on processors without vector code. A character or an
-// escape must start at i, and i must not be 0. Besides ASCII, the blocks that skipBlocksByWord
-// skips may contain two-byte escapes or two-byte characters, but not both. The mask marks the
-// special bytes in s[base:base+64]. If fewer bytes are left, the mask is 0.
+// skipBlocksByWord does the work of skipBlocks if there is no vector code for the processor. A
+// character or an escape must start at i, and i must not be 0. Besides ASCII, the blocks that
+// skipBlocksByWord skips may contain two-byte escapes or two-byte characters, but not both. The
+// mask marks the special bytes in s[base:base+64]. If fewer bytes are left, the mask is 0.
 func skipBlocksByWord(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = skipPlainBlocks(s, i)

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// resendWithin is the time within which a keep-alive connection must end after a request for
-	// the request to be sent again. It is ample time for a round trip.
+	// If a keep-alive connection ends within resendWithin after a request was sent on it, the
+	// request is sent again. It is ample time for a round trip.
 	resendWithin = time.Second
 	// finalReadTimeout is how long the exchange keeps reading from a connection after a failed
 	// write. It is short, because any bytes that the engine sent before it closed the connection

@@ -331,8 +331,8 @@ func TestWriteTimeout(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, true, false) })
 }
 
-// TestSlowEngineIsServed checks that the write timeout applies to the next bytes, not to the whole
-// request.
+// TestSlowEngineIsServed checks that the write timeout restarts whenever the engine accepts
+// bytes.
 func TestSlowEngineIsServed(t *testing.T) {
 	checkLeaks(t)
 	const size = 12 << 20
@@ -398,7 +398,8 @@ type silentReader struct{}
 
 func (silentReader) Read([]byte) (int, error) { return 0, nil }
 
-// TestLargeBodies checks body sizes near the thresholds at which the way of writing changes.
+// TestLargeBodies checks body sizes near the thresholds above which a request is written
+// differently.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.EchoRequests)

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// hangUpEvents is the mask of the watched events. An event means that the peer has closed its
-// side, or that the connection has failed, because epoll always reports errors. With
-// EPOLLONESHOT, a connection is reported only once. With EPOLLET, it would be reported again
-// whenever this side shuts it down for reading.
+// hangUpEvents is the mask of the watched events. The mask requests an event when the peer closes
+// its side. epoll reports failed connections without a request. With EPOLLONESHOT, a connection
+// is reported only once. With EPOLLET, it would be reported again whenever this side shuts it
+// down for reading.
 const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
 // endEvents are the events that mean a hang-up.
