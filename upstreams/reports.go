@@ -40,8 +40,8 @@ func (r *judgedLoadReport) isFresh(now Moment) bool { return r != nil && now <= 
 // slowly, but still reflects continuous work.
 const othersAverageTime = 15 * time.Second
 
-// updateAverage computes averageOthers from the average of the previous report, before, which may
-// be nil.
+// updateAverage computes averageOthers from the average of the previous report. before is that
+// report, or nil.
 func (r *judgedLoadReport) updateAverage(before *judgedLoadReport) {
 	r.averageOthers = float64(r.others)
 	if !before.isFresh(MomentOf(r.At)) {

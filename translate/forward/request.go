@@ -192,7 +192,7 @@ func (r *Request) decodeStream() error {
 }
 
 // readIntAtLeast reads an optional integer with a lower bound. If v is absent or null, it returns
-// absent.
+// the parameter absent.
 func readIntAtLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
 	if !chat.IsGiven(v) {
 		return absent, nil

@@ -20,8 +20,8 @@ func (w *eventWriter) appendSequence(dst []byte) []byte {
 	return dst
 }
 
-// deltaEvents contains, for the frequent events, the text that begin would append before the
-// sequence number.
+// deltaEvents contains, for the frequent events, the text that eventWriter.begin would append
+// before the sequence number.
 var deltaEvents = [...]string{
 	kindText:    "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","sequence_number":`,
 	kindRefusal: "event: response.refusal.delta\ndata: " + `{"type":"response.refusal.delta","sequence_number":`,

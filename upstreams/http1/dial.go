@@ -30,9 +30,9 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 
 // connectOnce opens a new connection and completes the TLS handshake before ctx is done. It tries
 // each address of the upstream in turn, and gives each address an equal share of the remaining
-// time. Later calls try an address that has failed last. If every address fails, connectOnce
-// returns the failure of the attempt that got furthest, because a bad certificate, for example, is
-// more informative than a timeout.
+// time. If an address has failed, later calls try it after all others. If every address fails,
+// connectOnce returns the failure of the attempt that got furthest, because a bad certificate,
+// for example, is more informative than a timeout.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: KindUnreachable, Reason: ReasonClosed, Err: errTransportClosed}

@@ -201,8 +201,9 @@ func (g *Gate) SetCapacity(n int) {
 }
 
 // UpdateResidents updates the resident models from the engine's list of loaded models. begun is
-// when the edge started to read the list. Models that have running calls, or that got or lost their
-// place after begun, do not change. It reports whether any model got or lost a place.
+// when the edge started to read the list. Models that have running calls, or that got or lost
+// their place after begun, do not change. UpdateResidents reports whether any model got or lost a
+// place.
 func (g *Gate) UpdateResidents(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
