@@ -154,7 +154,8 @@ const excessPrefix = "exceeded max context length by "
 // context size.
 const lowerBoundPrefix = "prompt contains at least "
 
-// modelMissingCodes lists the codes and types that mean that a model does not exist, in lower case.
+// modelMissingCodes lists, in lower case, the codes and types that mean that a model does not
+// exist.
 var modelMissingCodes = map[string]bool{
 	"model_not_found":      true, // OpenAI, LM Studio
 	"modelnotfound":        true,

@@ -52,8 +52,8 @@ var clientTools = [...]clientTool{
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + schemaPathRequired,
 	},
 	{
-		// Since this version, the vendor's models send insert_text, even though the vendor's
-		// documentation describes new_str.
+		// In the versions that this entry covers, the vendor's models send insert_text, even
+		// though the vendor's documentation describes new_str.
 		typePrefix: "text_editor_", description: editorDescription,
 		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
