@@ -49,7 +49,7 @@ type Status struct {
 	ProbeAge     float64            `json:"probe_age_seconds"` // -1 if none
 	Models       []engine.ModelInfo `json:"models"`
 	Missing      []string           `json:"missing,omitempty"` // expected names that are not served now
-	Lacks        []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have and it lacks
+	Lacks        []LackedFeature    `json:"lacks,omitempty"`   // features that only siblings have
 	Refuses      []RefusedFeature   `json:"refuses,omitempty"` // refuses most calls for them
 	LastFailure  *LastFailure       `json:"last_failure,omitempty"`
 	TTFT         float64            `json:"ttft_seconds"`
