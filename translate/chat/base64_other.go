@@ -3,6 +3,6 @@
 package chat
 
 // On these processors, isBase64ByWord checks base64.
-var hasVector = false
+var hasVectorBase64 = false
 
 func vectorBase64(*byte, int) bool { panic("chat: no vectors here") }

@@ -3,7 +3,7 @@
 package jsonx
 
 // On these processors, skipBlocksByWord scans the strings.
-var hasVector = false
+var hasVectorText = false
 
 func vectorText(*byte, int) (block int, mask, escapes, wide, open uint64) {
 	panic("jsonx: no vectors here")
