@@ -251,7 +251,7 @@ func (f *File) readKeys() Problems {
 		Least: "list the keys as in the main file, or write [] for none", Retired: removedSettings,
 	})
 	at.files = append(at.files, d.Files...)
-	at.positions.AppendEntries("keys", d.Places, len(f.Keys))
+	at.positions.AppendEntries("keys", d.Positions, len(f.Keys))
 	f.Keys = append(f.Keys, second.Keys...)
 	problems := d.Problems()
 	switch {

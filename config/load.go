@@ -175,12 +175,12 @@ func parse(name string, src []byte) (*File, Problems) {
 	if !d.HasContent {
 		return nil, d.Problems()
 	}
-	f.origin = &fileOrigin{positions: d.Places, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
+	f.origin = &fileOrigin{positions: d.Positions, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
 	f.origin.digest.Write(src)
 	f.normalize(filepath.Dir(name))
 	f.readCertificates(d)
 	problems := d.Problems()
-	if f.KeysFile != "" && !d.Places.IsOrContainsBroken("keys_file") {
+	if f.KeysFile != "" && !d.Positions.IsOrContainsBroken("keys_file") {
 		problems = append(problems, f.readKeys()...)
 	}
 	problems.Sort()

@@ -203,7 +203,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.upstreamSet, Queues: queues, Started: started,
-		Keys: &snapshot.CredentialSources{Limits: e.keyLimits, Shared: shared, Issued: jwks.New(jwks.Options{
+		Keys: &snapshot.CredentialSources{Limits: e.keyLimits, HasSharedStore: shared, Issued: jwks.New(jwks.Options{
 			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.AbortRevokedCalls() },
 		})},
 		Load: e.opts.Load, Parse: e.opts.Parse,

@@ -51,7 +51,7 @@ func hasModelTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 		return false
 	}
 	for i := range r.targets {
-		if t := &r.targets[i]; t.Upstream == u && t.model.HasTurn(now) {
+		if t := &r.targets[i]; t.Upstream == u && t.model.CanAdmitCallNow(now) {
 			return true
 		}
 	}

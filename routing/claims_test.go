@@ -14,12 +14,12 @@ import (
 
 // loadSimulation simulates clients that call one model in closed loops, in virtual time.
 type loadSimulation struct {
-	t      testing.TB
-	route  *Route
-	loops  []*closedLoopClient
-	events loopEvents
-	busy   time.Duration // total time that slots were in use
-	refuse bool          // the simulation runs without claims
+	t             testing.TB
+	route         *Route
+	loops         []*closedLoopClient
+	events        loopEvents
+	busy          time.Duration // total time that slots were in use
+	withoutClaims bool          // the simulation runs without claims
 }
 
 // closedLoopClient is a client that calls again once its call has ended or, after a refusal, once
@@ -44,7 +44,7 @@ func (e *loopEvents) Pop() any {
 	return last
 }
 
-func newMarket(t testing.TB, slots int) *loadSimulation {
+func newLoadSimulation(t testing.TB, slots int) *loadSimulation {
 	return &loadSimulation{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
 }
 
@@ -89,7 +89,7 @@ func (c *loadSimulation) run(d time.Duration) {
 
 func (c *loadSimulation) ask(l *closedLoopClient, now time.Time) {
 	q := Query{Key: l.key, Now: now, RetryAfter: retryAfter}
-	if c.refuse {
+	if c.withoutClaims {
 		q.RetryAfter = 0
 	}
 	l.asked++
@@ -113,7 +113,7 @@ func TestFloodLeavesSlotsToOthers(t *testing.T) {
 		each := time.Duration(rapid.IntRange(20, 300*slots).Draw(rt, "a call of the flood, ms")) * time.Millisecond
 		own := time.Duration(rapid.IntRange(20, 2000).Draw(rt, "a call of the client, ms")) * time.Millisecond
 		way := time.Duration(rapid.IntRange(0, 200).Draw(rt, "to the client and back, ms")) * time.Millisecond
-		c := newMarket(t, slots)
+		c := newLoadSimulation(t, slots)
 		c.add(rapid.IntRange(slots+1, slots+8).Draw(rt, "loops"), "flood", each, time.Duration(rapid.IntRange(20, 100).Draw(rt, "pause, ms"))*time.Millisecond)
 		client := c.add(1, "client", own, retryAfter+way)
 		c.run(20 * time.Second)
@@ -126,8 +126,8 @@ func TestFloodLeavesSlotsToOthers(t *testing.T) {
 // TestFloodWithoutClaims checks that a client that honours its Retry-After gets no slot if there
 // are no claims. This shows that TestFloodLeavesSlotsToOthers can fail.
 func TestFloodWithoutClaims(t *testing.T) {
-	c := newMarket(t, 4)
-	c.refuse = true
+	c := newLoadSimulation(t, 4)
+	c.withoutClaims = true
 	c.add(64, "flood", 100*time.Millisecond, 20*time.Millisecond)
 	client := c.add(1, "client", 100*time.Millisecond, retryAfter)
 	c.run(72 * time.Second)
@@ -140,7 +140,7 @@ func TestFloodWithoutClaims(t *testing.T) {
 // model.
 func TestSingleSlotIsShared(t *testing.T) {
 	for _, loops := range []int{1, 64} {
-		c := newMarket(t, 1)
+		c := newLoadSimulation(t, 1)
 		c.add(loops, "flood", 100*time.Millisecond, 20*time.Millisecond)
 		client := c.add(1, "client", 100*time.Millisecond, retryAfter+20*time.Millisecond)
 		c.run(100 * time.Second)
@@ -154,8 +154,8 @@ func TestSingleSlotIsShared(t *testing.T) {
 func TestFloodAloneLosesNothing(t *testing.T) {
 	served := map[bool]int{}
 	for _, refuse := range []bool{false, true} {
-		c := newMarket(t, 4)
-		c.refuse = refuse
+		c := newLoadSimulation(t, 4)
+		c.withoutClaims = refuse
 		c.add(64, "flood", 70*time.Millisecond, 20*time.Millisecond)
 		c.run(20 * time.Second)
 		for _, l := range c.loops {
@@ -176,8 +176,8 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	for _, keys := range []int{6, 20, 100} {
 		busy := map[bool]time.Duration{}
 		for _, refuse := range []bool{false, true} {
-			c := newMarket(t, 4)
-			c.refuse = refuse
+			c := newLoadSimulation(t, 4)
+			c.withoutClaims = refuse
 			for k := range keys {
 				c.add(1, fmt.Sprint("key-", k), 200*time.Millisecond, retryAfter+time.Duration(k)*time.Millisecond)
 			}
@@ -198,7 +198,7 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 
 // TestClaimsEnd checks that a claim ends when it expires, or when its key acquires a slot.
 func TestClaimsEnd(t *testing.T) {
-	c := newMarket(t, 1)
+	c := newLoadSimulation(t, 1)
 	claims := c.route.claims
 	ask := func(key string, at time.Duration) *upstreams.Lease {
 		lease, _, _ := c.route.Acquire(&Query{Key: key, Now: t0.Add(at), RetryAfter: retryAfter})
@@ -255,7 +255,7 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 // TestClaimsHoldNoLock checks that other calls are not delayed while a call acquires its slot,
 // which may require a request to the fleet's store.
 func TestClaimsHoldNoLock(t *testing.T) {
-	c := newMarket(t, 2)
+	c := newLoadSimulation(t, 2)
 	claims := c.route.claims
 	ask := func(key string, meanwhile func()) {
 		q := Query{Key: key, Now: t0, RetryAfter: retryAfter}
@@ -272,7 +272,7 @@ func TestClaimsHoldNoLock(t *testing.T) {
 
 // TestClaimsCostNothing checks that a call allocates only its lease if no claim affects it.
 func TestClaimsCostNothing(t *testing.T) {
-	c := newMarket(t, 4)
+	c := newLoadSimulation(t, 4)
 	allocs := func(after time.Duration) float64 {
 		return testing.AllocsPerRun(100, func() {
 			lease, _, err := c.route.Acquire(&Query{Key: "a", Now: t0, RetryAfter: after})
@@ -290,7 +290,7 @@ func TestClaimsCostNothing(t *testing.T) {
 // TestRetryAfter checks that a refusal says when a slot is expected to become free. This time is
 // learned from the calls that have ended. The key's claim must last until then.
 func TestRetryAfter(t *testing.T) {
-	c := newMarket(t, 2)
+	c := newLoadSimulation(t, 2)
 	now := t0
 	refusal := func() *FullError {
 		var full *FullError

@@ -105,8 +105,8 @@ func (p *SharedPlacements) recordPlacement(q *targetSearch, t *Target, begins bo
 	if len(q.Prefix) == 0 {
 		return
 	}
-	if n := q.cached.n; n > 0 && (!begins || q.cached.placedMember == int16(t.member)+1) {
-		if last := &q.cached.parts[n-1]; last.endBlock > q.cached.sharedBlockCount() && last.members.has(t.member) {
+	if n := q.cached.n; n > 0 && (!begins || q.cached.placedMember == int16(t.engineNumber)+1) {
+		if last := &q.cached.parts[n-1]; last.endBlock > q.cached.sharedBlockCount() && last.members.has(t.engineNumber) {
 			return
 		}
 	}

@@ -233,7 +233,7 @@ func (d *prefixIndex) assignEngineNumbers(targets []Target) {
 			next++
 			d.memberByID[t.Upstream.ID()], taken[m] = m, true
 		}
-		t.member, t.rankHash, t.prefixIndex = m, xxhash.Sum64String(string(t.Upstream.ID())), d
+		t.engineNumber, t.rankHash, t.prefixIndex = m, xxhash.Sum64String(string(t.Upstream.ID())), d
 		d.memberByRank[t.rankHash] = m
 		if h := &d.memberCaches[m]; h.maxBlocks == 0 {
 			h.maxBlocks, h.emptyCount = defaultCacheBlocks, t.Upstream.Cache.EmptiedCount()
@@ -251,7 +251,7 @@ func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for i := range targets {
-		if t := &targets[i]; d.memberCaches[t.member].emptyCount != t.Upstream.Cache.EmptiedCount() {
+		if t := &targets[i]; d.memberCaches[t.engineNumber].emptyCount != t.Upstream.Cache.EmptiedCount() {
 			d.mu.RUnlock()
 			d.resetEngineCache(t)
 			d.mu.RLock()
@@ -348,7 +348,7 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.resizeCache(t)
-	m := t.member
+	m := t.engineNumber
 	all := blocks
 	blocks = blocks[:min(len(blocks), max(1, d.memberCaches[m].maxBlocks))] // the rest does not fit
 	again, before := d.renewPrefix(blocks, m, session)
@@ -543,15 +543,15 @@ func (d *prefixIndex) dropEngineCache(m engineNumber) {
 func (d *prefixIndex) resetEngineCache(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	most, published := d.memberCaches[t.member].maxBlocks, d.memberCaches[t.member].reportedBlocks
-	d.dropEngineCache(t.member)
-	d.memberCaches[t.member] = engineCache{maxBlocks: most, reportedBlocks: published, emptyCount: t.Upstream.Cache.EmptiedCount()}
+	most, published := d.memberCaches[t.engineNumber].maxBlocks, d.memberCaches[t.engineNumber].reportedBlocks
+	d.dropEngineCache(t.engineNumber)
+	d.memberCaches[t.engineNumber] = engineCache{maxBlocks: most, reportedBlocks: published, emptyCount: t.Upstream.Cache.EmptiedCount()}
 }
 
 // resizeCache updates how many blocks fit in a target's cache. The engine reports the cache size in
 // tokens, and the number of bytes per token is measured. The caller must hold mu.
 func (d *prefixIndex) resizeCache(t *Target) {
-	h := &d.memberCaches[t.member]
+	h := &d.memberCaches[t.engineNumber]
 	token := t.Upstream.Averages.BytesPerToken()
 	if token == 0 {
 		token = defaultBytesPerToken
@@ -587,7 +587,7 @@ const (
 func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := &d.memberCaches[t.member]
+	h := &d.memberCaches[t.engineNumber]
 	ceiling := maxCacheBlocks
 	if h.reportedBlocks > 0 {
 		ceiling = h.reportedBlocks
@@ -603,7 +603,7 @@ func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	case 2*cached < expected:
 		if h.misses++; h.misses >= cacheLostMisses && 4*age < h.maxBlocks {
 			most, published, emptied := h.maxBlocks, h.reportedBlocks, h.emptyCount
-			d.dropEngineCache(t.member)
+			d.dropEngineCache(t.engineNumber)
 			*h = engineCache{maxBlocks: most, reportedBlocks: published, emptyCount: emptied}
 			return
 		}

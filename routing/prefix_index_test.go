@@ -31,7 +31,7 @@ func lookUpPrompt(d *prefixIndex, targets []Target, blocks []uint64) *cacheMatch
 
 // cachedBlocksOf returns how many leading blocks of a prompt a target is assumed to have cached.
 func cachedBlocksOf(d *prefixIndex, targets []Target, i int, blocks []uint64) int {
-	n, _ := lookUpPrompt(d, targets, blocks).cachedBlockCount(targets[i].member)
+	n, _ := lookUpPrompt(d, targets, blocks).cachedBlockCount(targets[i].engineNumber)
 	return n
 }
 
@@ -57,7 +57,7 @@ func TestPrefixIndex(t *testing.T) {
 	if k := lookUpPrompt(d, targets, longer); k.n != 3 || k.knownBlockCount() != 9 {
 		t.Errorf("know = %+v, want 3 targets and 9 blocks", k)
 	}
-	if _, missing := lookUpPrompt(d, targets, longer).cachedBlockCount(targets[2].member); missing != 7 {
+	if _, missing := lookUpPrompt(d, targets, longer).cachedBlockCount(targets[2].engineNumber); missing != 7 {
 		t.Errorf("%v blocks are to be read up to where anything is known, want 7", missing)
 	}
 	if k := lookUpPrompt(d, targets, randomBlocks(5)); k.n != 0 {
@@ -75,7 +75,7 @@ func TestPrefixIndexHoldsNewestBlocks(t *testing.T) {
 		room := [3]int{}
 		for i := range room {
 			room[i] = rapid.IntRange(1, 30).Draw(rt, "room")
-			d.memberCaches[targets[i].member].maxBlocks = room[i]
+			d.memberCaches[targets[i].engineNumber].maxBlocks = room[i]
 		}
 		var prompts [][]uint64
 		block := uint64(0)
@@ -116,7 +116,7 @@ func TestPrefixIndexHoldsNewestBlocks(t *testing.T) {
 					want++
 				}
 				if k := lookUpPrompt(d, targets, p); k.n < maxPrefixParts {
-					if got, _ := k.cachedBlockCount(targets[i].member); got != want {
+					if got, _ := k.cachedBlockCount(targets[i].engineNumber); got != want {
 						rt.Fatalf("target %d holds %d of %d blocks, want %d", i, got, len(p), want)
 					}
 				}
@@ -124,7 +124,7 @@ func TestPrefixIndexHoldsNewestBlocks(t *testing.T) {
 		}
 		d.mu.Lock()
 		for i := range targets {
-			d.dropEngineCache(targets[i].member)
+			d.dropEngineCache(targets[i].engineNumber)
 		}
 		d.mu.Unlock()
 		if len(d.entryByBlock) != 0 || int(d.links.n)-1 != len(d.links.freeList) {
@@ -138,7 +138,7 @@ func TestPrefixIndexHoldsNewestBlocks(t *testing.T) {
 func TestPrefixIndexCacheSize(t *testing.T) {
 	d, targets := newTestPrefixIndex(t, "a", "b")
 	a := &targets[0]
-	h := &d.memberCaches[a.member]
+	h := &d.memberCaches[a.engineNumber]
 	if h.maxBlocks != defaultCacheBlocks {
 		t.Errorf("%d blocks where nothing is known", h.maxBlocks)
 	}
@@ -270,7 +270,7 @@ func TestPrefixIndexOfManyEngines(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range r.targets {
-			if u := r.targets[i].Upstream; u == first.Upstream() && r.targets[i].member != target.member {
+			if u := r.targets[i].Upstream; u == first.Upstream() && r.targets[i].engineNumber != target.engineNumber {
 				t.Errorf("conversation %d moved from %s to %s", id, u.Name(), again.Upstream().Name())
 			}
 		}
@@ -372,7 +372,7 @@ func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8
 		d, targets := newTestPrefixIndex(outer, "a", "b")
-		h := &d.memberCaches[targets[0].member]
+		h := &d.memberCaches[targets[0].engineNumber]
 		var want []uint64 // newest block first
 		for range rapid.IntRange(1, 12).Draw(t, "prompts") {
 			h.maxBlocks = most

@@ -23,9 +23,9 @@ type Target struct {
 	requiredFeatures upstreams.Features     // features that every call of the route requires
 	// prefixIndex is the route's index, or nil. member is the target's number in the index.
 	// rankHash is a hash of the upstream's ID, and is the same at every edge.
-	prefixIndex *prefixIndex
-	member      engineNumber
-	rankHash    uint64
+	prefixIndex  *prefixIndex
+	engineNumber engineNumber
+	rankHash     uint64
 }
 
 // Percent is a percentage.

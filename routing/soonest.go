@@ -53,7 +53,7 @@ func (n *promptNeed) costAt(k *cacheMatch, t *Target) (uncached, charged float64
 	if k.n == 0 {
 		return n.totalTokens, n.totalTokens
 	}
-	held, missing := k.cachedBlockCount(t.member)
+	held, missing := k.cachedBlockCount(t.engineNumber)
 	return max(0, n.totalTokens-n.tokensPerBlock*float64(held)), n.freshTokens + uncachedWeight*n.tokensPerBlock*missing
 }
 
@@ -62,9 +62,9 @@ func (q *targetSearch) leasePrompt(t *Target) upstreams.Prompt {
 	n := q.promptNeed()
 	uncached, _ := n.costAt(&q.cached, t)
 	p := upstreams.Prompt{Tokens: q.Tokens, Uncached: int(uncached)}
-	if held, _ := q.cached.cachedBlockCount(t.member); held > 0 {
+	if held, _ := q.cached.cachedBlockCount(t.engineNumber); held > 0 {
 		p.Stays = held > q.cached.sharedBlockCount()
-		p.Age = t.prefixIndex.blockReuseDistance(q.Prefix[held-1], t.member)
+		p.Age = t.prefixIndex.blockReuseDistance(q.Prefix[held-1], t.engineNumber)
 	}
 	return p
 }
@@ -216,7 +216,7 @@ func (c *targetScan) pickHome(key uint64, all *targetScores, latest float64) (be
 		if all.targets[i].score > latest {
 			continue
 		}
-		if int16(t.member)+1 == c.q.cached.placedMember {
+		if int16(t.engineNumber)+1 == c.q.cached.placedMember {
 			return t
 		}
 		if rank := splitmix64(key ^ t.rankHash); key != 0 && (best == nil || rank < first) {

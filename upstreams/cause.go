@@ -47,16 +47,16 @@ const (
 
 // CauseMeaning explains a cause to an operator.
 type CauseMeaning struct {
-	Cause   Cause
-	Words   string // short form, shown in parentheses
-	Meaning string // a full sentence
+	Cause        Cause
+	ShortMeaning string // short form, shown in parentheses
+	Meaning      string // a full sentence
 }
 
 // Meaning explains the cause in a sentence. It returns "" for an unknown cause.
 func (c Cause) Meaning() string { return c.meaningEntry().Meaning }
 
 // ShortMeaning explains the cause in a few words. It returns "" for an unknown cause.
-func (c Cause) ShortMeaning() string { return c.meaningEntry().Words }
+func (c Cause) ShortMeaning() string { return c.meaningEntry().ShortMeaning }
 
 func (c Cause) meaningEntry() CauseMeaning {
 	for i := range causeMeanings {

@@ -32,8 +32,8 @@ func TestCauses(t *testing.T) {
 	}
 	explained := map[string]bool{}
 	for _, c := range Causes() {
-		if explained[string(c.Cause)] || !strings.HasSuffix(c.Meaning, ".") || c.Cause.Meaning() != c.Meaning || c.Words == "" || c.Cause.ShortMeaning() != c.Words {
-			t.Errorf("cause %s: words %q, meaning %q; want both, explained once, with a full stop", c.Cause, c.Words, c.Meaning)
+		if explained[string(c.Cause)] || !strings.HasSuffix(c.Meaning, ".") || c.Cause.Meaning() != c.Meaning || c.ShortMeaning == "" || c.Cause.ShortMeaning() != c.ShortMeaning {
+			t.Errorf("cause %s: words %q, meaning %q; want both, explained once, with a full stop", c.Cause, c.ShortMeaning, c.Meaning)
 		}
 		explained[string(c.Cause)] = true
 	}

@@ -241,8 +241,9 @@ func TestResolveSRV(t *testing.T) {
 	}
 }
 
-// TestDiscover checks that LookUpEngines returns the engines that it found, or why it found none.
-func TestDiscover(t *testing.T) {
+// TestLookUpEngines checks that LookUpEngines returns the engines that it found, or why it found
+// none.
+func TestLookUpEngines(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}
 	find := func(u config.Upstream, r *dns.Resolver) *DiscoveryResult {

@@ -97,9 +97,9 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	})
 }
 
-// TestBlamed checks that a refusal is attributed to the call's special features or, if it has none,
-// to its operation.
-func TestBlamed(t *testing.T) {
+// TestSuspectFeatures checks that a refusal is attributed to the call's special features or, if it
+// has none, to its operation.
+func TestSuspectFeatures(t *testing.T) {
 	chat := OperationFeature(config.OpChat)
 	for needs, want := range map[Features]string{
 		chat: "chat", chat | FeatureTools: "tools", chat | FeatureImages | FeatureSchema: "json_schema images",
@@ -129,9 +129,9 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking checks that after siblings have accepted three bodies, an engine counts as lacking
-// the feature for one model and half a minute. Each later refusal extends this time.
-func TestLacking(t *testing.T) {
+// TestLacksFeature checks that after siblings have accepted three bodies, an engine counts as
+// lacking the feature for one model and half a minute. Each later refusal extends this time.
+func TestLacksFeature(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
 	u.bring(StateUp)
@@ -217,9 +217,9 @@ func TestLacking(t *testing.T) {
 }
 
 // TestRefusing checks RefusedFeatures. If an engine refuses most calls for a feature,
-// RefusedFeatures returns the feature and the number of refusals after the third refusal. It
-// omits the feature once the engine counts as lacking it, or after five minutes. A few refusals
-// among accepted calls do not count.
+// RefusedFeatures returns the feature and the number of refusals after the third refusal. It omits
+// the feature once the engine counts as lacking it, or after five minutes. A few refusals among
+// accepted calls do not count.
 func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

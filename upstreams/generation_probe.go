@@ -48,7 +48,7 @@ type generationProber struct {
 	mu                sync.Mutex
 	lastFailed        probeTarget   // model and kind of the last failed call
 	lastTimeout       time.Duration // that call's timeout for its first token
-	lost              bool          // that call got a 404 without a reason
+	lastNotFound      bool          // that call got a 404 without a reason
 	isRunning         bool
 	scheduledFailures int // consecutive failures when scheduleDoubtProbe last ran; 0 if no probe is scheduled
 	startedAt         time.Time
@@ -60,7 +60,7 @@ type generationProber struct {
 // models or paths are missing must stay in service.
 func (g *generationProber) recordFailed(by FailureSource) {
 	g.mu.Lock()
-	g.lastFailed, g.lastTimeout, g.lost = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
+	g.lastFailed, g.lastTimeout, g.lastNotFound = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
 	if by.NotFound {
 		g.lastFailed = probeTarget{}
 	}
@@ -180,7 +180,7 @@ func (g *generationProber) recordResult(result engine.GenerationResult, trial bo
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lost && result.Verdict == engine.GenerationRejected && result.NotFound {
+	if g.lastNotFound && result.Verdict == engine.GenerationRejected && result.NotFound {
 		result.Verdict = engine.GenerationFailed // the edge's own requests get the same response as the calls
 	}
 	u.series.generated[result.Verdict].Inc()

@@ -115,8 +115,8 @@ type ServedModel struct {
 // IsAvailable is like ServedModels.Serves, for this name.
 func (m *ServedModel) IsAvailable() bool { return !m.isUnavailable.Load() }
 
-// AverageCallTime returns the average time for which a successful call holds its slot, or 0 if no call has
-// ended yet.
+// AverageCallTime returns the average time for which a successful call holds its slot, or 0 if no
+// call has ended yet.
 func (m *ServedModel) AverageCallTime() time.Duration {
 	return time.Duration(m.callTime.value() * float64(time.Second))
 }
@@ -124,12 +124,13 @@ func (m *ServedModel) AverageCallTime() time.Duration {
 // ContextLength is like ServedModels.MaxContext, for this name.
 func (m *ServedModel) ContextLength() int { return int(m.contextLength.Load()) }
 
-// coldModelPenalty, multiplied by Load.Limit, is added to the load of an upstream that must first
-// load the model. A call completes sooner at an upstream that has loaded the model and has a free
-// slot.
-const coldModelPenalty = 2
+// coldModelPenaltyPerSlot, multiplied by Load.Limit, is added to the load of an upstream that must
+// first load the model. A call completes sooner at an upstream that has loaded the model and has a
+// free slot.
+const coldModelPenaltyPerSlot = 2
 
-// coldAdapterPenalty, in calls, is added to the load of an upstream that must first load an adapter.
+// coldAdapterPenalty, in calls, is added to the load of an upstream that must first load an
+// adapter.
 const coldAdapterPenalty = 1
 
 // setAdapters estimates which adapters the engine has loaded: the most recently used adapters, as
@@ -169,12 +170,12 @@ func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
 	case !passes:
 		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
 	case cold:
-		l.Penalty += float64(coldModelPenalty * l.Limit)
+		l.Penalty += float64(coldModelPenaltyPerSlot * l.Limit)
 	}
 }
 
-// TryLease is like Upstream.TryLease, for a call of this model. free is the percentage of the
-// slots that the call must leave unused. TryLease returns false during another model's turn.
+// TryLease is like Upstream.TryLease, for a call of this model. free is the percentage of the slots
+// that the call must leave unused. TryLease returns false during another model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := acquireLease(m.models.up, key, p, prompt, free, now)
 	if !ok {
@@ -216,8 +217,9 @@ func (m *ServedModel) mayBeLoading() bool {
 	return ok && !loaded && v.profile.HasQuirk(config.QuirkLoadsOnDemand) && m.lastLoaded.Load() <= v.listedAt.UnixNano()
 }
 
-// HasTurn reports whether it is the model's turn now, so that the upstream admits its calls.
-func (m *ServedModel) HasTurn(now time.Time) bool {
+// CanAdmitCallNow reports whether it is the model's turn now, so that the upstream admits its
+// calls.
+func (m *ServedModel) CanAdmitCallNow(now time.Time) bool {
 	p := m.turn.Load()
 	if p == nil {
 		return true
@@ -226,8 +228,8 @@ func (m *ServedModel) HasTurn(now time.Time) bool {
 	return ok
 }
 
-// enterProbeTurn enters a model's turn for a generation probe. turn is nil if the upstream's models take
-// no turns.
+// enterProbeTurn enters a model's turn for a generation probe. turn is nil if the upstream's models
+// take no turns.
 func (s *ServedModels) enterProbeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.FindModel(served).turn.Load(); turn == nil {
 		return nil, true

@@ -155,7 +155,7 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e discoveredEndpoint
 	u.settings.Store(st)
 	u.engine.Store(profile)
 	u.Health.hooks, u.Health.onReturn, u.Health.facts.changedAt = &u.hooks, u.resetAfterReturn, time.Now()
-	u.Health.Wake.Init(u.probeControl.wake)
+	u.Health.Wake.Init(u.probeControl.requestWake)
 	u.Health.Wake.Configure(st.spec.Wake)
 	u.Health.facts.liveness.fall, u.Health.facts.liveness.rise = st.probe.fall, st.probe.rise
 	u.Breaker.hooks, u.Breaker.onHalfOpen = &u.hooks, u.generations.scheduleTrial

@@ -23,16 +23,16 @@ const (
 	// After maxListFailures consecutive failures to read the model list, the previous list is
 	// discarded.
 	maxListFailures = 3
-	// minRequestedProbePause is the minimum interval between the last probe and a probe that was requested with
-	// probeNow.
+	// minRequestedProbePause is the minimum interval between the last probe and a probe that was
+	// requested with probeNow.
 	minRequestedProbePause = 100 * time.Millisecond
-	// failureConfirmPause is the pause after the first failed probe. recoveryConfirmPause is the pause after the
-	// first successful probe.
+	// failureConfirmPause is the pause after the first failed probe. recoveryConfirmPause is the
+	// pause after the first successful probe.
 	failureConfirmPause  = time.Second
 	recoveryConfirmPause = 500 * time.Millisecond
 	// maxBackoff is the maximum pause between probes of an engine that is down. The pause doubles
-	// from recoveryConfirmPause to twice the interval. The maximum is low, because a probe costs little and
-	// a recovered engine gets no calls until the next probe.
+	// from recoveryConfirmPause to twice the interval. The maximum is low, because a probe costs
+	// little and a recovered engine gets no calls until the next probe.
 	maxBackoff = 10 * time.Second
 	// probeTimeout applies if neither the configuration nor the profile sets a timeout.
 	probeTimeout = time.Second
@@ -235,8 +235,8 @@ func (p *prober) probeOnce(ctx context.Context) {
 // errAsleep is the probe error for an engine that reports sleep mode.
 var errAsleep = &http1.Failure{Kind: http1.KindUnreachable, Reason: string(CauseAsleep)}
 
-// sendWakeRequest sends the request that wakes the engine. Afterwards it wakes the waiting calls, so that they
-// try other upstreams if the request has failed.
+// sendWakeRequest sends the request that wakes the engine. Afterwards it wakes the waiting calls,
+// so that they try other upstreams if the request has failed.
 func (p *prober) sendWakeRequest(run wake.StartRequest) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
@@ -483,8 +483,8 @@ func (p *probeControl) stop() (done <-chan struct{}) {
 	return nil
 }
 
-// wake makes the prober wake the engine.
-func (p *probeControl) wake(run wake.StartRequest) {
+// requestWake makes the prober wake the engine.
+func (p *probeControl) requestWake(run wake.StartRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	prober := p.prober

@@ -217,9 +217,9 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 	})
 }
 
-// TestKicksAreOne checks that twenty calls that cannot reach the engine trigger only one additional
-// probe.
-func TestKicksAreOne(t *testing.T) {
+// TestProbeRequestsAreMerged checks that twenty calls that cannot reach the engine trigger only one
+// additional probe.
+func TestProbeRequestsAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &scriptedEngine{code: 200}
 		u := probedUpstream(t, e, "vllm")

@@ -22,10 +22,10 @@ func TestRestInterval(t *testing.T) {
 	}
 }
 
-// TestRest checks that an idle engine is probed less often. The usual interval applies again after
-// the first call or a failed probe, while other clients use the engine, and while a model is
-// missing.
-func TestRest(t *testing.T) {
+// TestIdleProbeInterval checks that an idle engine is probed less often. The usual interval applies
+// again after the first call or a failed probe, while other clients use the engine, and while a
+// model is missing.
+func TestIdleProbeInterval(t *testing.T) {
 	const report = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
 	const list = `{"data":[{"id":"m"}]}`
 	for name, c := range map[string]struct {

@@ -145,10 +145,10 @@ func (w *world) arrive() {
 		Pool: rapid.SampledFrom([]upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}).Draw(w.t, "pool"),
 	}
 	if rapid.IntRange(0, 3).Draw(w.t, "tried") == 0 {
-		c.need.Tried = []upstreams.ID{w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(w.t, "which")].ID()}
+		c.need.Excluded = []upstreams.ID{w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(w.t, "which")].ID()}
 	}
 	acquire := func(r *routing.Route) (*upstreams.Lease, error) {
-		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now(), Rand: 7})
+		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Excluded, Now: time.Now(), Rand: 7})
 		return l, err
 	}
 	var full *routing.FullError
@@ -230,13 +230,13 @@ func (w *world) check() {
 		if !ok {
 			continue
 		}
-		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
+		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Excluded, Now: time.Now()})
 		if err == nil { // if this is allowed (see below), this call got its slot before the queued calls
 			w.running = append(w.running, l)
 		}
 		var full *routing.FullError
 		if !errors.As(err, &full) && !((onTrial(r) || bars(r, c.need.Key)) && (errors.Is(err, routing.ErrNoUpstream) || err == nil && l.Upstream().State() == upstreams.StatePending)) {
-			w.t.Fatalf("a call of %s for the pool %v that has tried %v sleeps, and could have: %v", c.model, c.need.Pool, c.need.Tried, err)
+			w.t.Fatalf("a call of %s for the pool %v that has tried %v sleeps, and could have: %v", c.model, c.need.Pool, c.need.Excluded, err)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (r *run) measureStoreOutage(ctx context.Context) error {
 	var late float64 // largest number of late waits at any edge, in any outage
 	var waited, tooLong float64
 	away := func(what string, begin, finish func() error) error {
-		r.writeNote("the store %s for %s", what, outageTime)
+		r.printNote("the store %s for %s", what, outageTime)
 		before := r.readStoreMessageStats(ctx)
 		if err := begin(); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (r *run) measureStoreOutage(ctx context.Context) error {
 	}
 	owedAfter := r.maxLimitExcess(time.Since(r.startedAt))
 	for _, command := range []string{"FLUSHALL", "SCRIPT FLUSH"} {
-		r.writeNote("the store forgets: %s", command)
+		r.printNote("the store forgets: %s", command)
 		if _, err := s.sendCommand(command); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (r *run) maxLimitExcess(by time.Duration) (most float64) {
 
 // measureRevocation creates keys in the store and revokes them.
 func (r *run) measureRevocation(ctx context.Context) error {
-	r.writeNote("five keys are made in the store, and revoked")
+	r.printNote("five keys are made in the store, and revoked")
 	var all []time.Duration
 	for i := range 5 {
 		id := fmt.Sprint("guest", i)
@@ -188,7 +188,7 @@ type conversation struct {
 // otherwise, a conversation would have no reason to stay at its engine.
 func (r *run) followConversations(ctx context.Context) error {
 	const conversations, turns = 48, 6
-	r.writeNote("%d conversations of %d turns, each turn at any edge", conversations, turns)
+	r.printNote("%d conversations of %d turns, each turn at any edge", conversations, turns)
 	all := make([]conversation, conversations)
 	l := &keyLoad{key: "free", model: "chat"}
 	chance := rand.New(rand.NewPCG(1, 2))
@@ -339,7 +339,7 @@ func (r *run) compareUsage(ctx context.Context) error {
 // edges.
 func (r *run) measureKilledEdge(ctx context.Context) error {
 	const victim, rate = edgeCount - 1, 50
-	r.writeNote("an edge is killed with all %d slots of a key", slotCount)
+	r.printNote("an edge is killed with all %d slots of a key", slotCount)
 	fleet, err := r.world.settledFleetUsage(ctx)
 	if err != nil {
 		return err

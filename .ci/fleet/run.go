@@ -28,7 +28,7 @@ type run struct {
 func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) error {
 	r := &run{loadTime: d, notes: notes, loads: map[string]*keyLoad{}}
 	defer r.world.close()
-	r.writeNote("starting a store, %d engines and %d edges", len(engineNames), edgeCount)
+	r.printNote("starting a store, %d engines and %d edges", len(engineNames), edgeCount)
 	if err := r.world.start(ctx); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) er
 	return nil
 }
 
-func (r *run) writeNote(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
+func (r *run) printNote(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
 
 // storeMessageStats contains the edges' reports about their messages to the store.
 type storeMessageStats struct {
@@ -88,12 +88,12 @@ func (r *run) measureLimits(ctx context.Context) error {
 		key := fmt.Sprint("r", perMinute)
 		l := &keyLoad{key: key, model: "sim", more: shortAnswerMember, limit: perMinute}
 		r.loads[key] = l
-		r.writeNote("key %s: up to its limit", key)
+		r.printNote("key %s: up to its limit", key)
 		r.exhaustLimits(ctx, l)
 	}
 	before, calls := r.readStoreMessageStats(ctx), r.countCalls()
 	for _, s := range edgeDistributions {
-		r.writeNote("half as much again as three limits allow, spread %s", s.name)
+		r.printNote("half as much again as three limits allow, spread %s", s.name)
 		rate := 1.5
 		if s.name == "waves" {
 			rate = 3 // sent only in every other second
@@ -157,7 +157,7 @@ func (r *run) countCalls() (n int) {
 // measureKeyBelowLimit uses a key at about a third of its limit.
 func (r *run) measureKeyBelowLimit(ctx context.Context) error {
 	l := &keyLoad{key: "calm", model: "sim", more: shortAnswerMember, limit: 600}
-	r.writeNote("a key at 30 %% of its limit")
+	r.printNote("a key at 30 %% of its limit")
 	// Warm up, because an edge has to ask the store for the first calls of a key.
 	r.sendRandomCalls(ctx, l, 3, evenDistribution, r.loadTime/24)
 	before, n := r.readStoreMessageStats(ctx), len(l.allCalls())
@@ -186,7 +186,7 @@ func (r *run) measureSlots(ctx context.Context) error {
 	const held = time.Second
 	key := &keyLoad{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
 	exact := &keyLoad{key: "free", model: "exact", more: key.more, limit: slotCount}
-	r.writeNote("a key and an engine of %d slots with 1.3 times the calls", slotCount)
+	r.printNote("a key and an engine of %d slots with 1.3 times the calls", slotCount)
 	without := r.readStoreMessageStats(ctx).offlineDecisions
 	var both sync.WaitGroup
 	for _, l := range []*keyLoad{key, exact} {
@@ -217,7 +217,7 @@ func (r *run) measureSlots(ctx context.Context) error {
 func (r *run) measureBursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &keyLoad{key: key, model: "sim", more: shortAnswerMember, limit: burstSlots}
-		r.writeNote("key %s: bursts of 1 to %d calls that it has room for", key, maxBurstCalls)
+		r.printNote("key %s: bursts of 1 to %d calls that it has room for", key, maxBurstCalls)
 		before := r.readStoreMessageStats(ctx)
 		var both sync.WaitGroup
 		both.Go(func() { r.sendRandomCalls(ctx, l, 5, evenDistribution, r.loadTime/16) })

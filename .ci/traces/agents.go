@@ -54,9 +54,9 @@ func writeAgentTraces(dir, out string) error {
 	lines := sessionTrace(even)
 	fmt.Printf("sessions: %d calls\n", len(lines))
 	return errors.Join(
-		saveSortedTrace(out, "agents", arrangeInTime(even)),
-		saveSortedTrace(out, "odd", arrangeInTime(odd)),
-		saveSortedTrace(out, "later", arrangeInTime(later)),
+		saveSortedTrace(out, "agents", scheduleSessions(even)),
+		saveSortedTrace(out, "odd", scheduleSessions(odd)),
+		saveSortedTrace(out, "later", scheduleSessions(later)),
 		writeJSONLines(out, "sessions", lines))
 }
 
@@ -158,10 +158,10 @@ func commonPrefixLength(a, b []int) int {
 	return n
 }
 
-// arrangeInTime schedules sessions so that concurrentSessions of them are always in progress. The
-// sessions at the start begin at a random call in their first half. When a session ends, the next
-// one in the list starts. After the last one, the list starts again.
-func arrangeInTime(all []agentRecording) []traceLine {
+// scheduleSessions schedules sessions so that concurrentSessions of them are always in progress.
+// The sessions at the start begin at a random call in their first half. When a session ends, the
+// next one in the list starts. After the last one, the list starts again.
+func scheduleSessions(all []agentRecording) []traceLine {
 	random := rand.New(rand.NewPCG(1, 1))
 	a := traceBuilder{known: map[string]int{}}
 	ends, next := make([]float64, concurrentSessions), concurrentSessions
@@ -188,7 +188,7 @@ func arrangeInTime(all []agentRecording) []traceLine {
 type traceBuilder struct {
 	lines []traceLine
 	known map[string]int // maps a prompt up to and including a block to the number of that block
-	fresh blockIDs
+	fresh blockIDAllocator
 }
 
 // addSession adds the calls of a session, starting with call number from at time at. It returns

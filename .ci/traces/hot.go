@@ -7,10 +7,10 @@ import (
 
 const traceBlockTokens = 512
 
-// blockIDs assigns numbers to new blocks. Its value is the last number that was assigned.
-type blockIDs int
+// blockIDAllocator assigns numbers to new blocks. Its value is the last number that was assigned.
+type blockIDAllocator int
 
-func (i *blockIDs) allocate(n int) []int {
+func (i *blockIDAllocator) allocate(n int) []int {
 	blocks := make([]int, n)
 	for k := range blocks {
 		*i++
@@ -22,7 +22,7 @@ func (i *blockIDs) allocate(n int) []int {
 // hotPrefixTrace returns 400 conversations of four turns. They share a system prompt of 20 thousand
 // tokens, and start within the given number of seconds.
 func hotPrefixTrace(seconds float64) []traceLine {
-	var fresh blockIDs
+	var fresh blockIDAllocator
 	random := rand.New(rand.NewPCG(7, 7))
 	system := fresh.allocate(39)
 	var lines []traceLine
@@ -40,7 +40,7 @@ func hotPrefixTrace(seconds float64) []traceLine {
 // subAgentTrace returns four conversations of 60 thousand tokens. Each has 50 sub-agents that start
 // simultaneously.
 func subAgentTrace() []traceLine {
-	var fresh blockIDs
+	var fresh blockIDAllocator
 	var lines []traceLine
 	for c := range 4 {
 		start, history := c*120_000, fresh.allocate(117)

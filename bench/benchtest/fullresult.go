@@ -56,7 +56,7 @@ func FullResult(t testing.TB) *result.Result {
 		Verified: &yes, Freed: p.Total.Latency[result.Connect],
 	}
 	best, rate := 1, 20.0
-	p.Search = &result.Search{Profile: "search", Best: &best, Rate: &rate, Broke: []string{}}
+	p.Search = &result.Search{Profile: "search", Best: &best, Rate: &rate, Missed: []string{}}
 	return r
 }
 

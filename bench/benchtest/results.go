@@ -26,7 +26,7 @@ func SampleResult() *result.Result {
 			ExpectErrors:  []string{},
 			Load:          result.LoadSummary{Mix: map[string]float64{"chat": 1}, Unstreamed: []string{}},
 			Total:         *emptySummary(),
-			Stages:        []result.Stage{{Broke: []string{}, Summary: *emptySummary()}},
+			Stages:        []result.Stage{{Missed: []string{}, Summary: *emptySummary()}},
 			ByDialect:     map[string]*result.Summary{}, ByUpstream: map[string]*result.Summary{},
 			Series: result.Series{
 				IntervalS: 1, TS: []float64{0}, Scheduled: []int{1}, Sent: []int{1}, Completed: []int{1}, Failed: []int{0},

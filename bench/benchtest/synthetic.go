@@ -124,7 +124,7 @@ func (y SyntheticResult) Build(t testing.TB) *result.Result {
 		rate, ok := float64(10*(i+1)), i < 3
 		p.Stages = append(p.Stages, result.Stage{
 			Name: name, Rate: &rate, AchievedRate: &rate, StartS: float64(i * at.Seconds), EndS: float64((i + 1) * at.Seconds),
-			Met: &ok, Broke: []string{}, Summary: at.buildSummary(rng, at.Requests),
+			Met: &ok, Missed: []string{}, Summary: at.buildSummary(rng, at.Requests),
 		})
 	}
 	y.addSeries(p, rng, len(names))

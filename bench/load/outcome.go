@@ -58,7 +58,7 @@ func (f *findings) penstockResult(work *workload.Workload) *result.Penstock {
 func (f *findings) stageReport(i int) result.Stage {
 	sp := &f.stages[i]
 	st := result.Stage{
-		Name: sp.name, StartS: float64(sp.start) / 1e9, EndS: float64(sp.end) / 1e9, Broke: []string{},
+		Name: sp.name, StartS: float64(sp.start) / 1e9, EndS: float64(sp.end) / 1e9, Missed: []string{},
 		Summary: f.stageSummary(i),
 	}
 	if sp.spec.rate > 0 && !math.IsInf(sp.spec.rate, 1) {
@@ -86,7 +86,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	}
 	if len(f.s.objectives) > 0 {
 		o := f.judgeStage(i)
-		st.Met, st.Broke = &o.met, o.broke
+		st.Met, st.Missed = &o.met, o.broke
 	}
 	return st
 }

@@ -233,7 +233,7 @@ func (s *settings) missedObjectives(sum *result.Summary) []string {
 
 // searchResult summarises a sweep or a search.
 func (f *findings) searchResult(profile string) *result.Search {
-	out := &result.Search{Profile: profile, Broke: []string{}}
+	out := &result.Search{Profile: profile, Missed: []string{}}
 	best, limit, kneeRate := 0.0, math.Inf(1), 0.0
 	for i := range f.stages {
 		o := f.judgeStage(i)
@@ -245,7 +245,7 @@ func (f *findings) searchResult(profile string) *result.Search {
 		case o.met && o.rate > best:
 			best, out.Best, out.Rate = o.rate, &i, &o.rate
 		case !o.met && !o.closed && o.rate < limit:
-			limit, out.Limit, out.Broke = o.rate, &o.rate, o.broke
+			limit, out.Limit, out.Missed = o.rate, &o.rate, o.broke
 		}
 	}
 	return out

@@ -178,7 +178,7 @@ func headlineFigures(p *result.Penstock) []headlineFigure {
 	if f := p.Search; f != nil && f.Rate != nil {
 		note := "no limit was found"
 		if f.Limit != nil {
-			note = "at " + result.NumberText(*f.Limit) + " /s: " + strings.Join(f.Broke, ", ")
+			note = "at " + result.NumberText(*f.Limit) + " /s: " + strings.Join(f.Missed, ", ")
 		}
 		out = append(out, headlineFigure{"Highest load within objectives", result.NumberText(*f.Rate), "/s", note})
 	}

@@ -112,7 +112,7 @@ func stageTable(p *result.Penstock) table {
 		s := &p.Stages[i]
 		first := tableCell{Text: s.Name}
 		if s.Met != nil && !*s.Met {
-			first.Note = "objectives not met: " + strings.Join(s.Broke, ", ")
+			first.Note = "objectives not met: " + strings.Join(s.Missed, ", ")
 		} else if s.Met != nil {
 			first.Note = "objectives met"
 		}

@@ -143,7 +143,7 @@ func (w *textWriter) writeSearchOutcome(p *result.Penstock) {
 	if s := p.Search; s != nil {
 		switch {
 		case s.Rate != nil && s.Limit != nil:
-			w.writeLine("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", twoDecimals(*s.Rate), twoDecimals(*s.Limit), strings.Join(s.Broke, ", "))
+			w.writeLine("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", twoDecimals(*s.Rate), twoDecimals(*s.Limit), strings.Join(s.Missed, ", "))
 		case s.Rate != nil:
 			w.writeLine("Highest rate tried, %s requests/s, met the objectives.", twoDecimals(*s.Rate))
 		case len(p.Objectives) > 0:
@@ -158,8 +158,8 @@ func (w *textWriter) writeSearchOutcome(p *result.Penstock) {
 // missedWithOneRequest describes the objectives that were missed even with one request at a time.
 func missedWithOneRequest(p *result.Penstock) string {
 	for i := range p.Stages {
-		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
-			return ", not even one request at a time: " + strings.Join(s.Broke, ", ")
+		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Missed) > 0 {
+			return ", not even one request at a time: " + strings.Join(s.Missed, ", ")
 		}
 	}
 	return ""

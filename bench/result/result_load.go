@@ -54,8 +54,8 @@ type Stage struct {
 	// Met reports whether the stage as a whole met the objectives of --goodput. It is null if there
 	// are no objectives.
 	Met *bool `json:"met"`
-	// Broke names the objectives that were missed.
-	Broke []string `json:"broke"`
+	// Missed names the objectives that were missed.
+	Missed []string `json:"broke"`
 	Summary
 }
 
@@ -101,8 +101,8 @@ type Search struct {
 	Rate *float64 `json:"rate"`
 	// Limit is the lowest rate that missed the objectives, or null if no rate missed them.
 	Limit *float64 `json:"limit"`
-	// Broke names the objectives that were missed at Limit.
-	Broke []string `json:"broke"`
+	// Missed names the objectives that were missed at Limit.
+	Missed []string `json:"broke"`
 	// Knee is the index in Stages after which the throughput no longer follows the load. It is null
 	// if the throughput always follows the load.
 	Knee *int `json:"knee"`

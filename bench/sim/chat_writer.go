@@ -108,7 +108,7 @@ func (w *chatWriter) beginChoice(i int, c *generate.ChoicePlan) bool {
 }
 
 func (w *chatWriter) writePiece(i int, c *generate.ChoicePlan, p profile.Piece) bool {
-	if p.Kind == profile.PieceThought && w.q.Hush {
+	if p.Kind == profile.PieceThought && w.q.ExcludeReasoning {
 		return true
 	}
 	first := !c.Opened && !w.legacy

@@ -326,7 +326,7 @@ func TestErrorCloses(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := (&CLI{}).Help()
 	for _, name := range Profiles() {
-		if p := profile.ByName[name]; len(p.Plays) < 20 || !strings.Contains(help, "\n  "+name+" ") || !strings.Contains(help, p.Plays) {
+		if p := profile.ByName[name]; len(p.Description) < 20 || !strings.Contains(help, "\n  "+name+" ") || !strings.Contains(help, p.Description) {
 			t.Errorf("nothing is said of %s", name)
 		}
 	}

@@ -79,8 +79,8 @@ func (x *exchange) injectResponseFault() bool {
 	case t.Early: // the fault was requested in the body, so it cannot take effect earlier
 		refuseEarly(x)
 		x.out.broken = true
-	case t.Take != nil:
-		x.performSteps(t.Take)
+	case t.ReplacementSteps != nil:
+		x.performSteps(t.ReplacementSteps)
 	default:
 		return false
 	}

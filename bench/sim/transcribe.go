@@ -25,7 +25,7 @@ func serveTranscription(x *exchange) {
 	x.releaseBody()
 	switch {
 	case whisper && (err != nil || f.File == nil || !audio.IsAudio(f.File)):
-		x.sendReply(x.p.PlainText(400, "Invalid request"))
+		x.sendReply(x.p.PlainTextReply(400, "Invalid request"))
 		return
 	case err != nil:
 		x.replyError(*profile.InvalidParam("file", "There was an error parsing the body: %v", err))
@@ -54,7 +54,7 @@ func serveTranscription(x *exchange) {
 	if t := f.Fields["temperature"]; t != "" {
 		if _, err := strconv.ParseFloat(t, 64); err != nil {
 			if whisper {
-				x.sendReply(x.p.PlainText(500, "500 Internal Server Error\nstof"))
+				x.sendReply(x.p.PlainTextReply(500, "500 Internal Server Error\nstof"))
 				return
 			}
 			x.replyError(*profile.InvalidParam("temperature", "Input should be a valid number: temperature"))

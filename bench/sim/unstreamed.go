@@ -69,7 +69,7 @@ func (w *chatWriter) collectChoice(index int, c *generate.ChoicePlan) choiceMess
 			text = append(text, p.Escaped...)
 			tokens = append(tokens, p.Word)
 		case profile.PieceThought:
-			if !w.q.Hush {
+			if !w.q.ExcludeReasoning {
 				thought = append(thought, p.Escaped...)
 			}
 		case profile.PieceCompleteCall:

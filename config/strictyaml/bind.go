@@ -17,7 +17,7 @@ import (
 
 // Document is the result of Read.
 type Document struct {
-	Places     *Positions
+	Positions  *Positions
 	Files      []string // files from which values were read
 	HasSecret  bool     // the file contains a secret
 	HasContent bool     // the file is not empty and its syntax is valid
@@ -50,7 +50,7 @@ type Options struct {
 func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // estimate for the first allocation, taken from a long file
 	places := &Positions{positions: make(map[string]valuePosition, len(src)/bytesPerValue), broken: map[string]bool{}}
-	d := &Document{Places: places, report: &problemReport{src: newSourceText(name, src), positions: places}}
+	d := &Document{Positions: places, report: &problemReport{src: newSourceText(name, src), positions: places}}
 	body, size := d.report.parse(src, o.Least)
 	if d.HasContent = body != nil; d.HasContent {
 		b := &Binder{
@@ -65,8 +65,8 @@ func Read(name string, src []byte, into any, o Options) *Document {
 
 // Fail reports a problem with the value at path.
 func (d *Document) Fail(path, message string) {
-	d.Places.MarkBroken(path)
-	d.report.Add(d.Places.positions[path].newProblem(message))
+	d.Positions.MarkBroken(path)
+	d.report.Add(d.Positions.positions[path].newProblem(message))
 }
 
 // Problems returns all problems, with excerpts.

@@ -24,7 +24,7 @@ func describeBound(src string, body ast.Node, size int) string {
 	var out strings.Builder
 	for _, into := range []any{&servers, &free} {
 		places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
-		d := &Document{Places: places, report: &problemReport{src: newSourceText("a.yaml", []byte(src)), positions: places}}
+		d := &Document{Positions: places, report: &problemReport{src: newSourceText("a.yaml", []byte(src)), positions: places}}
 		b := &Binder{report: d.report, tree: newAliasResolver(d.report, body, size)}
 		b.references.env = func(string) (string, bool) { return "blue", true }
 		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())

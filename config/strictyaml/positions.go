@@ -41,7 +41,7 @@ func (m valuePosition) newProblem(message string) Problem {
 		}
 		return r
 	}, message)
-	p := Problem{Path: truncateText(m.path, maxPathChars), Message: truncateText(message, maxMessageChars), Line: m.line, Column: m.column}
+	p := Problem{Path: truncateText(m.path, maxPathBytes), Message: truncateText(message, maxMessageBytes), Line: m.line, Column: m.column}
 	if m.src != nil {
 		p.File = m.src.name
 	}

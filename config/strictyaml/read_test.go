@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 	if s.Name != "edge" || s.Port != 1 || strings.Join(s.Tags, " ") != "blue red" || s.Extra["a.b"] != "c" {
 		t.Errorf("Read = %+v, want edge, 1, blue red and c", s)
 	}
-	p := d.Places
+	p := d.Positions
 	if !p.IsBroken("port") || p.IsBroken("name") || !p.IsOrContainsBroken("tags") || !p.HasValue(`extra."a.b"`) || p.HasValue("host") {
 		t.Error("what is broken, and what there is")
 	}
@@ -41,8 +41,8 @@ func TestAppend(t *testing.T) {
 	var a, b struct {
 		Keys []server `yaml:"keys"`
 	}
-	first := Read("a.yaml", []byte("keys: [{name: x}]"), &a, Options{}).Places
-	second := Read("b.yaml", []byte("\nkeys: [{name: y, port: z}]"), &b, Options{}).Places
+	first := Read("a.yaml", []byte("keys: [{name: x}]"), &a, Options{}).Positions
+	second := Read("b.yaml", []byte("\nkeys: [{name: y, port: z}]"), &b, Options{}).Positions
 	first.AppendEntries("keys", second, len(a.Keys))
 	if got := first.DescribeLine("keys[1].name", "keys[0]"); got != "on line 2 of b.yaml" {
 		t.Error(got)

@@ -26,8 +26,8 @@ func newSourceText(name string, text []byte) *sourceText {
 // Maximum lengths in a Problem, in bytes. Messages quote names, and a name may be as long as the
 // file, so a limit is needed.
 const (
-	maxMessageChars = 1000
-	maxPathChars    = 300
+	maxMessageBytes = 1000
+	maxPathBytes    = 300
 )
 
 func truncateText(text string, most int) string {

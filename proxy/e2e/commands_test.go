@@ -158,9 +158,9 @@ func TestServeEngine(t *testing.T) {
 	command(t, 1, "serve", "--engine", "127.0.0.1:1")
 }
 
-// TestServeEngine_Place checks that the operator can choose the addresses and the key, and that a
-// stored key is used again at the next start.
-func TestServeEngine_Place(t *testing.T) {
+// TestServeEngine_Addresses checks that the operator can choose the addresses and the key, and that
+// a stored key is used again at the next start.
+func TestServeEngine_Addresses(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Models: []string{"tiny"}})
 	file := filepath.Join(t.TempDir(), "key")

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discoverySetup returns a setup with an Ollama and two vLLMs. The edge reads their model lists every
-// 200 ms.
+// discoverySetup returns a setup with an Ollama and two vLLMs. The edge reads their model lists
+// every 200 ms.
 func discoverySetup(more string) rig.Setup {
 	const probe = "probe: { interval: 200ms, timeout: 15s }"
 	return rig.Setup{
@@ -63,7 +63,7 @@ func TestDiscover(t *testing.T) {
 	if got := p.publishedIDs(); got != "box/qwen:7b mine other/llama:latest" {
 		t.Errorf("after the start the catalog has %s", got)
 	}
-	for _, w := range ways {
+	for _, w := range streamModes {
 		if r := p.Post(chatPath, rig.ChatBody("box/qwen:7b", w.more)).WantStatus(200); !strings.Contains(r.Body, `"model":"box/qwen:7b"`) {
 			t.Errorf("the answer is %s", r.Body)
 		}

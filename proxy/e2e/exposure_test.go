@@ -195,7 +195,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 		"", "status=400;message=your prompt was: nice", "status=500", "status=429", "blackhole", "reset-before", "garbage-head", "html-200", "invalid-json", "error-first;code=500", "error-first;code=503",
 		"error-in-stream", "reset-after", "no-finish", "endless-line", "redirect", "status=401", "status=404",
 	} {
-		for _, w := range ways {
+		for _, w := range streamModes {
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			body := prompt
 			if w.more != "" {

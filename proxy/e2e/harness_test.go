@@ -27,14 +27,14 @@ const chatPath = "/v1/chat/completions"
 // recordingEngine returns the options for one engine that records its requests.
 func recordingEngine() []sim.Options { return []sim.Options{{Record: true}} }
 
-// ways contains an unstreamed and a streamed request. Nearly all rules apply to both.
-var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
+// streamModes contains an unstreamed and a streamed request. Nearly all rules apply to both.
+var streamModes = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
 
 // both runs f for an unstreamed and a streamed request, each with a separate edge and separate
 // engines.
 func both(t *testing.T, s rig.Setup, f func(t *testing.T, p *penstock, body string)) {
 	t.Helper()
-	for _, w := range ways {
+	for _, w := range streamModes {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, s)

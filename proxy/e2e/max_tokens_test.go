@@ -18,8 +18,8 @@ const (
 	agentLimit   = 32_000
 )
 
-// limitWays are the endpoints with a token limit, each with the name of the limit.
-var limitWays = []struct{ path, member, body string }{
+// tokenLimitEndpoints are the endpoints with a token limit, each with the name of the limit.
+var tokenLimitEndpoints = []struct{ path, member, body string }{
 	{"/v1/chat/completions", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
 	{"/v1/chat/completions", "max_completion_tokens", `"messages":[{"role":"user","content":%q}]`},
 	{"/v1/messages", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
@@ -60,7 +60,7 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 // a request with the given limit.
 func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
 	t.Helper()
-	for _, w := range limitWays {
+	for _, w := range tokenLimitEndpoints {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %s stream=%t", strings.ReplaceAll(w.path[1:], "/", "."), w.member, stream), func(t *testing.T) {
 				f(t, w.path, func(prompt string, asked int) string {

@@ -310,7 +310,7 @@ func TestMessages_Prefill(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detectConfig})
-			for _, w := range ways {
+			for _, w := range streamModes {
 				body := `{"model":"public","max_tokens":9,"messages":[{"role":"user","content":"JSON?"},{"role":"assistant","content":"{"}]`
 				if w.more != "" {
 					body += "," + w.more

@@ -169,7 +169,7 @@ func (p *penstock) numberByMessages(t *testing.T, client *anthropic.Client, thin
 
 func TestReasoning_Responses(t *testing.T) {
 	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
-		for _, w := range ways {
+		for _, w := range streamModes {
 			t.Run(w.name, func(t *testing.T) {
 				answer, first := p.numberByResponses(t, w.more != "", true)
 				wantRemembered(t, answer, first, false)

@@ -13,8 +13,8 @@ import (
 // These tests check engines and templates that reject values and message orders that other engines
 // accept.
 
-// effortWays are the endpoints that accept a reasoning effort, with a body for each.
-var effortWays = []struct{ path, body string }{
+// effortEndpoints are the endpoints that accept a reasoning effort, with a body for each.
+var effortEndpoints = []struct{ path, body string }{
 	{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi."}],"reasoning_effort":%q`},
 	{"/v1/messages", `"max_tokens":64,"messages":[{"role":"user","content":"Hi."}],"output_config":{"effort":%q}`},
 	{"/v1/responses", `"input":"Hi.","reasoning":{"effort":%q}`},
@@ -48,7 +48,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 		"sglang": {Profile: "sglang", Efforts: qwen}, "llamacpp": {Profile: "llamacpp", Efforts: qwen},
 		"an older sglang": {Profile: "sglang", Efforts: []string{"low", "medium"}},
 	} {
-		for _, way := range effortWays {
+		for _, way := range effortEndpoints {
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s%s stream=%t", name, strings.ReplaceAll(way.path, "/", "."), stream), func(t *testing.T) {
 					t.Parallel()
@@ -95,7 +95,7 @@ func TestEffort_Words(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detectConfig})
-			for _, way := range effortWays {
+			for _, way := range effortEndpoints {
 				for word, want := range words {
 					if way.path == "/v1/messages" && word == "none" {
 						continue // in this dialect, the effort "none" disables thinking

@@ -22,13 +22,13 @@ type keyAccount struct {
 
 	turns *slotTurns // if nil, a call is rejected immediately when no slot is free
 
-	messageNumber        uint64
-	birth                string       // birth id of the account in the store, from the last answer
-	inFlight, nextFlight *sentMessage // the message in flight, and the message to be sent after it
-	lastSent             time.Duration
-	reservationsLost     bool // whether the store may have lost the reservations of running calls
-	lastAnswer           time.Duration
-	failedRequests       int // number of failed requests since the last answer
+	messageNumber         uint64
+	birth                 string       // birth id of the account in the store, from the last answer
+	inFlight, nextMessage *sentMessage // the message in flight, and the message to be sent after it
+	lastSent              time.Duration
+	reservationsLost      bool // whether the store may have lost the reservations of running calls
+	lastAnswer            time.Duration
+	failedRequests        int // number of failed requests since the last answer
 }
 
 func newAccount(t *edgeState, id string) *keyAccount {

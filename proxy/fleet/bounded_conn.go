@@ -59,7 +59,7 @@ type boundedConn struct {
 func newBoundedConn(c net.Conn) *boundedConn {
 	b := &boundedConn{Conn: c}
 	b.replies.onReply, b.replies.keptMembers = b.matcher.countReply, 3
-	b.commands.onReply, b.commands.keptMembers = b.matcher.countCommand, 2
+	b.commands.onReply, b.commands.keptMembers = b.matcher.expectReplies, 2
 	return b
 }
 

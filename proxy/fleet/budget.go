@@ -170,20 +170,20 @@ func cappedCost(c, budget limit.Cost) limit.Cost {
 func (a *keyAccount) budgetRefusal(limits, n cellAmounts) limit.BudgetRefusal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, used, now := limit.BudgetRefusal{Freed: true}, cellAmounts{}, a.edgeState.now()
+	r, used, now := limit.BudgetRefusal{OnlyReserved: true}, cellAmounts{}, a.edgeState.now()
 	var parts cellAmounts
 	for i := range a.keyCells.cells {
 		c := &a.keyCells.cells[i]
 		used[i] = c.fleetUsage()
 		if limits[i] > 0 && n[i] > 0 && used[i]+n[i] > limits[i] {
-			r.Freed = false
+			r.OnlyReserved = false
 		}
 		switch {
 		case limits[i] == 0 || n[i] == 0:
 		case a.keyCells.isOffline:
-			parts[i], r.Parted = max(int64(c.offlineAmount), 0), true
+			parts[i], r.SharedBlindly = max(int64(c.offlineAmount), 0), true
 		case c.isWithheld(n[i], now, a.edgeState.edgeCount()):
-			parts[i], r.Parted, r.Wait = max(int64(c.doubtShare), 0), true, max(r.Wait, c.doubtEnd-now)
+			parts[i], r.SharedBlindly, r.Wait = max(int64(c.doubtShare), 0), true, max(r.Wait, c.doubtEnd-now)
 		default:
 			parts[i] = max(limits[i]-used[i], 0)
 		}

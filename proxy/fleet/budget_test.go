@@ -40,7 +40,7 @@ func (w *world) settleAll() {
 }
 
 // unreportedUsage returns the usage and reservations that the edge has not reported to the store.
-func (e *budgetEdge) unreportedUsage(told *twinEdge) (c limit.Cost) {
+func (e *budgetEdge) unreportedUsage(told *modelEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
 		c = c.Plus(limit.Cost{Tokens: h.In[limit.PeriodDay].Tokens, Spend: h.In[limit.PeriodMonth].Spend})
@@ -74,7 +74,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			w.startBudget(string(rune('a'+i)), all[i], i)
 		}
 		beyond, lapses := map[string]limit.Cost{}, 0
-		w.twin.lapsed = func(id, name string, told *twinEdge) {
+		w.twin.lapsed = func(id, name string, told *modelEdge) {
 			lapses++
 			beyond[id] = beyond[id].Plus(all[name[0]-'a'].unreportedUsage(told))
 		}
@@ -282,7 +282,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 	}
 	ask(1) // makes the edge notice the loss
 	d := ask(1500)
-	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > leaseTime {
+	if d.OK || d.Quota == nil || !d.Quota.OnlyReserved || d.Quota.Grantable == "" || d.Quota.Grantable >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > leaseTime {
 		t.Fatalf("Hold of 1500 = %+v, quota %+v; want a refusal by the edge's part for more than 1 s, at most %v", d, d.Quota, leaseTime)
 	}
 	w.advance(d.RetryAfter)

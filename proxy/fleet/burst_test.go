@@ -157,9 +157,9 @@ func (w *interleaved) send(f *sentMessage) {
 func (w *interleaved) step() {
 	random := func(n int) int { return rapid.IntRange(0, n-1).Draw(w.T, "which") }
 	switch what := random(6); {
-	case what == 0 && w.inFlight == nil && w.nextFlight != nil:
-		f := w.nextFlight
-		w.nextFlight = nil
+	case what == 0 && w.inFlight == nil && w.nextMessage != nil:
+		f := w.nextMessage
+		w.nextMessage = nil
 		w.send(f)
 	case what == 1 && w.inFlight != nil:
 		w.handleAnswer(w.message, w.reply, nil)
@@ -169,7 +169,7 @@ func (w *interleaved) step() {
 			w.waiting = slices.Delete(w.waiting, n, n+1)
 			w.allow(w.finishWait(c.flight, c.needs, c.own, w.edgeState.now()), c.needs)
 		}
-	case what == 3 && w.inFlight == nil && w.nextFlight == nil:
+	case what == 3 && w.inFlight == nil && w.nextMessage == nil:
 		if _, due := w.nextReportTime(); due {
 			w.send(newSentMessage())
 		}

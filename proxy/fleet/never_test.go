@@ -176,7 +176,7 @@ func TestNeverMoreThanOneEdge(t *testing.T) {
 		kinds := 9 + rapid.IntRange(0, 2).Draw(t, "kinds of events")
 		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
 		e := &admissionModel{T: t, world: w, at: w.now}
-		w.twin.lapsed = func(_, edge string, _ *twinEdge) { e.expireLease(edge) }
+		w.twin.lapsed = func(_, edge string, _ *modelEdge) { e.expireLease(edge) }
 		for i, l := range w.lines {
 			l.lose, l.mute, l.repeat, l.delay = fault, fault, fault, fault
 			if kinds > 9 {

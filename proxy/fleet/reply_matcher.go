@@ -37,7 +37,7 @@ type arrayReply struct {
 	minElements   int
 }
 
-func (a *replyMatcher) countCommand(f *replyParser) error {
+func (a *replyMatcher) expectReplies(f *replyParser) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch name := string(f.prefix[:f.prefixLen]); {

@@ -166,7 +166,7 @@ func (a *keyAccount) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.reportQueued = false
 		return false, false
-	case now < at || a.inFlight != nil || a.nextFlight != nil: // a call's message contains the report
+	case now < at || a.inFlight != nil || a.nextMessage != nil: // a call's message contains the report
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout)

@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// sentMessage is a message together with the calls that wait for its answer. The granted amount is set
-// aside for these calls until each of them has taken its share or given it up. Until then, no
+// sentMessage is a message together with the calls that wait for its answer. The granted amount is
+// set aside for these calls until each of them has taken its share or given it up. Until then, no
 // report returns the amount to the store, and no later call takes it.
 type sentMessage struct {
 	done   chan struct{}
@@ -45,13 +45,13 @@ func (a *keyAccount) askStore(n cellAmounts, now time.Duration) limit.Decision {
 // joinNextMessage adds a call to those waiting for the next message. The first of these calls sends
 // the message.
 func (a *keyAccount) joinNextMessage(own cellAmounts) (f *sentMessage, leads bool) {
-	if leads = a.nextFlight == nil; leads {
-		a.nextFlight = newSentMessage()
+	if leads = a.nextMessage == nil; leads {
+		a.nextMessage = newSentMessage()
 	}
 	for i := range own {
-		a.nextFlight.wanted[i] += own[i]
+		a.nextMessage.wanted[i] += own[i]
 	}
-	return a.nextFlight, leads
+	return a.nextMessage, leads
 }
 
 // finishWait ends the wait of a call. The call either takes its share of the grant or gives it up.
@@ -103,7 +103,7 @@ func (a *keyAccount) sendWhenIdle(ctx context.Context, f *sentMessage) bool {
 	for a.inFlight != nil && ctx.Err() == nil {
 		a.waitForAnswer(ctx, a.inFlight)
 	}
-	a.nextFlight = nil
+	a.nextMessage = nil
 	if a.inFlight != nil || !a.edgeState.store.Available() { // the previous message took too long
 		f.err = context.DeadlineExceeded
 		close(f.done)

@@ -13,30 +13,30 @@ import (
 type scriptModel struct {
 	now      int64 // in milliseconds
 	births   int64
-	accounts map[string]*twinAccount
+	accounts map[string]*modelAccount
 
 	// Called when an edge's lease has expired; may be nil.
-	lapsed  func(id, edge string, e *twinEdge)
+	lapsed  func(id, edge string, e *modelEdge)
 	publish func(id, edge string) // called when an edge's turn begins; may be nil
 }
 
-type twinAccount struct {
+type modelAccount struct {
 	birth    string
 	at, ends int64
 	ahead    int64 // how far the store's clock has been set forward
 	cells    [cellCount]struct{ debt, held, limit float64 }
 	known    [cellCount]struct{ before, since float64 }
-	edges    map[string]*twinEdge
-	turns    []twinTurn
+	edges    map[string]*modelEdge
+	turns    []modelTurn
 }
 
-// twinTurn is the turn of an edge whose calls are waiting for a slot.
-type twinTurn struct {
+// modelTurn is the turn of an edge whose calls are waiting for a slot.
+type modelTurn struct {
 	edge string
 	till int64
 }
 
-type twinEdge struct {
+type modelEdge struct {
 	ends    int64
 	number  uint64
 	held    [cellCount]int64
@@ -52,9 +52,9 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 	a := t.accounts[id]
 	if a == nil {
 		t.births++
-		a = &twinAccount{birth: strings.Repeat("b", int(t.births)), at: t.now, ends: t.now + ms, edges: map[string]*twinEdge{}}
+		a = &modelAccount{birth: strings.Repeat("b", int(t.births)), at: t.now, ends: t.now + ms, edges: map[string]*modelEdge{}}
 		if t.accounts == nil {
-			t.accounts = map[string]*twinAccount{}
+			t.accounts = map[string]*modelAccount{}
 		}
 		t.accounts[id] = a
 	}
@@ -101,7 +101,7 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 	}
 	known := me != nil
 	if !known {
-		me = &twinEdge{}
+		me = &modelEdge{}
 		a.edges[m.edge] = me
 	}
 	ahead, others := a.turnsOf(m.edge, now)
@@ -220,7 +220,7 @@ func (l *simulatedStore) Close() {}
 
 // turnsOf returns how many edges come before the given edge in the order, and the turns of all
 // other edges. If the given edge has no turn, ahead is -1.
-func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinTurn) {
+func (a *modelAccount) turnsOf(edge string, now int64) (ahead int, others []modelTurn) {
 	ahead = -1
 	for _, w := range a.turns {
 		switch {
@@ -233,14 +233,14 @@ func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinT
 	return ahead, others
 }
 
-func (a *twinAccount) wait(edge string, p *cellReport, granted int64, ahead int, now int64) {
+func (a *modelAccount) wait(edge string, p *cellReport, granted int64, ahead int, now int64) {
 	if p.kind != kindTurn || granted >= p.wanted && granted > p.minHeld {
 		return
 	}
 	if ahead < 0 || granted > p.minHeld {
 		ahead = len(a.turns)
 	}
-	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + leaseTime.Milliseconds()/10})
+	a.turns = slices.Insert(a.turns, ahead, modelTurn{edge, now + leaseTime.Milliseconds()/10})
 }
 
 // fairWant returns how many slots an edge may claim while other edges are also waiting for slots.

@@ -13,7 +13,7 @@ import (
 )
 
 func batchNeed(key string, after time.Duration) *WaitRequest {
-	return &WaitRequest{Key: key, Rank: 1, Ages: time.Now().Add(after)}
+	return &WaitRequest{Key: key, Rank: 1, AgesAt: time.Now().Add(after)}
 }
 
 // TestQueueServesBatchesLast checks that batch calls wait behind other calls until they have aged.
@@ -196,7 +196,7 @@ func TestQueueFloors(t *testing.T) {
 			var served [3]int
 			left := make(chan struct{})
 			for i := range 360 {
-				n := &WaitRequest{Key: fmt.Sprint("key-", i%3, i%2), Rank: i % 3, Ages: time.Now().Add(time.Hour)}
+				n := &WaitRequest{Key: fmt.Sprint("key-", i%3, i%2), Rank: i % 3, AgesAt: time.Now().Add(time.Hour)}
 				go func() {
 					if p.q.Wait(left, n, time.Now().Add(time.Minute), p.take) == nil {
 						mu.Lock()

@@ -14,7 +14,7 @@ import (
 // newFairUpstream returns an upstream with one slot, and the scheduler of its queue.
 func newFairUpstream() (*fakeUpstream, *turns.Scheduler) {
 	p, line := newFakeUpstream(100), new(turns.Scheduler)
-	p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
+	p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Scheduler: line}})
 	return p, line
 }
 
@@ -118,7 +118,7 @@ func TestQueueMovesToAnotherScheduler(t *testing.T) {
 		}
 		synctest.Wait()
 		next := new(turns.Scheduler)
-		p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: next}})
+		p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Scheduler: next}})
 		if line.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !line.IsQuiet() || next.IsQuiet() {
 			t.Error("calls wait in the line that was left")
 		}

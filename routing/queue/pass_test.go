@@ -45,7 +45,7 @@ func (p *reserveSimulation) ask(n *WaitRequest, take func() bool) {
 func (p *reserveSimulation) need(rank int, key string) (*WaitRequest, func() bool) {
 	n := &WaitRequest{Key: key, Rank: rank}
 	if rank > 0 {
-		n.Reserve, n.Ages = 50, time.Now().Add(time.Minute)
+		n.Reserve, n.AgesAt = 50, time.Now().Add(time.Minute)
 	}
 	return n, func() bool { return p.room(n.Reserve) > 0 && p.take() }
 }

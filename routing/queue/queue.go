@@ -38,15 +38,15 @@ type Route interface {
 
 // WaitRequest describes a waiting call and its key.
 type WaitRequest struct {
-	Key   string // id of the call's key; the key that was served least goes first
-	Pool  upstreams.Pool
-	Tried []upstreams.ID     // upstreams that the call must not use
-	Tiers uint8              // see routing.Query.Tiers
-	Arms  routing.ArmSet     // see routing.Query.Arms
-	Needs upstreams.Features // features that the call requires
+	Key      string // id of the call's key; the key that was served least goes first
+	Pool     upstreams.Pool
+	Excluded []upstreams.ID     // upstreams that the call must not use
+	Tiers    uint8              // see routing.Query.Tiers
+	Arms     routing.ArmSet     // see routing.Query.Arms
+	Needs    upstreams.Features // features that the call requires
 
 	Rank    int             // rank of the call's class; a class with a lower rank goes first
-	Ages    time.Time       // when the call moves to the first class
+	AgesAt  time.Time       // when the call moves to the first class
 	Reserve routing.Percent // share of an upstream's slots that the call must leave free
 
 	Weight   float64 // the key's share of the service relative to other keys; 0 means 1
@@ -331,7 +331,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 		}
 		q.keys[n.Key] = k
 	}
-	w = &waiter{key: k, class: q.getOrAddClass(n), wake: make(chan struct{}, 1), rank: n.Rank, agesAt: n.Ages, joinedOverDepth: passes}
+	w = &waiter{key: k, class: q.getOrAddClass(n), wake: make(chan struct{}, 1), rank: n.Rank, agesAt: n.AgesAt, joinedOverDepth: passes}
 	w.session, w.expected = n.Session, n.Expected
 	q.ranks[w.rank].waiters++
 	if w.rank > 0 {
@@ -354,11 +354,11 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 func (q *Queue) getOrAddClass(n *WaitRequest) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
-			slices.Equal(c.tried, n.Tried) {
+			slices.Equal(c.tried, n.Excluded) {
 			return c
 		}
 	}
-	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Tried), tiers: n.Tiers, arms: n.Arms, needs: n.Needs, reserve: n.Reserve}
+	c := &waiterClass{pool: n.Pool, tried: slices.Clone(n.Excluded), tiers: n.Tiers, arms: n.Arms, needs: n.Needs, reserve: n.Reserve}
 	q.classes = append(q.classes, c)
 	return c
 }
@@ -402,7 +402,7 @@ func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 			continue
 		}
 		room := q.route.UsableSlots(t.Upstream, &routing.Query{
-			Pool: n.Pool, Exclude: n.Tried, Tiers: n.Tiers, Arms: n.Arms, Reserve: n.Reserve, Now: time.Now(),
+			Pool: n.Pool, Exclude: n.Excluded, Tiers: n.Tiers, Arms: n.Arms, Reserve: n.Reserve, Now: time.Now(),
 		})
 		if room.Slots > p.promisedSlots(n.Pool, room.Shared)+taken {
 			return true

@@ -212,7 +212,7 @@ func TestQueueWakesWaiterThatCanUseSlot(t *testing.T) {
 			case i == 600:
 				n.Pool = upstreams.PoolVision
 			case i%3 == 0:
-				n.Pool, n.Tried = upstreams.PoolVision, []upstreams.ID{upstreams.ID(fmt.Sprint(i % 2))}
+				n.Pool, n.Excluded = upstreams.PoolVision, []upstreams.ID{upstreams.ID(fmt.Sprint(i % 2))}
 			}
 			go func() {
 				if err := p.q.Wait(nil, &n, time.Now().Add(time.Minute), func() bool { asked[i].Add(1); return p.take() }); err == nil {

@@ -82,9 +82,9 @@ type QueueConfig struct {
 	Queue *Queue
 	Depth int
 	Route Route
-	// Line tracks the service that each key has received. If Line is nil, the queue uses a
+	// Scheduler tracks the service that each key has received. If Line is nil, the queue uses a
 	// Scheduler of its own.
-	Line *turns.Scheduler
+	Scheduler *turns.Scheduler
 	// Floors contains the floor of each class, by rank. It may be nil.
 	Floors []routing.Percent
 }
@@ -113,8 +113,8 @@ func (s *Queues) replaceQueues(uses []QueueConfig) {
 	s.byModel = make(map[string]*Queue, len(uses))
 	for _, u := range uses {
 		u.Queue.depth, u.Queue.route = u.Depth, u.Route
-		if u.Line != nil && u.Line != u.Queue.scheduler {
-			u.Queue.moveToScheduler(u.Line)
+		if u.Scheduler != nil && u.Scheduler != u.Queue.scheduler {
+			u.Queue.moveToScheduler(u.Scheduler)
 		}
 		for i := range u.Queue.ranks {
 			u.Queue.ranks[i].floor = 0

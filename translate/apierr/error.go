@@ -115,8 +115,8 @@ type VisionLoadMetadata struct {
 	AvailableConcurrency int
 }
 
-// Quota describes a budget that refused a call. All fields except Group, Part and Held are
-// rendered.
+// Quota describes a budget that refused a call. All fields except Group, Grantable and OnlyReserved
+// are rendered.
 type Quota struct {
 	Group       string // the group that owns the budget, or "" if the budget is the key's
 	Name        string // the limit, for example tokens per day
@@ -124,10 +124,10 @@ type Quota struct {
 	// Remaining is the unused part of the budget. Needed is the amount that the call may use. Both
 	// are decimal numbers, or empty if the budget is exhausted.
 	Remaining, Needed string
-	// Part is the share of Remaining that this edge may grant before it hears from the other edges
-	// of its fleet. If Part is empty, the edge may grant all of Remaining.
-	Part   string
-	Held   bool // running calls have reserved the remainder and may release some of it at any time
+	// Grantable is the share of Remaining that this edge may grant before it hears from the other
+	// edges of its fleet. If Part is empty, the edge may grant all of Remaining.
+	Grantable   string
+	OnlyReserved   bool // running calls have reserved the remainder and may release some of it at any time
 	Renews time.Time
 }
 
@@ -283,10 +283,10 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	if q.Remaining != "" {
 		less, advice := "", ""
 		switch {
-		case q.Part != "":
-			less = ", of which this edge may give " + q.Part + " until it has heard of the others"
+		case q.Grantable != "":
+			less = ", of which this edge may give " + q.Grantable + " until it has heard of the others"
 			advice = fmt.Sprintf("retry after %s, or ", strconv.Itoa(max(int((retryAfter+time.Second-1)/time.Second), 1))+" s")
-		case q.Held:
+		case q.OnlyReserved:
 			less = " less what running calls may need"
 		}
 		e.Message = fmt.Sprintf("%s leaves %s of %s %s%s, and this call may need %s: "+

@@ -190,8 +190,8 @@ func TestQuotaExceeded(t *testing.T) {
 	}{
 		{Quota{Used: "300"}, `used up: 300 of 300 tokens per day.` + end + `"300","renews_at":86400}`},
 		{Quota{Used: "244", Remaining: "56", Needed: "90"}, `leaves 56 of 300 tokens per day, and this call may need 90: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"90","renews_at":86400}`},
-		{Quota{Used: "244", Remaining: "56", Needed: "50", Held: true}, `leaves 56 of 300 tokens per day less what running calls may need, and this call may need 50: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
-		{Quota{Used: "244", Remaining: "56", Needed: "50", Part: "28", Held: true}, `leaves 56 of 300 tokens per day, of which this edge may give 28 until it has heard of the others, and this call may need 50: retry after 1 s, or a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
+		{Quota{Used: "244", Remaining: "56", Needed: "50", OnlyReserved: true}, `leaves 56 of 300 tokens per day less what running calls may need, and this call may need 50: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
+		{Quota{Used: "244", Remaining: "56", Needed: "50", Grantable: "28", OnlyReserved: true}, `leaves 56 of 300 tokens per day, of which this edge may give 28 until it has heard of the others, and this call may need 50: retry after 1 s, or a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
 	} {
 		row.quota.Name, row.quota.Limit, row.quota.Renews = "tokens per day", "300", renews
 		e := QuotaExceeded(row.quota, time.Second)

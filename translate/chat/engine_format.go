@@ -158,9 +158,9 @@ const (
 // Priority is the number by which an engine orders its queue. The zero value leaves requests
 // unchanged.
 type Priority struct {
-	Number int
-	Told   bool // the edge sends Number to the engine
-	Own    bool // the client's number is not replaced
+	Number           int
+	SendToEngine     bool // the edge sends Number to the engine
+	KeepClientNumber bool // the client's number is not replaced
 }
 
 const namePriority = "priority"
@@ -168,14 +168,14 @@ const namePriority = "priority"
 // StripClientPriority removes the client's priorities from a request. It returns the number to send
 // to the engine, or nil.
 func (p Priority) StripClientPriority(edits *jsonx.Edits, root jsonx.Value) []byte {
-	if !p.Told {
+	if !p.SendToEngine {
 		return nil
 	}
 	for it := root.Iter(); it.Next(); {
 		if !p.isPriorityMember(it.Key()) {
 			continue
 		}
-		if p.Own {
+		if p.KeepClientNumber {
 			return nil
 		}
 		edits.Delete(it.Value())
@@ -184,7 +184,7 @@ func (p Priority) StripClientPriority(edits *jsonx.Edits, root jsonx.Value) []by
 }
 
 func (p Priority) isPriorityMember(key jsonx.Key) bool {
-	return p.Told && bytes.EqualFold(decodedName(key), []byte(namePriority))
+	return p.SendToEngine && bytes.EqualFold(decodedName(key), []byte(namePriority))
 }
 
 // ReplacePriority is like StripClientPriority, but also adds the number to the request.

@@ -42,9 +42,9 @@ func (f *targetFile) engineFormat() *EngineFormat {
 	return &t
 }
 
-// TestAppendUpstream runs the archives in testdata/encode. Each has a target, optional limits, the
-// client's request and the engine's request.
-func TestAppendUpstream(t *testing.T) {
+// TestAppendEngineRequest runs the archives in testdata/encode. Each has a target, optional limits,
+// the client's request and the engine's request.
+func TestAppendEngineRequest(t *testing.T) {
 	var r Request // reused for all cases, to check that Reset clears everything
 	golden.RunArchives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile

@@ -28,7 +28,7 @@ func TestPriority(t *testing.T) {
 		if got := sent(Priority{}); got != string(body) {
 			t.Errorf("not told: %s", got)
 		}
-		got := sent(Priority{Number: 2, Told: true})
+		got := sent(Priority{Number: 2, SendToEngine: true})
 		if n := bytes.Count(bytes.ToLower([]byte(got)), []byte("riority")); n != 1 || !bytes.Contains([]byte(got), []byte(`"priority":2`)) {
 			t.Errorf("%s: the engine is sent %s", own, got)
 		}
@@ -37,12 +37,12 @@ func TestPriority(t *testing.T) {
 		if err := d.Parse(body, jsonx.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		Priority{Number: 2, Told: true}.ReplacePriority(&edits, d.Root())
+		Priority{Number: 2, SendToEngine: true}.ReplacePriority(&edits, d.Root())
 		out := edits.Append(nil, body)
 		if !json.Valid(out) || bytes.Count(bytes.ToLower(out), []byte("riority")) != 1 || !bytes.Contains(out, []byte(`"priority":2`)) {
 			t.Errorf("%s: forwarded, the engine is sent %s", own, out)
 		}
-		if got := sent(Priority{Number: 2, Told: true, Own: true}); own != "" && got != string(body) {
+		if got := sent(Priority{Number: 2, SendToEngine: true, KeepClientNumber: true}); own != "" && got != string(body) {
 			t.Errorf("%s, which is allowed: the engine is sent %s", own, got)
 		}
 	}

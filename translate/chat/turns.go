@@ -68,8 +68,8 @@ func EffortWord(r *Request, format *EngineFormat) string {
 }
 
 type turnMessage struct {
-	role                   turnRole
-	message, name, content jsonx.Value // name is the name of the role, exactly as the client sent it
+	role                        turnRole
+	message, roleValue, content jsonx.Value // name is the name of the role, exactly as the client sent it
 }
 
 // partsRange returns the range of the parts in a message's content. If text is true, the content
@@ -111,7 +111,7 @@ func joinTurns(p *requestPatch, messages jsonx.Value, developerAsSystem bool) {
 // joinRun joins a run into one message. If no message in the run has content, the result has an
 // empty content.
 func joinRun(p *requestPatch, run []turnMessage, developerAsSystem bool) {
-	role := run[0].name.Raw()
+	role := run[0].roleValue.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
 		role = textSystem
 	}

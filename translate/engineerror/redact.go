@@ -117,7 +117,7 @@ func isWordBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|",
 
 func redactWord(w string) string {
 	switch {
-	case strings.Contains(w, "://"), startsWithIP(w), isIPv6(w), strings.HasPrefix(w, "localhost:"), isPrivateHost(w):
+	case strings.Contains(w, "://"), startsWithAddress(w), isIPv6(w), strings.HasPrefix(w, "localhost:"), isPrivateHost(w):
 		return "[address]"
 	case strings.HasPrefix(w, "/") && strings.Count(w, "/") > 1 && !strings.HasPrefix(w, "/v1/"):
 		return "[path]"
@@ -225,9 +225,9 @@ func isPrivateHost(w string) bool {
 	return false
 }
 
-// startsWithIP reports whether w starts with four numbers and three dots, like an IPv4 address, or
-// is a host name with a port.
-func startsWithIP(w string) bool {
+// startsWithAddress reports whether w starts with four numbers and three dots, like an IPv4
+// address, or is a host name with a port.
+func startsWithAddress(w string) bool {
 	part, dots := 0, 0
 	for i := range len(w) {
 		switch c := w[i]; {

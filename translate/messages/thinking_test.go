@@ -122,9 +122,9 @@ type boxOpener struct{ seal.Box }
 
 func (o boxOpener) OpenReasoning(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestShownThinking checks that only clients that request thinking receive it as text. The beta
-// that redacts thinking does not change this.
-func TestShownThinking(t *testing.T) {
+// TestThinkingIsShownOnRequest checks that only clients that request thinking receive it as text.
+// The beta that redacts thinking does not change this.
+func TestThinkingIsShownOnRequest(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
 	} {

@@ -34,9 +34,9 @@ func archiveSections(tb testing.TB, folder, name string) map[string][]byte {
 	return all
 }
 
-// leftToChat lists the members that only chat.Request.Decode checks. FuzzDecode ignores errors
-// about these members.
-var leftToChat = []string{
+// checkedOnlyByChat lists the members that only chat.Request.Decode checks. FuzzDecode ignores
+// errors about these members.
+var checkedOnlyByChat = []string{
 	"model", "temperature", "top_p", "reasoning.effort", "input",
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
 }
@@ -69,7 +69,7 @@ func FuzzDecode(f *testing.F) {
 			if !errors.As(err, &e) || e.Status != 400 {
 				t.Fatalf("not a typed error: %v", err)
 			}
-			for _, param := range leftToChat {
+			for _, param := range checkedOnlyByChat {
 				if strings.HasPrefix(e.Param, param) {
 					return
 				}

@@ -412,9 +412,9 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestRest checks that PrepareForWait releases only empty buffers, however the reads split the
-// text.
-func TestRest(t *testing.T) {
+// TestPrepareForWait checks that PrepareForWait releases only empty buffers, however the reads
+// split the text.
+func TestPrepareForWait(t *testing.T) {
 	const whole = "\ufeffdata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n: note\n\ndata: d\r\rdata: e"
 	for size := 1; size <= len(whole); size++ {
 		src := strings.NewReader(whole)
@@ -466,8 +466,8 @@ func (b *budget) ReserveBuffer(n int) error {
 }
 
 // TestReaderBudget checks that the Reader calls ReserveBuffer before it allocates memory for a
-// large event, and again when it releases the memory. If ReserveBuffer returns an error, the
-// stream continues: NextEvent returns the event once ReserveBuffer grants the memory.
+// large event, and again when it releases the memory. If ReserveBuffer returns an error, the stream
+// continues: NextEvent returns the event once ReserveBuffer grants the memory.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

@@ -160,9 +160,9 @@ func goodEngine() *simulatedEngine {
 	return &simulatedEngine{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`}
 }
 
-// TestTry simulates engines that each lack one feature. All trials that are not in want must
+// TestRunTrials simulates engines that each lack one feature. All trials that are not in want must
 // succeed.
-func TestTry(t *testing.T) {
+func TestRunTrials(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string
 		change  func(*simulatedEngine)

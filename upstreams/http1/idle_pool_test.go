@@ -73,7 +73,7 @@ func TestStaleConnections(t *testing.T) {
 					s = rawserver.ServeTLS(t, script)
 				}
 				tr := transportTo(t, s.URL())
-				tr.hosts.noReuseFor = 0 // allows reuse after unsolicited bytes; see TestDistrust
+				tr.hosts.noReuseFor = 0 // allows reuse after unsolicited bytes; see TestReuseStops
 				mustEcho(t, tr, "first")
 				if tt.sends == 1 {
 					spoiled <- true
@@ -308,9 +308,9 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust checks that after unsolicited bytes have arrived, each connection is used only once
-// for some time. Bytes on a connection that has been idle for more than a second do not count.
-func TestDistrust(t *testing.T) {
+// TestReuseStops checks that after unsolicited bytes have arrived, each connection is used only
+// once for some time. Bytes on a connection that has been idle for more than a second do not count.
+func TestReuseStops(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)

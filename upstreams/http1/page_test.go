@@ -15,9 +15,9 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestPageGetter checks that pages are fetched over one keep-alive connection, which stays usable
+// TestPageFetcher checks that pages are fetched over one keep-alive connection, which stays usable
 // after any response, and that a failed fetch returns a Failure.
-func TestPageGetter(t *testing.T) {
+func TestPageFetcher(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

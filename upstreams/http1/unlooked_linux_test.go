@@ -9,10 +9,11 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestUnlooked checks that the next request on a keep-alive connection gets the correct response,
-// regardless of what has happened to the connection. It runs with and without a check of the socket
-// before the write. The acknowledgement check is off, because it would also detect leftover bytes.
-func TestUnlooked(t *testing.T) {
+// TestUncheckedWrite checks that the next request on a keep-alive connection gets the correct
+// response, regardless of what has happened to the connection. It runs with and without a check of
+// the socket before the write. The acknowledgement check is off, because it would also detect
+// leftover bytes.
+func TestUncheckedWrite(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(p *rawserver.Peer)

@@ -159,8 +159,8 @@ func TestRandomModels(t *testing.T) {
 	}
 }
 
-// TestTwoModelsTakeTurns checks that the calls of two clients that request different models run in the order
-// AABB. Each client sends its next request as soon as it has received a response.
+// TestTwoModelsTakeTurns checks that the calls of two clients that request different models run in
+// the order AABB. Each client sends its next request as soon as it has received a response.
 func TestTwoModelsTakeTurns(t *testing.T) {
 	e := newEngine(t, 1, 4, 500*time.Millisecond)
 	for _, model := range []string{"a", "b"} {
@@ -271,9 +271,9 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens checks that AdmitCall reports whether another model can now be admitted. When
+// TestAdmitCallOpens checks that AdmitCall reports whether another model can now be admitted. When
 // the engine uses the busy model again, the idle model becomes the next model to be evicted.
-func TestEnterOpens(t *testing.T) {
+func TestAdmitCallOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
 	enter(t, busy, t0, true)
@@ -315,8 +315,8 @@ func TestWaitOpens(t *testing.T) {
 	}
 }
 
-// TestObserve checks which states of the gate UpdateResidents corrects.
-func TestObserve(t *testing.T) {
+// TestUpdateResidents checks which states of the gate UpdateResidents corrects.
+func TestUpdateResidents(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
 	lists := func(names ...string) func(string) (bool, bool) {
@@ -408,8 +408,9 @@ func TestGateProperties(t *testing.T) {
 	})
 }
 
-// TestKeep checks that RetainModels does not remove a loaded model or a model with waiting calls.
-func TestKeep(t *testing.T) {
+// TestRetainModels checks that RetainModels does not remove a loaded model or a model with waiting
+// calls.
+func TestRetainModels(t *testing.T) {
 	g := New(1)
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {
 		g.Model(name)

@@ -10,15 +10,15 @@ import (
 // Effects describes the faults in one exchange. The zero value has no effects. Effects do not
 // change after Parse.
 type Effects struct {
-	Accept    Accept        // treatment of a new connection
-	Delay     time.Duration // delay before the request is processed
-	Early     bool          // send 413 before the body is read, and then close the connection
-	Linger    bool          // if Early is set: discard all bytes that arrive after the FIN
-	Take      []Step        // replaces the whole response
-	Hold      bool          // whether to occupy a slot and never respond
-	Pages     bool          // if the fault has no path, it affects pages instead of inference
-	AwaitIdle bool          // answer pages only while no request runs
-	Wedge     time.Duration // how long the whole engine stalls after this request
+	Accept           Accept        // treatment of a new connection
+	Delay            time.Duration // delay before the request is processed
+	Early            bool          // send 413 before the body is read, and then close the connection
+	Linger           bool          // if Early is set: discard all bytes that arrive after the FIN
+	ReplacementSteps []Step        // replaces the whole response
+	Hold             bool          // whether to occupy a slot and never respond
+	Pages            bool          // if the fault has no path, it affects pages instead of inference
+	AwaitIdle        bool          // answer pages only while no request runs
+	Wedge            time.Duration // how long the whole engine stalls after this request
 
 	// Fields that delay the first byte.
 	Prefill time.Duration // duration of the prefill; 0 means the usual duration

@@ -61,7 +61,7 @@ func (e *Effects) applyFaultDef(r *faultDef, given map[string]string) error {
 	if err := e.setMembers(members); err != nil {
 		panic("BUG: fault " + r.name + ": " + err.Error())
 	}
-	for _, s := range e.Take {
+	for _, s := range e.ReplacementSteps {
 		if s.Status != 0 && (s.Status < 200 || s.Status > 999) {
 			return errors.New("status is 200 to 999")
 		}
@@ -109,13 +109,13 @@ func (e *Effects) setMembers(members map[string]json.RawMessage) error {
 		return err
 	}
 	before := *e
-	e.Lines, e.Take, e.Plain, e.Incidents = "", nil, nil, nil
+	e.Lines, e.ReplacementSteps, e.Plain, e.Incidents = "", nil, nil, nil
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err = d.Decode(e)
 	e.Lines = before.Lines + e.Lines
-	if e.Take == nil {
-		e.Take = before.Take
+	if e.ReplacementSteps == nil {
+		e.ReplacementSteps = before.ReplacementSteps
 	}
 	if e.Plain == nil {
 		e.Plain = before.Plain

@@ -24,9 +24,9 @@ type Request struct {
 	Prompt scheduler.Prompt
 	Calls  []profile.ToolCall
 
-	Logprobs bool
-	Tops     int
-	Hush     bool // include_reasoning is false
+	Logprobs         bool
+	Tops             int
+	ExcludeReasoning bool // include_reasoning is false
 
 	minimum         int
 	ignoreEnd       bool

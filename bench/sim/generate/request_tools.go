@@ -179,6 +179,6 @@ func (d *Decoder) decodeReasoning(v *fastjson.Value, q *Request) {
 		q.reasoning = 0
 	}
 	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {
-		q.Hush = true
+		q.ExcludeReasoning = true
 	}
 }

@@ -34,7 +34,7 @@ func (s *Set) ErrorReply(a profile.APIError) profile.Reply {
 		}
 	case "tgi":
 		if a.Unread { // TGI's HTTP library writes this message
-			return s.p.PlainText(a.Status, "Failed to parse the request body as JSON: "+a.Message)
+			return s.p.PlainTextReply(a.Status, "Failed to parse the request body as JSON: "+a.Message)
 		}
 		if a.Status == 400 && a.Param != "" {
 			a.Status, a.Message = 422, "Input validation error: "+a.Message

@@ -51,8 +51,8 @@ type Reply struct {
 // body that it cannot read. Its responses under /v1 have no charset.
 const OllamaContentType = "application/json; charset=utf-8"
 
-// PlainText returns a plain text reply.
-func (p *Profile) PlainText(status int, text string) Reply {
+// PlainTextReply returns a plain text reply.
+func (p *Profile) PlainTextReply(status int, text string) Reply {
 	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 

@@ -16,12 +16,12 @@ import (
 // read in the engine's source or documentation (see doc.go). Profiles never change after
 // initialization.
 type Profile struct {
-	Name   string
-	Plays  string   // description of the engine and its special features
-	Family string   // name of the engine whose chunks, checks and errors this engine shares
-	Work   string   // kinds of work, as in inferenceKinds, separated by spaces; if empty, all
-	Models []string // models served by default; "sim" if nil
-	Slots  int      // default number of slots; defaultSlots if 0
+	Name        string
+	Description string   // description of the engine and its special features
+	Family      string   // name of the engine whose chunks, checks and errors this engine shares
+	Work        string   // kinds of work, as in inferenceKinds, separated by spaces; if empty, all
+	Models      []string // models served by default; "sim" if nil
+	Slots       int      // default number of slots; defaultSlots if 0
 
 	Server     string // Server header
 	Dated      bool   // sends the Date header
@@ -227,7 +227,7 @@ func HelpText() string {
 	var b strings.Builder
 	b.WriteString("Engines, as --profile NAME:\n\n")
 	for _, n := range Names() {
-		fmt.Fprintf(&b, "  %-16s %s\n", n, ByName[n].Plays)
+		fmt.Fprintf(&b, "  %-16s %s\n", n, ByName[n].Description)
 	}
 	return b.String()
 }

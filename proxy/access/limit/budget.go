@@ -114,7 +114,7 @@ func (b *localBudget) ReserveUsage(l *config.KeyLimits, expected Cost, now time.
 }
 
 func (b *localBudget) refusal(p int, budget, expected Cost) BudgetRefusal {
-	return BudgetRefusal{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.fitsWhenIdle(p, budget, expected)}
+	return BudgetRefusal{Budget: budget, Used: b.used[p], Expected: expected, OnlyReserved: b.fitsWhenIdle(p, budget, expected)}
 }
 
 // fitsWhenIdle reports whether the call would be admitted if all running calls ended without using
@@ -168,15 +168,16 @@ func (b *localBudget) addUsage(used [PeriodCount]Cost, now time.Time) {
 // BudgetRefusal describes why a budget rejects a call.
 type BudgetRefusal struct {
 	Budget, Used, Expected Cost
-	// Freed is true if the missing amount is only reserved by running calls. They may use less, so the
-	// amount may become free.
-	Freed bool
+	// OnlyReserved is true if the missing amount is only reserved by running calls. They may use
+	// less, so the amount may become free.
+	OnlyReserved bool
 
-	// Parted is true if this edge may grant only Part of the remaining budget, because it does not
-	// know the usage at the other edges yet. Wait is how long this restriction will last, if known.
-	Parted bool
-	Part   Cost
-	Wait   time.Duration
+	// SharedBlindly is true if this edge may grant only Part of the remaining budget, because it
+	// does not know the usage at the other edges yet. Wait is how long this restriction will last,
+	// if known.
+	SharedBlindly bool
+	Part          Cost
+	Wait          time.Duration
 }
 
 // RefusalDecision returns the Decision for a call that a budget rejects. spend is true for a budget
@@ -184,7 +185,7 @@ type BudgetRefusal struct {
 func RefusalDecision(period int, spend bool, r BudgetRefusal, now time.Time) Decision {
 	_, renews := PeriodNumber(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}
-	if r.Freed {
+	if r.OnlyReserved {
 		d.RetryAfter = max(r.Wait, concurrencyRetry)
 	}
 	text := func(c Cost) string { return strconv.FormatInt(c.Tokens, 10) }
@@ -195,11 +196,11 @@ func RefusalDecision(period int, spend bool, r BudgetRefusal, now time.Time) Dec
 		d.LimitName, d.Limit = [PeriodCount]string{SpendPerDay, SpendPerMonth}[period], 0
 		left = r.Used.Spend.Less(r.Budget.Spend)
 	}
-	q := &Quota{Limit: text(r.Budget), Used: text(r.Used), Held: r.Freed, Renews: renews}
+	q := &Quota{Limit: text(r.Budget), Used: text(r.Used), OnlyReserved: r.OnlyReserved, Renews: renews}
 	if left {
 		q.Remaining, q.Needed = text(r.Budget.minus(r.Used)), text(r.Expected)
-		if r.Parted && r.Freed {
-			q.Part = text(r.Part)
+		if r.SharedBlindly && r.OnlyReserved {
+			q.Grantable = text(r.Part)
 		}
 	}
 	d.Quota = q

@@ -53,7 +53,7 @@ func TestBudgets(t *testing.T) {
 		}
 		// The amount is reserved but not used yet.
 		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry ||
-			*d.Quota != (Quota{Limit: c.limit, Used: "0", Remaining: c.limit, Needed: c.spent, Held: true, Renews: c.renews}) {
+			*d.Quota != (Quota{Limit: c.limit, Used: "0", Remaining: c.limit, Needed: c.spent, OnlyReserved: true, Renews: c.renews}) {
 			t.Errorf("%s: beside a call that runs: %+v %+v", c.name, d, d.Quota)
 		}
 		first.Settle(call, now)

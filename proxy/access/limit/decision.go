@@ -34,13 +34,13 @@ type Quota struct {
 	// Remaining is the unused amount, and Needed is the amount that the call may need. If the
 	// budget is used up, both are empty.
 	Remaining, Needed string
-	// Part is the part of Remaining that this edge may grant. If empty, it may grant all of
+	// Grantable is the part of Remaining that this edge may grant. If empty, it may grant all of
 	// Remaining.
-	Part string
-	// Held is true if the missing amount is only reserved by running calls. They may use less, so the
-	// amount may become free.
-	Held   bool
-	Renews time.Time
+	Grantable string
+	// OnlyReserved is true if the missing amount is only reserved by running calls. They may use
+	// less, so the amount may become free.
+	OnlyReserved bool
+	Renews       time.Time
 }
 
 var decisionAllowed = Decision{OK: true}

@@ -375,7 +375,7 @@ func TestReferenceLog(t *testing.T) {
 	b.WriteString("\n## Answers of hooks\n\n`hook_detail`, and `detail` in a line \"hook failed\", say what is wrong with a hook's answer. `penstock explain hook_answer` has them, too.\n\n" +
 		row("detail", "meaning") + "| --- | --- |\n")
 	for _, d := range hook.AllAnswerMistakes() {
-		b.WriteString(row("`"+string(d.Detail)+"`", d.Meaning))
+		b.WriteString(row("`"+string(d.Mistake)+"`", d.Meaning))
 	}
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
 		fieldTable(t, "lines about certificates", read(t, "proxy/front/acme/manager.go"), logField, acmeFields))
@@ -520,7 +520,8 @@ func TestReferenceCommands(t *testing.T) {
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
 }
 
-// commandsWithoutResults lists the commands whose results are not meant for programs, with the reason.
+// commandsWithoutResults lists the commands whose results are not meant for programs, with the
+// reason.
 var commandsWithoutResults = map[string]string{
 	"init":         "writes a configuration",
 	"serve":        "runs until it is ended; its log has log.format",

@@ -132,7 +132,7 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 		t.Run(bye.name, func(t *testing.T) {
 			t.Parallel()
 			s := rig.Setup{Upstream: "concurrency: 1, " + rig.QuietProbes, Model: "queue: { depth: 8, wait: 30s }"}
-			inWays(t, rig.TextRequestTypes, s, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.TextRequestTypes, s, func(e *edge, w rig.RequestType) {
 				holder := e.OpenStream(rig.Chat.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
 				holder.Next()
 				c := e.Dial()
@@ -157,7 +157,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 		for _, bye := range disconnects {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.TextRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+				forEachRequestType(t, rig.TextRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 					e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 					c := e.Dial()
 					_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, `"ttft_ms":60000`)))
@@ -179,7 +179,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		for _, bye := range disconnects {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+				forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 					c := e.Dial()
 					_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, control)))
 					for line := ""; !strings.HasPrefix(line, "data: "); {
@@ -201,7 +201,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
-	inWays(t, rig.StreamRequestTypes, s, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.StreamRequestTypes, s, func(e *edge, w rig.RequestType) {
 		c := e.Dial()
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		_ = c.Send(e.RequestBytes(w.Path, long(w, 10_000_000)))

@@ -11,11 +11,11 @@
 //	r.WantRefused(rig.MessagesStream, rig.RefusalTooSlow) // as that dialect defines it: here a 529
 //	e.wantSent(1)                                // how many requests the engine has received
 //
-// inWays runs a row with several types of requests (rig.RequestType), each with a separate program.
-// If a row has many variants, each variant is tested with only one type. An engine is either the
-// simulator (bench/sim) in the test's process, or a fakeEngine: a scripted listener for faults that
-// the simulator cannot produce. If the program is built with the race detector (go test -race), a
-// race fails the test through the program's exit code.
+// forEachRequestType runs a row with several types of requests (rig.RequestType), each with a
+// separate program. If a row has many variants, each variant is tested with only one type. An
+// engine is either the simulator (bench/sim) in the test's process, or a fakeEngine: a scripted
+// listener for faults that the simulator cannot produce. If the program is built with the race
+// detector (go test -race), a race fails the test through the program's exit code.
 //
 // The TestSecurity tests check the security rules that are not rows of the matrix, and are named
 // after the rules' numbers. TestSoak, which is built with the tag soak and run by .ci/soak, runs

@@ -65,7 +65,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 // after the drain time must receive an error in their dialect. The exit code must be 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.StreamRequestTypes, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.RequestType) {
 		e.rewrite("linger: 0s, drain: 5s", "linger: 8s, drain: 500ms")
 		if r, status := e.askReload(""); status != 200 {
 			e.T.Fatalf("reload = %d %+v, want 200", status, r)

@@ -115,7 +115,7 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 // that the edge does not mistake the additional bytes for a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 		text := func(n int) string {
 			return e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
 		}

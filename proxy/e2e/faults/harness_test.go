@@ -39,9 +39,9 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 	}
 }
 
-// inWays runs f for each type of request in parallel. Each type uses a separate program and
-// separate engines.
-func inWays(t *testing.T, ways []rig.RequestType, s rig.Setup, f func(e *edge, w rig.RequestType)) {
+// forEachRequestType runs f for each type of request in parallel. Each type uses a separate program
+// and separate engines.
+func forEachRequestType(t *testing.T, ways []rig.RequestType, s rig.Setup, f func(e *edge, w rig.RequestType)) {
 	t.Helper()
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
@@ -58,7 +58,7 @@ func inWays(t *testing.T, ways []rig.RequestType, s rig.Setup, f func(e *edge, w
 // TestHarness checks that the built program answers every type of request.
 func TestHarness(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 		if text := e.SendRequest(w, `"text":"Good."`).VisibleText(w); text != "Good." {
 			e.T.Errorf("the answer is %q", text)
 		}

@@ -42,7 +42,7 @@ func (e *edge) hold(n int, w rig.RequestType, body string) (release func()) {
 
 func TestFault80_AllDownThenUp(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.TextRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.RequestType) {
 		for i, engine := range e.Engines {
 			engine.SetHealthy(false)
 			e.stopEngine(i)
@@ -162,7 +162,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	}
 	t.Run("timeouts open the breaker", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextRequestTypes, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.TextRequestTypes, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.RequestType) {
 			e.fault("blackhole")
 			late := 0
 			for late < 5 { // five calls, one after another
@@ -179,7 +179,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	})
 	t.Run("others go on", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Timeouts: "first_event: 2s, answer: 2s"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.TextRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Timeouts: "first_event: 2s, answer: 2s"}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
 			late := 0
 			for range 40 {
@@ -200,7 +200,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
 		const slots = 4
-		inWays(t, rig.TextRequestTypes, spare(rig.Setup{Upstream: "concurrency: 4", Models: "- { id: other, deployments: [{ upstream: spare, served: sim }] }"}, t), func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.TextRequestTypes, spare(rig.Setup{Upstream: "concurrency: 4", Models: "- { id: other, deployments: [{ upstream: spare, served: sim }] }"}, t), func(e *edge, w rig.RequestType) {
 			release := e.hold(slots, rig.ChatStream, rig.ChatStream.RequestBody("sim", rig.Prompt, endless))
 			begun := rig.StartWatch()
 			var took []time.Duration
@@ -231,7 +231,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	})
 	t.Run("vision", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextRequestTypes, rig.Setup{
+		forEachRequestType(t, rig.TextRequestTypes, rig.Setup{
 			Upstream: "concurrency: { text: 3, vision: 2 }",
 			Model:    "input_modalities: [text, image], vision: { retry_after_seconds: 7 }",
 		}, func(e *edge, w rig.RequestType) {
@@ -261,7 +261,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	t.Run("never one too many", func(t *testing.T) {
 		t.Parallel()
 		const slots, clients = 3, 60
-		inWays(t, rig.TextRequestTypes, rig.Setup{Upstream: "concurrency: " + strconv.Itoa(slots)}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.TextRequestTypes, rig.Setup{Upstream: "concurrency: " + strconv.Itoa(slots)}, func(e *edge, w rig.RequestType) {
 			var group sync.WaitGroup
 			var served atomic.Int64
 			begin := make(chan struct{})
@@ -409,7 +409,7 @@ func (e *edge) load(w rig.RequestType, clients int, control string, length time.
 // served. Once an engine has recovered, the edge must send the request again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.TextRequestTypes, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.TextRequestTypes, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.RequestType) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
 		kill := func() { // kills an engine that has read the request

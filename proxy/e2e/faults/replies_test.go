@@ -164,7 +164,7 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 // reply memory. If there is no memory for a call, it must receive an error in the stream or, if no
 // bytes have been sent, an error status.
 func TestFault87_StreamEvents(t *testing.T) {
-	inWays(t, rig.StreamRequestTypes, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.RequestType) {
 		e.fault("huge-event=6000000;at=3")
 		e.SendRequest(w, "").WantBrokenStream(w, "no_reply_memory")
 		e.fault("huge-event=6000000;at=0")

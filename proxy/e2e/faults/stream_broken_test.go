@@ -21,7 +21,7 @@ func broken(t *testing.T, spec, code string, s rig.Setup) {
 		t.Parallel()
 		s.Upstream = rig.QuietProbes
 		s.Engines = rig.TwoEngines() // the second engine must not receive the call
-		inWays(t, rig.StreamRequestTypes, s, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, s, func(e *edge, w rig.RequestType) {
 			e.fault(spec)
 			e.SendRequest(w, `"tokens":12`).WantBrokenStream(w, code)
 			l := e.LastAccessLine()
@@ -49,7 +49,7 @@ func TestFault13_StreamCut(t *testing.T) {
 	}
 	t.Run("close-delimited and whole", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.TextRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 			e.fault("close-delimited")
 			e.SendRequest(w, "").VisibleText(w)
 		})
@@ -61,7 +61,7 @@ func TestFault14_NoDone(t *testing.T) {
 	for _, spec := range []string{"no-done", "no-done+close-delimited", "open-end"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.StreamRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 				e.fault(spec)
 				r := e.SendRequest(w, "")
 				r.VisibleText(w)
@@ -115,7 +115,7 @@ func TestFault16_Silence(t *testing.T) {
 	broken(t, "stall-after=3", "generation_timeout", rig.Setup{Timeouts: "idle: 300ms"})
 	t.Run("engine is let go", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 300ms"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 300ms"}, func(e *edge, w rig.RequestType) {
 			e.fault("stall-after=3")
 			r := e.SendRequest(w, "")
 			r.WantBrokenStream(w, "generation_timeout")
@@ -125,7 +125,7 @@ func TestFault16_Silence(t *testing.T) {
 	})
 	t.Run("slow is not silent", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.RequestType) {
 			e.fault("pause-after=3;for=1s")
 			// Takes longer than the limit, but is never silent for that long.
 			e.SendRequest(w, `"tokens":12,"delay_ms":200`).VisibleText(w)
@@ -133,7 +133,7 @@ func TestFault16_Silence(t *testing.T) {
 	})
 	t.Run("comments are life", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 3s"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Timeouts: "idle: 3s"}, func(e *edge, w rig.RequestType) {
 			e.fault("stall-after=3;ping=100ms")
 			s := e.OpenStream(w.Path, w.RequestBody("sim", rig.Prompt, ""))
 			s.Next()

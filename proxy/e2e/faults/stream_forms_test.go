@@ -25,7 +25,7 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(c.spec)
 				e.wantRefusedOnce(w, c.want, c.outcome)
 			})
@@ -33,7 +33,7 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "error-first"})
 			e.wantRetried(w, 4)
 		})
@@ -44,7 +44,7 @@ func TestFault19_OtherFormsOfSSE(t *testing.T) {
 	t.Parallel()
 	const said = `Fünf große Übel: \"quoted\", 漢字, 👩🏽‍🚀, \\ and \n line.`
 	const want = "Fünf große Übel: \"quoted\", 漢字, 👩🏽‍🚀, \\ and \n line."
-	inWays(t, rig.StreamRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{}, func(e *edge, w rig.RequestType) {
 		for _, spec := range []string{
 			"", "crlf", "cr", "nospace", "comments", "multiline-data", "fields", "bom", "escaped", "open-end", "byte-by-byte", "split",
 			"crlf+split", "cr+byte-by-byte", "multiline-data+split", "bom+comments+fields+crlf+split", "close-delimited+split", "escaped+byte-by-byte",

@@ -22,7 +22,7 @@ func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				r := e.SendRequest(w, "")
 				r.WantRefused(w, rig.RefusalTooSlow)
@@ -44,7 +44,7 @@ func TestFault10_JSONCutShort(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.RefusalBadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
@@ -60,7 +60,7 @@ func TestFault20_Endless(t *testing.T) {
 	for i, fault := range []string{"endless-header", "huge-header", "huge-header;lines=1"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				e.SendRequest(w, "").WantRefused(w, rig.RefusalBadResponse)
 				e.wantAccessLine(w, rig.RefusalBadResponse, "upstream_fail", 1)
@@ -71,7 +71,7 @@ func TestFault20_Endless(t *testing.T) {
 	}
 	t.Run("endless-json", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, append(slices.Clone(rig.UnstreamedRequestTypes), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("endless-json")
 			if r := e.SendRequest(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.RefusalBadResponse)
@@ -87,7 +87,7 @@ func TestFault20_Endless(t *testing.T) {
 	})
 	t.Run("endless-line", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 5m"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 5m"}, func(e *edge, w rig.RequestType) {
 			e.fault("endless-line=2")
 			e.SendRequest(w, "").WantBrokenStream(w, "upstream_bad_response")
 			e.fault("endless-line=0")
@@ -103,7 +103,7 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	check := func(fault string, ways []rig.RequestType) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, ways, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, ways, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.RefusalBadResponse, "upstream_fail")
 				e.Engines[0].SetFault()
@@ -124,7 +124,7 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 func TestFault21_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {
-		inWays(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault(fault)
 			e.SendRequest(w, "").VisibleText(w)
 		})
@@ -136,7 +136,7 @@ func TestFault23_UnrequestedCompression(t *testing.T) {
 	for _, fault := range []string{"gzip", "gzip;bomb=256"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				if e.fault(fault); w == rig.Speech {
 					e.fault("gzip;bomb=1") // the simulator does not compress audio
 				}

@@ -17,7 +17,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.stopEngine(0)
 			r := e.SendRequest(w, "")
 			r.WantRefused(w, rig.RefusalUnreachable)
@@ -33,7 +33,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.stopEngine(0)
 			e.wantRetried(w, 6)
 			if n := e.Metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
@@ -43,7 +43,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("of four", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: append(rig.TwoEngines(), rig.TwoEngines()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			for i := range e.Engines {
 				e.stopEngine(i)
 			}
@@ -58,7 +58,7 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	// Go's resolver rejects .onion (RFC 7686), so the name does not reach a resolver outside this
 	// machine.
 	const dead = "http://engine.onion:8000"
-	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.RequestType) {
 		for range 3 {
 			r := e.SendRequest(w, "")
 			r.WantWithin(2 * time.Second)
@@ -71,14 +71,14 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Engines: rig.TwoEngines()[:1], Fakes: []string{dead}, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Engines: rig.TwoEngines()[:1], Fakes: []string{dead}, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.wantRetried(w, 5)
 		})
 	})
 	// `resolve`: the edge starts without waiting for the background lookup.
 	t.Run("watched", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Engines: rig.TwoEngines()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Cold: true, Engines: rig.TwoEngines()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.wantRetried(w, 3)
 		})
 	})
@@ -88,7 +88,7 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("reset", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("refuse")
 			e.Engines[0].DropConns(1, false)
 			r := e.SendRequest(w, "")
@@ -100,7 +100,7 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "refuse"})
 			e.Engines[0].DropConns(1, false)
 			e.wantRetried(w, 4)
@@ -125,7 +125,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	for i, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].DropConns(1, false) // drops the probe's connection
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.RefusalUnreachable, "upstream_fail")
@@ -133,7 +133,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				sent := int64(0)
 				for resent := false; !resent; {
 					e.SendRequest(w, "").VisibleText(w)
@@ -155,14 +155,14 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
 				e.wantRetried(w, 4)
 			})
 		})
 		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay does not count as an attempt
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 				e.wantRetried(w, 4)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
 				begun := time.Now()
@@ -180,7 +180,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				e.SendRequest(w, "").WantRefused(w, rig.RefusalUnreachable)
 				e.wantSent(2)
@@ -195,7 +195,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	for i, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				for range 12 {
 					e.askOnEndingConnection(w)
@@ -208,7 +208,7 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.RequestType) {
 		e.wantRetried(w, 8)
 		// Half of the connections are dropped, but the engine stays up, so clients must not notice.
 		for range 5 {
@@ -235,7 +235,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	})
 	t.Run("one trial", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("status=500")
 			// Once the breaker is open, the test must not send a call, because on a slow machine
 			// the call would be a trial.

@@ -27,7 +27,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.RefusalBadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
@@ -39,7 +39,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.RequestType) {
 		e.fault("blackhole")
 		r := e.SendRequest(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
@@ -56,7 +56,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	for _, size := range []int{0, 12 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.RequestType) {
 				e.fault("noread")
 				e.Engines[0].DropConns(1, false)
 				r := e.SendPrompt(w, rig.Prompt+strings.Repeat("x", size), "")
@@ -99,7 +99,7 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.RequestType) {
 		e.fault("slow-header;gap=50ms") // sends one byte at a time, for longer than a minute
 		r := e.SendRequest(w, "")
 		r.WantRefused(w, rig.RefusalTooSlow)
@@ -148,7 +148,7 @@ func TestFault11_Surplus(t *testing.T) {
 	for i, fault := range []string{"surplus", "surplus;kind=bytes", "two-content-length", "two-content-length;same=1", "te-and-cl"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				r := e.SendRequest(w, "")
 				if r.Status != 200 {
@@ -204,7 +204,7 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	for i, fault := range strings.Fields("interim=1;code=100 interim=1;code=102 interim=3;code=103 interim=8;code=103") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				c := e.Dial()
 				_ = c.Send(e.RequestBytes(w.Path, w.RequestBody("sim", rig.Prompt, ""), w.ContentType()))
@@ -219,7 +219,7 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	}
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("interim=50")
 			e.SendRequest(w, "").WantRefused(w, rig.RefusalBadResponse)
 			e.wantSent(1)
@@ -233,7 +233,7 @@ func TestFault25_Redirect(t *testing.T) {
 	for i, code := range []int{301, 302, 303, 304, 307, 308} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.RequestType) {
 				e.fault(fmt.Sprintf("redirect=%d", code))
 				r := e.SendRequest(w, "")
 				r.WantRefused(w, rig.RefusalBadResponse)

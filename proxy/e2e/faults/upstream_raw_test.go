@@ -237,7 +237,7 @@ func TestFault17_Neighbours(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				f := startFakeEngine(t, c.play)
-				inWays(t, rig.StreamRequestTypes, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+				forEachRequestType(t, rig.StreamRequestTypes, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 					e.SendRequest(w, "").WantBrokenStream(w, c.want.Code)
 				})
 			})

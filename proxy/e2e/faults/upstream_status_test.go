@@ -19,7 +19,7 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	for i, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.RefusalEngineFailed, "upstream_fail")
 			})
@@ -45,7 +45,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.spec), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault(c.spec)
 				const n = 10 // enough to open a breaker twice
 				for range n {
@@ -78,7 +78,7 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	for i, code := range []int{401, 403} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.fault("status=" + strconv.Itoa(code))
 				r := e.SendRequest(w, "")
 				r.WantRefused(w, rig.RefusalEngineAuth)
@@ -92,13 +92,13 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	}
 	t.Run("wrong key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "wrong"`, Cold: true}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "wrong"`, Cold: true}, func(e *edge, w rig.RequestType) {
 			e.SendRequest(w, "").WantRefused(w, rig.RefusalEngineAuth)
 		})
 	})
 	t.Run("right key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "right"`}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "right"`}, func(e *edge, w rig.RequestType) {
 			e.SendRequest(w, "").VisibleText(w)
 		})
 	})
@@ -109,7 +109,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
 		// the interval is long enough that no probe notices the fault
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.RequestType) {
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.SendRequest(w, "").WantRefused(w, rig.RefusalNoRoute)
@@ -130,7 +130,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	})
 	t.Run("still listed", func(t *testing.T) { // an engine that lists the model is probed after a single 404
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
 			gone := rig.RefusalNoRoute
 			gone.After = "1"
@@ -158,7 +158,7 @@ func TestFault28_ModelGone(t *testing.T) {
 		// The error is not about the model, so the model stays available.
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
 				for range 6 {
 					e.SendRequest(w, "").WantRefused(w, c.want)
@@ -171,7 +171,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 			e.Engines[0].SetModels("another")
 			e.wantRetried(w, 6)
 			if n := e.Engines[0].Stats().Requests; n > 1 {
@@ -210,7 +210,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 				spec := strings.Replace(c.spec, "DATE", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat), 1)
 				e.fault(strings.Replace(spec, "PAST", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 1))
 				want := c.want
@@ -228,7 +228,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502 status=500 status=501") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
+			forEachRequestType(t, rig.RequestTypesForVariant(rig.RequestTypesWithAudio, i), rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.RequestType) {
 				e.Engines[0].SetFault(sim.Fault{Spec: spec})
 				e.wantRetried(w, 4)
 			})
@@ -236,7 +236,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	}
 	t.Run("no retry storm", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+		forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Engines: rig.TwoEngines(), Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 			e.fault("status=429")
 			const calls = 100
 			for range calls {
@@ -252,7 +252,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 
 func TestFault30_EarlyRefusalWhileSending(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
+	forEachRequestType(t, rig.RequestTypesWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.RequestType) {
 		e.fault("early-413;linger=1")
 		r := e.SendPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "")
 		r.WantRefused(w, rig.RefusalBodyTooLarge)

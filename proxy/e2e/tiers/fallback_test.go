@@ -80,8 +80,8 @@ models:
 	}
 	p.Engines[0].SetHealthy(false)
 	rig.WaitFor(t, rig.WaitTimeout, "the engine is down", func() bool { return p.Upstream("a").State == "down" })
-	if s := p.Status(); s.Models[0].State != "fallback" || !slices.Contains(s.Models[0].StandIns, "small") || s.Verdict.Level != "degraded" {
-		t.Errorf("the page calls a model whose fallback answers %s by %q: %+v", s.Models[0].State, s.Models[0].StandIns, s.Verdict)
+	if s := p.Status(); s.Models[0].State != "fallback" || !slices.Contains(s.Models[0].Fallbacks, "small") || s.Verdict.Level != "degraded" {
+		t.Errorf("the page calls a model whose fallback answers %s by %q: %+v", s.Models[0].State, s.Models[0].Fallbacks, s.Verdict)
 	}
 	check("down", 503)
 	small, asked := 0, 0

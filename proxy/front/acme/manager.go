@@ -325,7 +325,7 @@ func (m *Manager) checkDueDomains(ctx context.Context) time.Time {
 		d.nextReset = false
 		d.mu.Unlock()
 		if !time.Now().Before(next) && ctx.Err() == nil {
-			next = m.checkDomain(ctx, d)
+			next = m.renewIfDue(ctx, d)
 			d.mu.Lock()
 			if !d.nextReset {
 				d.nextCheck = next
@@ -342,7 +342,7 @@ func (m *Manager) checkDueDomains(ctx context.Context) time.Time {
 // errStoreUnavailable is the problem reported for a domain that is waiting for the fleet's store.
 var errStoreUnavailable = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState collects certmagic's events during one call of checkDomain.
+// attemptState collects certmagic's events during one call of renewIfDue.
 type attemptState struct {
 	domain          *managedDomain
 	failureRecorded bool
@@ -368,9 +368,9 @@ func ReportLockLoss(ctx context.Context, err error) {
 	}
 }
 
-// checkDomain makes certmagic obtain or renew the certificate of a domain if the certificate is
+// renewIfDue makes certmagic obtain or renew the certificate of a domain if the certificate is
 // due. It returns the time at which the next check is due.
-func (m *Manager) checkDomain(ctx context.Context, d *managedDomain) time.Time {
+func (m *Manager) renewIfDue(ctx context.Context, d *managedDomain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
 			d.setWaitsForStore()

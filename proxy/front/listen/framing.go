@@ -47,8 +47,8 @@ const maxStoredLine = 64
 // response.
 const maxEmptyLines = 256
 
-// chunkExtraLimits are the rules for chunks in requests. A single limit applies to the total size of all
-// chunk extensions and trailers. Folded trailers are rejected.
+// chunkExtraLimits are the rules for chunks in requests. A single limit applies to the total size
+// of all chunk extensions and trailers. Folded trailers are rejected.
 var chunkExtraLimits = chunked.ExtraLimits{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 }
@@ -62,8 +62,8 @@ const maxExtraBytes = 16 << 10
 // reasons. A framingChecker belongs to the goroutine that serves the connection.
 //
 // The checker sees all bytes that the server has buffered. It therefore counts the requests that
-// have started, and the server calls SetConnActive for each request that it starts to read. An error in
-// a later request does not affect the request that is being served.
+// have started, and the server calls SetConnActive for each request that it starts to read. An
+// error in a later request does not affect the request that is being served.
 type framingChecker struct {
 	state           framingState
 	isChunked       bool
@@ -133,7 +133,7 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 			return nil
 		}
 		if f.lineLength == 0 {
-			if n := plainLineLength(p); n > 0 || n == 0 && f.inHeaders {
+			if n := lineLengthIfPlain(p); n > 0 || n == 0 && f.inHeaders {
 				if !f.inHeaders {
 					f.beginRequest()
 				}
@@ -185,9 +185,9 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 	return nil
 }
 
-// plainLineLength returns the length of the first line of p without its CR LF. It returns -1 for
+// lineLengthIfPlain returns the length of the first line of p without its CR LF. It returns -1 for
 // lines with any other control character, and for some lines near the end of p.
-func plainLineLength(p []byte) int {
+func lineLengthIfPlain(p []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for q := p; len(q) > 8; q = q[8:] {
 		w := binary.LittleEndian.Uint64(q)
@@ -242,9 +242,9 @@ func (f *framingChecker) storePartialLine(piece []byte) {
 	f.lineLength += len(piece)
 }
 
-// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
-// fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces it with a byte
-// that cannot start a request.
+// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a
+// request, fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces
+// it with a byte that cannot start a request.
 func (f *framingChecker) recordBareLineEnd(p []byte) {
 	f.err = ErrBareLineEnd
 	if f.state == stateHeader || f.inHeaders {

@@ -67,7 +67,7 @@ func judgeState(s *Server, in *status.Input) *status.Status {
 	out := status.New(in)
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Process = processName(s.opts.Started)
-	out.TurnedAway = s.opts.TurnedAway(now)
+	out.RejectsConnections = s.opts.TurnedAway(now)
 	out.OnAdminPort, out.AdminPortShared = s.sharedPort.countOtherProcesses(now)
 	out.Panicking, out.Unsaved = s.opts.Guard.StormPlace(now), s.opts.Calls.Usage.UnsavedTime().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
@@ -136,7 +136,7 @@ func keyStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]b
 		}
 		k := keyStatus(id, l, now)
 		day := today[id]
-		k.Ends, k.Today = snap.Ends[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
+		k.Ends, k.Today = snap.ExpiryByKey[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
 		if of, name := l.Group(); of != nil {
 			g := groups[name]
 			if g == nil {

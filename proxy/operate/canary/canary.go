@@ -69,7 +69,7 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	c.addQuantileRow("tokens/s p50", "tokens/s", rest.Speed, arm.Speed, 0.5, -1)
 	c.addShareRow("failed", rest.Failed, rest.Calls, arm.Failed, arm.Calls, true)
 	c.addShareRow("refused", rest.Refused, rest.Calls, arm.Refused, arm.Calls, true)
-	c.addShareRow("left", rest.Left, rest.Calls, arm.Left, arm.Calls, false)
+	c.addShareRow("left", rest.ClientGone, rest.Calls, arm.ClientGone, arm.Calls, false)
 	c.addQuantileRow("length p50", "tokens", rest.Length, arm.Length, 0.5, 0)
 	var ended, endedRest uint64
 	for _, word := range observe.FinishReasons {

@@ -10,8 +10,8 @@ import (
 // does not change the text after it.
 func TestCausesInWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
-		if got := describeCause(string(c.Cause)); got != c.Words {
-			t.Errorf("%s is %s, want %s", c.Cause, got, c.Words)
+		if got := describeCause(string(c.Cause)); got != c.ShortMeaning {
+			t.Errorf("%s is %s, want %s", c.Cause, got, c.ShortMeaning)
 		}
 	}
 	for cause, want := range map[string]string{

@@ -27,12 +27,12 @@ func TestFallback(t *testing.T) {
 			}
 		}
 		run(true, true)
-		if s.Models[0].State != ModelServed || s.Models[0].StandIns != nil {
+		if s.Models[0].State != ModelServed || s.Models[0].Fallbacks != nil {
 			t.Errorf("model = %+v, want it served without stand-ins", s.Models[0])
 		}
 		run(false, true)
 		const sentence = "no engine serves qwen, so its calls go to its fallback gemma, for 29 s"
-		if m := s.Models[0]; m.State != ModelFallback || len(m.StandIns) != 1 || m.StandIns[0] != "gemma" || m.Idle() ||
+		if m := s.Models[0]; m.State != ModelFallback || len(m.Fallbacks) != 1 || m.Fallbacks[0] != "gemma" || m.Idle() ||
 			s.Verdict.Level != LevelDegraded || s.Verdict.Text != "Degraded: "+sentence+". No model is out." || s.Verdict.About[0] != "qwen" {
 			t.Errorf("verdict %+v, model %+v; want degraded, because calls go to gemma", s.Verdict, m)
 		}

@@ -10,9 +10,9 @@ func (s *Status) judgeModels() {
 	for i := range s.Models {
 		m := &s.Models[i]
 		m.Troubles = s.modelProblemTexts(m)
-		m.StandIns = availableFallbacks(s, m)
+		m.Fallbacks = availableFallbacks(s, m)
 		switch {
-		case m.StandIns != nil:
+		case m.Fallbacks != nil:
 			m.State = ModelFallback
 		case !m.Ready:
 			m.State = ModelOut

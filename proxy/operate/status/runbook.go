@@ -100,7 +100,7 @@ func (s *Status) Remedies() (all []string) {
 		add(u.lateReportText() != "", u.Label+": look at its metrics page")
 	}
 	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "penstock explain hook_unavailable")
-	add(s.TurnedAway, "penstock explain limits.connections")
+	add(s.RejectsConnections, "penstock explain limits.connections")
 	add(s.AdminPortShared, "penstock explain admin.listen")
 	add(len(all) == 0, defaultRemedy)
 	return all

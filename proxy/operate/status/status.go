@@ -94,7 +94,7 @@ type EdgeFaults struct {
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
 
 	// Whether connections were rejected in the last minute.
-	TurnedAway bool `json:"connections_turned_away,omitempty"`
+	RejectsConnections bool `json:"connections_turned_away,omitempty"`
 	// Number of other processes that listen on the admin port.
 	OnAdminPort int `json:"others_on_admin_port,omitempty"`
 	// Whether the admin port has been shared for longer than a handover between processes takes.
@@ -341,7 +341,7 @@ type Model struct {
 	State    string   `json:"state"` // served, degraded, failing, fallback, out
 	Fallback []string `json:"fallback,omitempty"`
 	// The fallbacks that answer while no engine serves the model.
-	StandIns       []string        `json:"stand_ins,omitempty"`
+	Fallbacks      []string        `json:"stand_ins,omitempty"`
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`

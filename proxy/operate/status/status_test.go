@@ -150,7 +150,7 @@ func TestVerdict(t *testing.T) {
 			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
 		}, LevelOK, "Healthy: "},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 31 }, LevelDegraded, "Degraded: the ledger has not been written for 31 s"},
-		{func(s *Status) { s.Upstreams, s.LastReload, s.TurnedAway = s.Upstreams[:1], nil, true }, LevelDegraded, "Degraded: clients are turned away"},
+		{func(s *Status) { s.Upstreams, s.LastReload, s.RejectsConnections = s.Upstreams[:1], nil, true }, LevelDegraded, "Degraded: clients are turned away"},
 		// A new process may be taking over.
 		{func(s *Status) { s.Upstreams, s.LastReload, s.OnAdminPort = s.Upstreams[:1], nil, 1 }, LevelOK, "Healthy: "},
 		{func(s *Status) {

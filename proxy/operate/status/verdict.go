@@ -315,8 +315,8 @@ func (v Verdict) levelSign() string {
 	return "↓"
 }
 
-// tabTitle returns the title of the browser tab. The sign comes first, because a narrow tab shows only
-// the first characters.
+// tabTitle returns the title of the browser tab. The sign comes first, because a narrow tab shows
+// only the first characters.
 func (v Verdict) tabTitle() string {
 	if v.Level == LevelOK {
 		return "Penstock"
@@ -341,7 +341,7 @@ func edgeConcerns(s *Status) (all []edgeConcern) {
 		add(LevelDegraded, "the ledger", fmt.Sprintf("the ledger has not been written for %.0f s, "+
 			"so usage is in memory alone; the log says why", s.Unsaved))
 	}
-	if s.TurnedAway {
+	if s.RejectsConnections {
 		add(LevelDegraded, "the limit of connections", "clients are turned away: the limit of open connections is reached (limits.connections, limits.connections_per_address)")
 	}
 	if s.AdminPortShared {
@@ -357,7 +357,7 @@ func (m *Model) fallbackText() string {
 }
 
 func (m *Model) fallbackClause() string {
-	return "its calls go to its fallback " + joinNames(m.StandIns)
+	return "its calls go to its fallback " + joinNames(m.Fallbacks)
 }
 
 // waitingText describes how many calls are waiting for a slot, for their model's turn, or inside

@@ -6,9 +6,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Codings checks that the error for a coding names the accepted codings, and that the
-// error for a media type names no codings.
-func TestCheckHead_Codings(t *testing.T) {
+// TestCheckBodyHeaders_Codings checks that the error for a coding names the accepted codings, and
+// that the error for a media type names no codings.
+func TestCheckBodyHeaders_Codings(t *testing.T) {
 	for _, c := range []struct {
 		form                  bool
 		media, coding, accept string

@@ -6,9 +6,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Charset checks that JSON may not have a charset such as utf-16. Charsets that
-// encode ASCII like UTF-8 are accepted, because old libraries name them.
-func TestCheckHead_Charset(t *testing.T) {
+// TestCheckBodyHeaders_Charset checks that JSON may not have a charset such as utf-16. Charsets
+// that encode ASCII like UTF-8 are accepted, because old libraries name them.
+func TestCheckBodyHeaders_Charset(t *testing.T) {
 	for kind, refused := range map[string]bool{
 		"application/json":                                false,
 		"application/json; charset=utf-8":                 false,

@@ -194,11 +194,11 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (engineSlot, error) {
 		return engineSlot{}, full // the loop reports why the call was canceled
 	}
 	need := queue.WaitRequest{
-		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
+		Pool: q.Pool, Excluded: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
 		Key: q.Key, Weight: q.Weight, Session: c.search.conversation.clientSession(c.request, &c.client).ID, Expected: turns.ServiceUnits(q.Tokens, 0),
 	}
 	if q.Rank > 0 {
-		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
+		need.AgesAt = time.Now().Add(m.Config.Queue.Wait.D() / 2)
 	}
 	queued, err := m.Queue.Join(&need)
 	if err != nil {

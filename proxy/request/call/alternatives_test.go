@@ -81,7 +81,7 @@ func TestAlternatives(t *testing.T) {
 			if got := a.hasLaterTier(); got != c.later {
 				t.Errorf("hasLaterTier = %t, want %t", got, c.later)
 			}
-			if got := a.excludeTier(); !slices.Equal(got, ids(c.afterTier)) {
+			if got := a.exclusionsBelowTier(); !slices.Equal(got, ids(c.afterTier)) {
 				t.Errorf("excludeTier = %v, want %v", got, ids(c.afterTier))
 			}
 		})

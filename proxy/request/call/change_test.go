@@ -50,9 +50,9 @@ func TestChangeAfter(t *testing.T) {
 	}
 }
 
-// TestTookChange checks that a change counts as accepted if the engine's next error is about
+// TestHasAcceptedChange checks that a change counts as accepted if the engine's next error is about
 // another subject.
-func TestTookChange(t *testing.T) {
+func TestHasAcceptedChange(t *testing.T) {
 	var (
 		effort   = endpoint.RejectedParts{Efforts: chat.NewEffortSet("high")}
 		turns    = endpoint.RejectedParts{AdjacentTurns: true}

@@ -29,7 +29,7 @@ func TestPutChunkSizeLine(t *testing.T) {
 	}
 	for _, n := range sizes {
 		var room [chunkPrefixLen]byte
-		if got, want := string(room[putSizeLine(room[:], n):]), fmt.Sprintf("%x\r\n", n); got != want {
+		if got, want := string(room[putChunkSizeLine(room[:], n):]), fmt.Sprintf("%x\r\n", n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
 	}

@@ -46,7 +46,7 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 		return failure.FromAbort(c.abort.Cause())
 	}
 	about := hook.Call{
-		Left: left, Memory: c.services.Bodies, MaxBody: int64(c.config.snapshot.Config.Limits.RequestBody),
+		Canceled: left, Memory: c.services.Bodies, MaxBody: int64(c.config.snapshot.Config.Limits.RequestBody),
 		Deadline: c.totalDeadline(),
 	}
 	begun, answered := time.Now(), time.Time{}

@@ -98,7 +98,7 @@ func limitError(d limit.Decision) *apierr.Error {
 	if q := d.Quota; q != nil {
 		return apierr.QuotaExceeded(apierr.Quota{
 			Group: d.Group, Name: d.LimitName, Limit: q.Limit, Used: q.Used,
-			Remaining: q.Remaining, Needed: q.Needed, Part: q.Part, Held: q.Held, Renews: q.Renews,
+			Remaining: q.Remaining, Needed: q.Needed, Grantable: q.Grantable, OnlyReserved: q.OnlyReserved, Renews: q.Renews,
 		}, d.RetryAfter)
 	}
 	return apierr.RateLimited(describeLimit(d), d.RetryAfter)

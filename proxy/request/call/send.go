@@ -15,7 +15,7 @@ import (
 // beginAttempt records that the call has acquired the slot s and will be sent to its engine.
 func (c *Call) beginAttempt(s engineSlot, now time.Time) {
 	u, t := s.lease.Upstream(), &c.attemptState
-	t.upstream, t.pendingChanges, t.stepCounts.Again = u, endpoint.RejectedParts{}, false
+	t.upstream, t.pendingChanges, t.stepCounts.LastWasSameEngine = u, endpoint.RejectedParts{}, false
 	t.targetCount++
 	t.turn.SetCharge(0) // the charge of the new turn also includes the tokens of earlier engines
 	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.limits.key.TurnWeight(), s.lease, now)

@@ -170,7 +170,7 @@ func (c *Call) excludeForStep(step retry.Step) {
 		*out = x.appendTooShort(*out)
 	case retry.StepLaterTier:
 		a := c.alternativeTargets()
-		*out, c.search.usesOverflow = a.excludeTier(), true // a call does not queue for a later tier
+		*out, c.search.usesOverflow = a.exclusionsBelowTier(), true // a call does not queue for a later tier
 	case retry.StepResume:
 		*out = appendCannotContinue(*out, c.config.model.Route.Targets(), c.attemptState.recording.HasReasoning())
 	default:
@@ -195,17 +195,17 @@ func (c *Call) chooseStep(f *failure.Failure) (retry.Step, requestChange) {
 
 func (c *Call) retryState(f *failure.Failure) retry.CallState {
 	s := retry.CallState{
-		Part:  c.clientHasPartialAnswer(),
-		Spent: c.request.IsConsumed() || c.record.Committed && !c.body.HasBytes(),
-		Form:  c.ep.Form, Strict: c.config.model.Rules.Strict,
+		HasPartialAnswer: c.clientHasPartialAnswer(),
+		CannotResend:     c.request.IsConsumed() || c.record.Committed && !c.body.HasBytes(),
+		Form:             c.ep.Form, Strict: c.config.model.Rules.Strict,
 		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.attemptState.stepCounts,
 	}
-	if s.Part {
+	if s.HasPartialAnswer {
 		s.Resumable = f.CanResume() && c.canResumeNow(time.Now())
 		s.Complete = s.Resumable && c.attemptState.recording.HasReachedLimit(&c.request.Chat().Tokens)
 		return s
 	}
-	s.BodyFails = f.Failed != 0 && c.fingerprint.hasFailed(time.Now())
+	s.BodyFails = f.MessageHash != 0 && c.fingerprint.hasFailed(time.Now())
 	if c.attempt.Target() != nil {
 		a, t := c.alternativeTargets(), &c.search
 		asked := routing.Query{Pool: t.pool, Key: c.record.Key, Needs: t.neededFeatures, Now: time.Now()}
@@ -259,10 +259,10 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 // request is not suspected of having killed the engine.
 func (c *Call) endFailedAttempt(f *failure.Failure, begun bool, now time.Time) {
 	c.fingerprint.recordLoss(f, begun, c.attemptState.upstream, now)
-	if first := c.attemptState.firstFailure; f.Failed != 0 {
+	if first := c.attemptState.firstFailure; f.MessageHash != 0 {
 		c.fingerprint.recordFailure(now)
 		// Two engines failed in the same way, so the request is to blame.
-		if first != nil && first.Failed == f.Failed {
+		if first != nil && first.MessageHash == f.MessageHash {
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}

@@ -145,7 +145,7 @@ func frameChunk(out *[]byte, last bool) (b []byte, before int) {
 	b, payload := *out, len(*out)-chunkPrefixLen
 	start := chunkPrefixLen
 	if payload > 0 {
-		start = putSizeLine(b[:chunkPrefixLen], payload)
+		start = putChunkSizeLine(b[:chunkPrefixLen], payload)
 		b = append(b, chunkEnd...)
 	}
 	if last {
@@ -179,7 +179,7 @@ func (t *detachedStream) Step() bool {
 	case len(payload) == 0 && !done && errors.Is(err, http1.ErrNoBytesYet): // only part of an event has arrived
 		return true
 	case done || err != nil:
-		t.deferToRun(out, done, err)
+		t.deferToRelay(out, done, err)
 		return false
 	}
 	b, _ := frameChunk(&out, false)
@@ -190,7 +190,7 @@ func (t *detachedStream) Step() bool {
 	c.record.BytesOut += int64(len(payload))
 	if n < len(b) {
 		t.unwritten = keepUnsent(b[n:], cap(out))
-		t.deferToRun(out[:chunkPrefixLen], false, nil)
+		t.deferToRelay(out[:chunkPrefixLen], false, nil)
 		return false
 	}
 	if cap(out) > attempt.MaxPooled {
@@ -209,15 +209,15 @@ func keepUnsent(b []byte, size int) []byte {
 	return slices.Clone(b)
 }
 
-// deferToRun stores what Step has pulled. The relay's goroutine processes it later (fillStream).
-func (t *detachedStream) deferToRun(out []byte, done bool, err error) {
+// deferToRelay stores what Step has pulled. The relay's goroutine processes it later (fillStream).
+func (t *detachedStream) deferToRelay(out []byte, done bool, err error) {
 	t.out, t.pulled = attempt.NewBuffer(), pullResult{true, done, err}
 	*t.out = append(*t.out, out...)
 }
 
-// putSizeLine writes the size line of a chunk of n bytes right-aligned into room. It returns the
-// offset of the line in room.
-func putSizeLine(room []byte, n int) (start int) {
+// putChunkSizeLine writes the size line of a chunk of n bytes right-aligned into room. It returns
+// the offset of the line in room.
+func putChunkSizeLine(room []byte, n int) (start int) {
 	i := len(room) - len(chunkEnd)
 	room[i], room[i+1] = chunkEnd[0], chunkEnd[1]
 	for ; n > 0; n >>= 4 {

@@ -189,7 +189,7 @@ func EnginePriority(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Pri
 	if !told {
 		return chat.Priority{}
 	}
-	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
+	return chat.Priority{Number: number, SendToEngine: true, KeepClientNumber: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
 // EngineRequest is a request for an engine.

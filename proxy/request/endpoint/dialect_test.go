@@ -79,7 +79,7 @@ func TestMessagesError(t *testing.T) {
 	}
 }
 
-func TestDialectAt(t *testing.T) {
+func TestDialectByPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/messages": "messages", "/v1/messages/": "messages", "/v1/messages/count_tokens": "messages", "/v1/messages/batches": "messages",
 		"/v1/messagesx": "chat", "/v1/message": "chat", "/v1/chat/completions": "chat", "/v1/responses": "responses", "/": "chat", "": "chat",
@@ -124,7 +124,7 @@ func TestPromptTooLongParam(t *testing.T) {
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
-		SetErrorHeaders(&h, apierr.QuotaExceeded(apierr.Quota{Held: held}, time.Second))
+		SetErrorHeaders(&h, apierr.QuotaExceeded(apierr.Quota{OnlyReserved: held}, time.Second))
 		if got := string(h.Peek("X-Should-Retry")); got != want || string(h.Peek("Retry-After")) != "1" {
 			t.Errorf("held %v: X-Should-Retry %q, Retry-After %q", held, got, h.Peek("Retry-After"))
 		}

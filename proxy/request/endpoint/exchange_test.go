@@ -236,9 +236,9 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// TestNear checks which endpoint is suggested for a path that lacks the version, repeats it, or
-// ends with a slash.
-func TestNear(t *testing.T) {
+// TestNearestEndpointByPath checks which endpoint is suggested for a path that lacks the version,
+// repeats it, or ends with a slash.
+func TestNearestEndpointByPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/v1/chat/completions", "/v1/messages/": "/v1/messages",
 		"/v1/v1/v1/responses/": "/v1/responses", "/nowhere": "", "": "", "/v1": "", "/v1/v1": "",
@@ -253,9 +253,9 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestDialectAt checks that an error is written in the dialect of the endpoint at the path or at a
-// parent of the path.
-func TestDialectAt(t *testing.T) {
+// TestDialectByPath checks that an error is written in the dialect of the endpoint at the path or
+// at a parent of the path.
+func TestDialectByPath(t *testing.T) {
 	for path, want := range map[string]*endpoint.Dialect{
 		"/v1/messages": endpoint.DialectByPath([]byte("/v1/messages")), "/v1/messages/none": endpoint.DialectByPath([]byte("/v1/messages")), "/v1/messagesx": endpoint.ChatDialect, "/": endpoint.ChatDialect,
 	} {

@@ -103,7 +103,7 @@ func SetErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
-	if e.Quota != nil && !e.Quota.Held { // otherwise, SDKs would retry within seconds
+	if e.Quota != nil && !e.Quota.OnlyReserved { // otherwise, SDKs would retry within seconds
 		h.Set("X-Should-Retry", "false")
 	}
 }

@@ -28,11 +28,11 @@ type Failure struct {
 	NotNow bool                       // whether the same engine may be able to answer soon
 	Doubt  *upstreams.DisputedRefusal // set if the engine rather than the request may be at fault
 	// Whether the call leaves the engine because it vanished, stalled or was drained.
-	Gone   bool
-	Cause  upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
-	Status int             // status of the engine's response; 0 if there was none
-	Failed uint64          // hash of the engine's error message for a 500, a 501 or IsBareNotFound; otherwise 0
-	Label  string          // error code in metrics and the log; if empty, API.Code
+	Gone        bool
+	Cause       upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
+	Status      int             // status of the engine's response; 0 if there was none
+	MessageHash uint64          // hash of the engine's error message for a 500, a 501 or IsBareNotFound; otherwise 0
+	Label       string          // error code in metrics and the log; if empty, API.Code
 
 	About engineerror.RejectedSubject // what the engine rejected; it may accept the same thing in another form
 }
@@ -55,7 +55,7 @@ func (f *Failure) RetryCause() retry.Cause {
 		return retry.CauseBadAnswer
 	case f.Retry:
 		return retry.CauseConnectionLost
-	case f.Failed != 0:
+	case f.MessageHash != 0:
 		return retry.CauseEngineFailed
 	case f.API.Code == apierr.CodeContextLength:
 		return retry.CausePromptTooLong
@@ -378,10 +378,10 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	case e.Absent == engineerror.AbsentPath:
 		return NoEndpoint(status)
 	case status == 404:
-		f.Result, f.Retry, f.Failed = observe.OutcomeNoRoute, true, e.MessageHash(status)
+		f.Result, f.Retry, f.MessageHash = observe.OutcomeNoRoute, true, e.MessageHash(status)
 		f.API = noHealthyRouteError(retryAfter)
 		if e.Absent == engineerror.AbsentModel { // only this model is missing
-			f.Outcome, f.Failed = upstreams.OutcomeRejected, 0
+			f.Outcome, f.MessageHash = upstreams.OutcomeRejected, 0
 		}
 	case status == 504:
 		f := GenerationTimeout(upstreams.CauseStatus, nil)
@@ -395,7 +395,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.API = upstreamError(apierr.CodeUpstreamFailed, "The engine failed.")
 	case status >= 500:
 		if status <= 501 {
-			f.Failed = e.MessageHash(status)
+			f.MessageHash = e.MessageHash(status)
 		}
 		f.API = upstreamError(apierr.CodeUpstreamFailed, "The engine failed.")
 	default: // 402, 415, 424, redirects, 101, 204 and others
@@ -447,7 +447,7 @@ func FromStreamError(e *engineerror.Error) *Failure {
 	f := FromStatus(status, e, 0)
 	f.Cause, f.Status = upstreams.CauseErrorEvent, 200
 	if status == 404 { // the engine has the path, so the request names something that does not exist
-		f.Outcome, f.Failed = upstreams.OutcomeRejected, 0
+		f.Outcome, f.MessageHash = upstreams.OutcomeRejected, 0
 	}
 	return f
 }

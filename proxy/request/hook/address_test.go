@@ -6,9 +6,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestAt checks to which URL a hook's question is sent. For a Unix socket, it also checks which
-// socket that URL names.
-func TestAt(t *testing.T) {
+// TestClientFor checks to which URL a hook's question is sent. For a Unix socket, it also checks
+// which socket that URL names.
+func TestClientFor(t *testing.T) {
 	c := NewClient(metrics.NewSet(), nil)
 	for before, want := range map[string]string{
 		"http://127.0.0.1:8090/decide/": "http://127.0.0.1:8090/decide/",

@@ -27,8 +27,8 @@ const (
 
 // AnswerMistakeInfo contains an AnswerMistake and its description for operators.
 type AnswerMistakeInfo struct {
-	Detail  AnswerMistake
-	Words   string // completes the error message, as in "it is too long"
+	Mistake AnswerMistake
+	Clause  string // completes the error message, as in "it is too long"
 	Meaning string
 }
 
@@ -56,8 +56,8 @@ func AllAnswerMistakes() []AnswerMistakeInfo { return answerMistakeInfos }
 // Description returns the description of the mistake, or "" if d is unknown.
 func (d AnswerMistake) Description() string {
 	for _, e := range answerMistakeInfos {
-		if e.Detail == d {
-			return e.Words
+		if e.Mistake == d {
+			return e.Clause
 		}
 	}
 	return ""

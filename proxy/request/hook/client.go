@@ -136,7 +136,7 @@ type AnswerMemory interface {
 
 // Call describes the call about which a hook is asked.
 type Call struct {
-	Left     <-chan struct{} // channel that is closed when the call is canceled
+	Canceled <-chan struct{} // channel that is closed when the call is canceled
 	Deadline time.Time       // deadline of the call; zero if there is none
 	MaxBody  int64
 	Memory   AnswerMemory
@@ -151,7 +151,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	if !of.Deadline.IsZero() && of.Deadline.Before(deadline) {
 		deadline = of.Deadline
 	}
-	ctx, cancel := context.WithDeadline(callContext{of.Left}, deadline)
+	ctx, cancel := context.WithDeadline(callContext{of.Canceled}, deadline)
 	defer cancel()
 	a := answerReader{memory: of.Memory, maxBytes: of.MaxBody + maxWrapperBytes}
 	defer a.release()

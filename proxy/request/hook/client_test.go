@@ -63,7 +63,7 @@ func newRig(t *testing.T, answer http.HandlerFunc) *rig {
 	r.hook.SetDefaults()
 	r.hook.Name, r.hook.Before = "guard", r.server.URL+"/decide"
 	r.hook.Timeout = config.Duration(time.Minute)
-	r.call = Call{Left: make(chan struct{}), MaxBody: 64 << 10, Memory: r.memory}
+	r.call = Call{Canceled: make(chan struct{}), MaxBody: 64 << 10, Memory: r.memory}
 	return r
 }
 
@@ -217,7 +217,7 @@ func TestAskEnds(t *testing.T) {
 
 	r.call.Deadline = time.Time{}
 	left := make(chan struct{})
-	r.call.Left = left
+	r.call.Canceled = left
 	go func() {
 		<-asked
 		close(left)

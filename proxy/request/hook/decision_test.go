@@ -73,9 +73,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that encoding/json reads the same decision from every answer that ParseDecision
-// accepts.
-func FuzzParse(f *testing.F) {
+// FuzzParseDecision checks that encoding/json reads the same decision from every answer that
+// ParseDecision accepts.
+func FuzzParseDecision(f *testing.F) {
 	for _, seed := range []string{
 		`{"action":"allow"}`, `{"action":"refuse","status":403,"message":"no"}`, `{"action":"rewrite","body":{"a":[1]}}`,
 		`{"action":"route","model":"m"}`, `{"action":"allow","x":1}`, `{"a`, `[]`,

@@ -56,13 +56,13 @@ type Failure struct {
 
 // CallState describes a call after a failed attempt.
 type CallState struct {
-	Part      bool // whether the client has received part of the answer
-	Complete  bool // whether the client has received everything except the end of the answer
-	Resumable bool // whether another engine can continue the answer
-	Spent     bool // whether the request cannot be sent again
-	Form      bool // whether the request is a form, which rules out StepSameEngine and StepLongerContext
-	Strict    bool // whether the request must not be changed
-	BodyFails bool
+	HasPartialAnswer bool // whether the client has received part of the answer
+	Complete         bool // whether the client has received everything except the end of the answer
+	Resumable        bool // whether another engine can continue the answer
+	CannotResend     bool // whether the request cannot be sent again
+	Form             bool // whether the request is a form, which rules out StepSameEngine and StepLongerContext
+	Strict           bool // whether the request must not be changed
+	BodyFails        bool
 
 	Room     bool
 	Longer   bool
@@ -75,17 +75,17 @@ type CallState struct {
 
 // SendCounts counts the steps that have sent a call.
 type SendCounts struct {
-	Retries int  // number of StepSameEngine and StepOtherEngine steps
-	Changes int  // number of StepChangeRequest steps
-	Longer  int  // number of StepLongerContext steps
-	Moves   int  // number of StepMove steps
-	Below   int  // number of StepLaterTier steps
-	Resumes int  // number of StepResume steps
-	Again   bool // whether the last step was StepSameEngine or StepChangeRequest
+	Retries           int  // number of StepSameEngine and StepOtherEngine steps
+	Changes           int  // number of StepChangeRequest steps
+	Longer            int  // number of StepLongerContext steps
+	Moves             int  // number of StepMove steps
+	LaterTiers        int  // number of StepLaterTier steps
+	Resumes           int  // number of StepResume steps
+	LastWasSameEngine bool // whether the last step was StepSameEngine or StepChangeRequest
 }
 
 // CountedTotal returns the number of sends that count against MaxSends.
-func (s *SendCounts) CountedTotal() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
+func (s *SendCounts) CountedTotal() int { return 1 + s.Retries + s.Changes + s.Longer + s.LaterTiers }
 
 // Step is the next step of a call.
 type Step uint8
@@ -124,12 +124,12 @@ func (s *SendCounts) CountStep(step Step) {
 	case StepLongerContext:
 		s.Longer++
 	case StepLaterTier:
-		s.Below++
+		s.LaterTiers++
 	case StepResume:
 		s.Resumes++
 	case StepFail, StepFinish, stepCount:
 	}
-	s.Again = step == StepSameEngine || step == StepChangeRequest
+	s.LastWasSameEngine = step == StepSameEngine || step == StepChangeRequest
 }
 
 // UsesRetryBudget reports whether a step uses the retry budget. A StepOtherEngine after
@@ -157,16 +157,16 @@ var decisionRules = []decisionRule{
 		return s.Resumable
 	}},
 	{StepSameEngine, []Cause{CauseNotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *CallState, f *Failure) bool {
-		return !s.Sends.Again && !s.Form && s.hasRetriesLeft() && !(f.Elsewhere && s.Room) && !s.NoBudget
+		return !s.Sends.LastWasSameEngine && !s.Form && s.hasRetriesLeft() && !(f.Elsewhere && s.Room) && !s.NoBudget
 	}},
 	{StepChangeRequest, []Cause{CauseNotNow, CausePromptTooLong, CauseDoubtful, CauseFinal}, "once a call: a lower token limit, without an effort's word, or with turns joined; never with strict", func(s *CallState, f *Failure) bool {
-		return f.Changeable && !s.Strict && !s.Sends.Again && s.Sends.Changes+s.Sends.Longer == 0
+		return f.Changeable && !s.Strict && !s.Sends.LastWasSameEngine && s.Sends.Changes+s.Sends.Longer == 0
 	}},
 	{StepMove, []Cause{CauseEngineGone}, "once a call, unless retry.attempts is 1", func(s *CallState, _ *Failure) bool {
 		return s.Sends.Moves == 0 && s.Attempts >= 2
 	}},
 	{StepOtherEngine, []Cause{CauseDoubtful}, "after the first send, where another engine has room", func(s *CallState, _ *Failure) bool {
-		return s.Sends.Retries+s.Sends.Moves+s.Sends.Longer+s.Sends.Below == 0 && s.Room
+		return s.Sends.Retries+s.Sends.Moves+s.Sends.Longer+s.Sends.LaterTiers == 0 && s.Room
 	}},
 	{StepOtherEngine, []Cause{CauseConnectionLost, CauseEngineFull, CauseBadAnswer, CauseModelGone}, "within retry.attempts and retry.budget, but for the budget where the model or endpoint is not there", func(s *CallState, f *Failure) bool {
 		return s.hasRetriesLeft() && (!s.NoBudget || f.Cause == CauseModelGone)
@@ -181,10 +181,10 @@ var decisionRules = []decisionRule{
 		return s.Longer && s.Sends.Longer == 0 && !s.Strict && !s.Form
 	}},
 	{StepLaterTier, []Cause{CauseConnectionLost, CauseEngineFull, CauseBadAnswer, CauseModelGone, CauseEngineFailed}, "one later tier and one fallback model, apart from the budget", func(s *CallState, _ *Failure) bool {
-		return s.Below && s.Sends.Below < 2
+		return s.Below && s.Sends.LaterTiers < 2
 	}},
 	{StepLaterTier, []Cause{CauseNotNow, CauseEngineGone}, "likewise, where another engine may answer", func(s *CallState, f *Failure) bool {
-		return f.Elsewhere && s.Below && s.Sends.Below < 2
+		return f.Elsewhere && s.Below && s.Sends.LaterTiers < 2
 	}},
 }
 
@@ -194,7 +194,7 @@ func (s *CallState) hasRetriesLeft() bool { return s.Sends.Retries < s.Attempts-
 // (UsesRetryBudget) and the budget is empty, the caller must set NoBudget and call DecideStep
 // again.
 func DecideStep(s *CallState, f *Failure) Step {
-	if s.Spent && !s.Part {
+	if s.CannotResend && !s.HasPartialAnswer {
 		return StepFail
 	}
 	for i := range decisionRules {
@@ -207,7 +207,7 @@ func DecideStep(s *CallState, f *Failure) Step {
 
 // appliesTo reports whether the rule applies to this state and failure.
 func (r *decisionRule) appliesTo(s *CallState, f *Failure) bool {
-	if s.Part {
+	if s.HasPartialAnswer {
 		return r.causes == nil
 	}
 	return slices.Contains(r.causes, f.Cause)

@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 		{"with an empty budget", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.NoBudget = true }), StepFail},
 		{"a second one, with a later tier", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Sends.Retries, s.Below = 1, true }), StepLaterTier},
 		{"an empty budget, with a fallback", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.NoBudget, s.Below = true, true }), StepLaterTier},
-		{"a tier and a fallback have failed", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Sends.Retries, s.Sends.Below, s.Below = 1, 2, true }), StepFail},
+		{"a tier and a fallback have failed", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Sends.Retries, s.Sends.LaterTiers, s.Below = 1, 2, true }), StepFail},
 		{"a full engine", Failure{Cause: CauseEngineFull}, firstFailureState(nil), StepOtherEngine},
 		{"not an answer", Failure{Cause: CauseBadAnswer}, firstFailureState(nil), StepOtherEngine},
 		{"a model that is gone, with an empty budget", Failure{Cause: CauseModelGone}, firstFailureState(func(s *CallState) { s.NoBudget = true }), StepOtherEngine},
@@ -48,19 +48,19 @@ func TestDecide(t *testing.T) {
 		{"not now, alone", Failure{Cause: CauseNotNow, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Room = false }), StepSameEngine},
 		{"not now, beside another engine", Failure{Cause: CauseNotNow, Elsewhere: true}, firstFailureState(nil), StepOtherEngine},
 		{"not now, and only this engine may answer", Failure{Cause: CauseNotNow}, firstFailureState(nil), StepSameEngine},
-		{"not now, twice", Failure{Cause: CauseNotNow}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Retries: 1, Again: true} }), StepFail},
+		{"not now, twice", Failure{Cause: CauseNotNow}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Retries: 1, LastWasSameEngine: true} }), StepFail},
 		{"not now, with an empty budget", Failure{Cause: CauseNotNow}, firstFailureState(func(s *CallState) { s.NoBudget = true }), StepFail},
 		{"not now, of a form", Failure{Cause: CauseNotNow}, firstFailureState(func(s *CallState) { s.Form = true }), StepFail},
 
 		{"a refusal that a change helps", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(nil), StepChangeRequest},
 		{"likewise, a doubtful one", Failure{Cause: CauseDoubtful, Changeable: true}, firstFailureState(nil), StepChangeRequest},
-		{"after a change", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Changes: 1, Again: true} }), StepFail},
+		{"after a change", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Changes: 1, LastWasSameEngine: true} }), StepFail},
 		{"after a change, at another engine", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Changes: 1, Retries: 1} }), StepFail},
 		{"a strict model", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Strict = true }), StepFail},
 		{"a fault of the request", Failure{Cause: CauseFinal}, firstFailureState(func(s *CallState) { s.Below = true }), StepFail},
 
 		{"a host that vanished", Failure{Cause: CauseEngineGone}, firstFailureState(nil), StepMove},
-		{"also after all sends", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Retries: 1, Changes: 1, Below: 1} }), StepMove},
+		{"also after all sends", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Retries: 1, Changes: 1, LaterTiers: 1} }), StepMove},
 		{"also with an empty budget", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.NoBudget = true }), StepMove},
 		{"twice", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Sends.Moves = 1 }), StepFail},
 		{"twice, where another engine may answer", Failure{Cause: CauseEngineGone, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Sends.Moves = 1 }), StepOtherEngine},
@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 		{"a prompt that is too long", Failure{Cause: CausePromptTooLong}, firstFailureState(nil), StepFail},
 		{"for this engine", Failure{Cause: CausePromptTooLong}, firstFailureState(func(s *CallState) { s.Longer = true }), StepLongerContext},
 		{"that a lower limit helps", Failure{Cause: CausePromptTooLong, Changeable: true}, firstFailureState(func(s *CallState) { s.Longer = true }), StepChangeRequest},
-		{"and has not helped", Failure{Cause: CausePromptTooLong, Changeable: true}, firstFailureState(func(s *CallState) { s.Longer, s.Sends = true, SendCounts{Changes: 1, Again: true} }), StepLongerContext},
+		{"and has not helped", Failure{Cause: CausePromptTooLong, Changeable: true}, firstFailureState(func(s *CallState) { s.Longer, s.Sends = true, SendCounts{Changes: 1, LastWasSameEngine: true} }), StepLongerContext},
 		{"for the second engine", Failure{Cause: CausePromptTooLong}, firstFailureState(func(s *CallState) { s.Longer, s.Sends.Longer = true, 1 }), StepFail},
 
 		{"a doubtful refusal", Failure{Cause: CauseDoubtful}, firstFailureState(nil), StepOtherEngine},
@@ -78,12 +78,12 @@ func TestDecide(t *testing.T) {
 		{"likewise, alone", Failure{Cause: CauseDoubtful}, firstFailureState(func(s *CallState) { s.Room = false }), StepFail},
 		{"of the second engine", Failure{Cause: CauseDoubtful}, firstFailureState(func(s *CallState) { s.Sends.Retries = 1 }), StepFail},
 
-		{"a part was shown", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Part, s.Below = true, true }), StepFail},
-		{"a part that may be resumed", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Part, s.Resumable = true, true }), StepResume},
-		{"a part that lacks only its end", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Part, s.Complete, s.Resumable = true, true, true }), StepFinish},
-		{"a part, resumed after four sends", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.Part, s.Resumable, s.Sends = true, true, SendCounts{Retries: 3} }), StepResume},
-		{"the request is spent", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Spent, s.Below = true, true }), StepFail},
-		{"four sends", Failure{Cause: CauseEngineFull}, firstFailureState(func(s *CallState) { s.Below, s.Sends = true, SendCounts{Retries: 1, Changes: 1, Below: 1} }), StepFail},
+		{"a part was shown", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Below = true, true }), StepFail},
+		{"a part that may be resumed", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Resumable = true, true }), StepResume},
+		{"a part that lacks only its end", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Complete, s.Resumable = true, true, true }), StepFinish},
+		{"a part, resumed after four sends", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Resumable, s.Sends = true, true, SendCounts{Retries: 3} }), StepResume},
+		{"the request is spent", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.CannotResend, s.Below = true, true }), StepFail},
+		{"four sends", Failure{Cause: CauseEngineFull}, firstFailureState(func(s *CallState) { s.Below, s.Sends = true, SendCounts{Retries: 1, Changes: 1, LaterTiers: 1} }), StepFail},
 	} {
 		if got := DecideStep(&c.state, &c.after); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
@@ -105,17 +105,17 @@ func TestDecideEnds(t *testing.T) {
 				Cause: Cause(rapid.IntRange(0, int(causeCount)-1).Draw(t, "cause")), Elsewhere: flag("elsewhere"), Changeable: flag("changeable"),
 				Worked: time.Duration(rapid.IntRange(0, 60).Draw(t, "worked")) * time.Second,
 			}
-			s.Part, s.Spent, s.Room, s.Longer, s.Below, s.NoBudget = flag("part"), flag("spent"), flag("room"), flag("longer"), flag("below"), flag("no budget")
+			s.HasPartialAnswer, s.CannotResend, s.Room, s.Longer, s.Below, s.NoBudget = flag("part"), flag("spent"), flag("room"), flag("longer"), flag("below"), flag("no budget")
 			s.Complete = flag("complete")
 			s.Form, s.Strict, s.BodyFails = flag("form"), flag("strict"), flag("body fails")
 			s.Resumable = s.Sends.Resumes < resumes
 			step := DecideStep(&s, &f)
 			switch {
-			case step == StepFail, step == StepFinish && s.Part && s.Complete:
+			case step == StepFail, step == StepFinish && s.HasPartialAnswer && s.Complete:
 				return
-			case (s.Part || s.Spent) && step != StepResume:
+			case (s.HasPartialAnswer || s.CannotResend) && step != StepResume:
 				t.Fatalf("sent again (%v) although a part was shown or the request is spent", step)
-			case step == StepResume && !(s.Part && s.Resumable):
+			case step == StepResume && !(s.HasPartialAnswer && s.Resumable):
 				t.Fatal("resumed without a part")
 			case s.NoBudget && UsesRetryBudget(step, &f):
 				t.Fatalf("%v costs a budget that is empty", step)

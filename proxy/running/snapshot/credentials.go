@@ -25,7 +25,7 @@ type Credentials struct {
 	// The models that the file changes; set if Ahead is true.
 	changedModels []string
 
-	Ends map[string]time.Time // expiry times, keyed by key id; omits keys that do not expire
+	ExpiryByKey map[string]time.Time // expiry times, keyed by key id; omits keys that do not expire
 }
 
 // SharedKeys are the keys in the fleet's store. A newer set has a higher number.
@@ -40,13 +40,13 @@ type CredentialSources struct {
 	Issued *jwks.KeySetKeeper
 	// Whether the fleet's store also contains keys. As long as SharedNumber is 0, these keys are
 	// unknown.
-	Shared bool
+	HasSharedStore bool
 }
 
 func (o *CredentialSources) newRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.KeyRing, error) {
 	return auth.NewKeyRing(all, &auth.IssuerOptions{
 		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
-		Unread: o.Shared && shared.Number == 0,
+		Unread: o.HasSharedStore && shared.Number == 0,
 	})
 }
 
@@ -65,8 +65,8 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *CredentialSources) (C
 		}
 	}
 	return Credentials{
-		Ends: ends,
-		Keys: ring, KeyLimits: o.Limits.Bind(all, f.Groups), CredentialSources: o, Hosts: browser.OwnHostNames(f), SharedNumber: shared.Number,
+		ExpiryByKey: ends,
+		Keys:        ring, KeyLimits: o.Limits.Bind(all, f.Groups), CredentialSources: o, Hosts: browser.OwnHostNames(f), SharedNumber: shared.Number,
 	}, nil
 }
 

@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestAheadOfReusesTheRing checks that no second ring is built if a file changes keys but no
+// TestForRunningModelsReusesRing checks that no second ring is built if a file changes keys but no
 // models. With 20,000 keys, building a second ring took a noticeable part of each reload's time.
-func TestAheadOfReusesTheRing(t *testing.T) {
+func TestForRunningModelsReusesRing(t *testing.T) {
 	file := func(key, served string) *config.File {
 		f, err := config.Parse("penstock.yaml", fmt.Appendf(nil, `
 keys: [{ id: team, hash: "sha256:%064s" }]

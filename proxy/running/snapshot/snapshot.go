@@ -203,7 +203,7 @@ func (s *Snapshot) QueueConfigs() []queue.QueueConfig {
 		if m := &s.Models[i]; m.Queue != nil {
 			uses = append(uses, queue.QueueConfig{
 				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
-				Route: m.Route, Line: routing.TurnScheduler(m.Route), Floors: s.Floors,
+				Route: m.Route, Scheduler: routing.TurnScheduler(m.Route), Floors: s.Floors,
 			})
 		}
 	}

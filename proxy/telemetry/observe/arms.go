@@ -84,8 +84,8 @@ type Arm struct {
 	// Calls that failed at the arm's upstreams, even if another arm answered.
 	Failed uint64 `json:"failed"`
 	// Calls for which no slot was free or no upstream accepted calls.
-	Refused uint64 `json:"refused"`
-	Left    uint64 `json:"left"`
+	Refused    uint64 `json:"refused"`
+	ClientGone uint64 `json:"left"`
 
 	TTFT   Distribution `json:"ttft_seconds"` // from sending the request to the first event of the stream
 	Speed  Distribution `json:"tokens_per_second"`
@@ -110,7 +110,7 @@ func (a *Arm) Since(b *Arm) Arm {
 		finish[word] = n - b.Finish[word]
 	}
 	return Arm{
-		a.Name, a.Calls - b.Calls, a.Failed - b.Failed, a.Refused - b.Refused, a.Left - b.Left,
+		a.Name, a.Calls - b.Calls, a.Failed - b.Failed, a.Refused - b.Refused, a.ClientGone - b.ClientGone,
 		a.TTFT.Since(b.TTFT), a.Speed.Since(b.Speed), a.Length.Since(b.Length), finish,
 	}
 }

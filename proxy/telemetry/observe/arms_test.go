@@ -50,7 +50,7 @@ func TestArmsCount(t *testing.T) {
 			finish(calls, r)
 			all := calls.ArmCounts("m", "new")
 			a := all.Arms[1].Since(&before)
-			got := fmt.Sprintf("%d %d %d %d, %d %d %d", a.Calls, a.Failed, a.Refused, a.Left, a.TTFT.Count(), a.Speed.Count(), a.Length.Count())
+			got := fmt.Sprintf("%d %d %d %d, %d %d %d", a.Calls, a.Failed, a.Refused, a.ClientGone, a.TTFT.Count(), a.Speed.Count(), a.Length.Count())
 			if all.Arms[0].Name != NoArm || got != c.want || a.Finish["length"] != a.Length.Count() {
 				t.Errorf("%s, %v, want %s", got, a.Finish, c.want)
 			}

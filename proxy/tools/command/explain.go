@@ -83,7 +83,7 @@ func withAlerts(rows, all []referenceRow) []referenceRow {
 func referenceRows() []referenceRow {
 	all := slices.Concat(parseTableRows(reference.ErrorsMarkdown, codeColumns), parseTableRows(config.SettingsReference(), settingColumns), logTerms())
 	for _, d := range hook.AllAnswerMistakes() {
-		all = append(all, referenceRow{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
+		all = append(all, referenceRow{string(upstreams.CauseHookAnswer) + "." + string(d.Mistake), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
 	}
 	alerts := proxy.AlertInstructions()
 	for _, name := range slices.Sorted(maps.Keys(alerts)) {

@@ -60,9 +60,9 @@ func (out *answerTexts) addFinal(s *Reader) {
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// TestSource checks that the fast path yields the same result as parsing, and that a stream yields
+// TestReader checks that the fast path yields the same result as parsing, and that a stream yields
 // the same result as the answer assembled from it.
-func TestSource(t *testing.T) {
+func TestReader(t *testing.T) {
 	names, streams, _ := upstreams(t)
 	var s, long Reader
 	var c Completion
@@ -99,10 +99,10 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestSourceCallIDOfOneCompletionID checks that the tool calls of two answers have different ids
+// TestReaderCallIDOfOneCompletionID checks that the tool calls of two answers have different ids
 // even if the engine gives both completions the same id. Some engines number completions from 1
 // after each start, or choose ids from a small range.
-func TestSourceCallIDOfOneCompletionID(t *testing.T) {
+func TestReaderCallIDOfOneCompletionID(t *testing.T) {
 	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
 	seen := map[string]string{}
 	for _, answer := range []string{"msg_1", "msg_2"} {
@@ -154,8 +154,8 @@ func TestSourceFinish(t *testing.T) {
 	}
 }
 
-// TestSourceComplete checks that arguments are complete only if they are a whole object.
-func TestSourceComplete(t *testing.T) {
+// TestReaderComplete checks that arguments are complete only if they are a whole object.
+func TestReaderComplete(t *testing.T) {
 	var s Reader
 	s.Reset("", 0)
 	for _, c := range []struct {
@@ -172,9 +172,9 @@ func TestSourceComplete(t *testing.T) {
 	}
 }
 
-// TestSourceBound checks that text and arguments count towards the size limit of an answer, even on
+// TestReaderBound checks that text and arguments count towards the size limit of an answer, even on
 // the fast path.
-func TestSourceBound(t *testing.T) {
+func TestReaderBound(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	for name, data := range map[string]string{
 		"content": `{"choices":[{"index":0,"delta":{"content":"` + piece + `"}}]}`,

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestClientConnection checks that each connection caches its last key, with and without TLS, and that
-// connections of other types cache no key.
+// TestClientConnection checks that each connection caches its last key, with and without TLS, and
+// that connections of other types cache no key.
 func TestClientConnection(t *testing.T) {
 	ln := open(t, Options{})
 	one, _ := pair(t, ln)

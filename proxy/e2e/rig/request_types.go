@@ -19,7 +19,8 @@ var (
 	Speech        = RequestType{"speech", "/v1/audio/speech", false}
 )
 
-// ModelKind returns the `kind` member of a model's configuration, for models that are not chat models.
+// ModelKind returns the `kind` member of a model's configuration, for models that are not chat
+// models.
 func (w RequestType) ModelKind() string {
 	switch w.Dialect {
 	case "transcription":
@@ -69,8 +70,8 @@ func (w RequestType) String() string {
 	return w.Dialect
 }
 
-// RequestBody returns a request for model with prompt as the user's text. control contains members for the
-// simulator (see bench/sim).
+// RequestBody returns a request for model with prompt as the user's text. control contains members
+// for the simulator (see bench/sim).
 func (w RequestType) RequestBody(model, prompt, control string) string {
 	if control != "" {
 		prompt += " [[sim {" + control + "}]]"
@@ -106,8 +107,8 @@ func (w RequestType) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// SendRequest sends a request to the model "sim" and reads the reply. control contains members for the
-// simulator.
+// SendRequest sends a request to the model "sim" and reads the reply. control contains members for
+// the simulator.
 func (e *Edge) SendRequest(w RequestType, control string) *Reply {
 	e.T.Helper()
 	return e.SendPrompt(w, Prompt, control)
