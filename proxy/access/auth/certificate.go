@@ -113,3 +113,14 @@ func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
 	_, ok := c.authority.VerifyPeer(found.peer, found.peer.PresentedAt())
 	return ok
 }
+
+// keyTiers returns the tiers of a key that was found by its certificate. c may be nil.
+func (c *certificateKeys) keyTiers(found *Key) uint8 {
+	if c == nil {
+		return 0
+	}
+	if k := c.keys[found.identity]; k != nil && k.ID == found.ID {
+		return k.Tiers
+	}
+	return 0
+}

@@ -217,6 +217,35 @@ func TestCertificatesEnd(t *testing.T) {
 	}
 }
 
+// TestCertificateKeyTiers checks that a key found by its certificate has the tiers that it lists in
+// the ring in force.
+func TestCertificateKeyTiers(t *testing.T) {
+	listing := func(id string, tiers ...int) config.Key {
+		k := keyWithSAN(id, "agent.test")
+		k.Tiers = tiers
+		return k
+	}
+	a, r := clients(t, listing("agent", 1))
+	found, err := r.FindCertificateKey(peer(t, a, hosts("agent.test")), time.Now())
+	if err != nil || found == nil {
+		t.Fatal(found, err)
+	}
+	for _, c := range []struct {
+		name string
+		ring *KeyRing
+		want uint8
+	}{
+		{"the same", r, 0b10},
+		{"other tiers", ringTrusting(t, a.PEM, listing("agent", 0, 2)), 0b101},
+		{"another key's", ringTrusting(t, a.PEM, listing("another", 2)), 0},
+		{"no certificates", ringTrusting(t, "", config.Key{ID: "agent", Hash: hashes("x"), Tiers: []int{2}}), 0},
+	} {
+		if got := c.ring.KeyTiers(found); got != c.want {
+			t.Errorf("%s: the tiers are %b, want %b", c.name, got, c.want)
+		}
+	}
+}
+
 // TestNewRingCertificates checks that ambiguous or unverifiable certificates are rejected.
 func TestNewRingCertificates(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")

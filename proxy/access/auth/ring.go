@@ -167,6 +167,9 @@ func (r *KeyRing) KeyTiers(found *Key) uint8 {
 	if found.token != nil {
 		return r.issuers.templateTiers(found)
 	}
+	if found.peer != nil {
+		return r.certificates.keyTiers(found)
+	}
 	if k := r.byHash[found.sum].key; k != nil && k.ID == found.ID {
 		return k.Tiers
 	}
