@@ -68,7 +68,7 @@ func ConversationHash(key string, begin []byte) uint64 {
 
 // SelectArms returns Query.Arms for a call, given its number and its key's tiers. The result
 // contains at most one arm in each tier, and bit 0.
-func SelectArms(r *Route, number uint64, tiers uint8) ArmSet {
+func SelectArms(r *Route, number uint64, tiers TierSet) ArmSet {
 	if r.arms == nil {
 		return 0
 	}
@@ -127,7 +127,7 @@ func MissedArm(r *Route, arms ArmSet, t *Target) (own string, missed bool) {
 
 // CallArmName returns the name of a call's arm, or "". It considers only the first tier that the
 // call's key may use.
-func CallArmName(r *Route, arms ArmSet, tiers uint8) string {
+func CallArmName(r *Route, arms ArmSet, tiers TierSet) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.IsOpenToTiers(tiers) })
 	for i := range r.arms {
 		if s := &r.arms[i]; first >= 0 && s.tier == r.targets[first].Tier && arms>>(i+1)&1 != 0 {

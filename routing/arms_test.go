@@ -193,7 +193,7 @@ func TestArmsNeedConsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := lookup(t, table, "m")
-	for tiers, want := range map[uint8]string{0: "", 1: "away", 2: ""} {
+	for tiers, want := range map[TierSet]string{0: "", 1: "away", 2: ""} {
 		if got := armNamed(r, SelectArms(r, 1, tiers)); got != want {
 			t.Errorf("with the tiers %b the call is of %q, want %q", tiers, got, want)
 		}

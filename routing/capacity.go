@@ -88,7 +88,7 @@ func ServingTier(r *Route, now time.Time) *Route {
 
 // EstimateAcceptDelay estimates how long it takes until a target may accept a call of a key that
 // has these tiers. It returns 0 if a target may accept the call now, and at most one hour.
-func (r *Route) EstimateAcceptDelay(tiers uint8, now time.Time) time.Duration {
+func (r *Route) EstimateAcceptDelay(tiers TierSet, now time.Time) time.Duration {
 	soonest := time.Hour // also returned if the key may not use any target
 	for i := range r.targets {
 		if t := &r.targets[i]; t.IsOpenToTiers(tiers) {

@@ -31,6 +31,9 @@ type Target struct {
 // Percent is a percentage.
 type Percent = config.Percent
 
+// TierSet says which targets the calls of a key may use.
+type TierSet = config.TierSet
+
 // Query describes a call that needs an engine. The methods of Route do not retain it, and change
 // only Why.
 type Query struct {
@@ -48,7 +51,7 @@ type Query struct {
 	Exclude  []upstreams.ID // upstreams that the call has already tried
 	Busy     bool           // at least one upstream in Exclude was full
 	UpOnly   bool           // never fall back to pending, busy or stalled upstreams
-	Tiers    uint8          // a bit for each tier that the key lists; 0 means all targets except external ones
+	Tiers    TierSet        // the tiers that the key lists
 	Arms     ArmSet         // the call's arms, from SelectArms
 	// Overflow means that the call does not wait for a slot, or has stopped waiting. If the earlier
 	// tiers are full, the call may then use a tier for which When is config.DeployWhenFull.
@@ -100,16 +103,11 @@ func (q *targetSearch) mayUse(t *Target, s upstreams.State) bool {
 
 // IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use the
 // target. Prompts go to an external upstream only if the key lists its tier.
-func (t *Target) IsOpenToTiers(tiers uint8) bool {
-	if tiers == 0 {
-		return !t.isExternal
-	}
-	return tiers>>t.Tier&1 != 0
-}
+func (t *Target) IsOpenToTiers(tiers TierSet) bool { return tiers.Allows(t.Tier, t.isExternal) }
 
 // IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use at least
 // one target of a route.
-func IsOpenToTiers(r *Route, tiers uint8) bool {
+func IsOpenToTiers(r *Route, tiers TierSet) bool {
 	for i := range r.targets {
 		if r.targets[i].IsOpenToTiers(tiers) {
 			return true

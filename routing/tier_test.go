@@ -181,7 +181,7 @@ func TestTiersProperty(t *testing.T) {
 			},
 			"call": func(rt *rapid.T) {
 				q := Query{Now: t0, Overflow: rapid.Bool().Draw(rt, "overflow"), Rand: rapid.Uint64().Draw(rt, "chance")}
-				q.Tiers = rapid.SampledFrom([]uint8{0, 0, 1, 0b11, 0b101, 0b1110}).Draw(rt, "tiers of the key")
+				q.Tiers = rapid.SampledFrom([]TierSet{0, 0, 1, 0b11, 0b101, 0b1110}).Draw(rt, "tiers of the key")
 				if rapid.Bool().Draw(rt, "again") {
 					q.Exclude = append(q.Exclude, any().ID())
 				}
@@ -289,7 +289,7 @@ func TestConsent(t *testing.T) {
 	alone := build(config.Deployment{Upstream: "cloud"})
 	for name, c := range map[string]struct {
 		r     *Route
-		tiers uint8
+		tiers TierSet
 		want  error
 	}{
 		"overflow, no list":           {second, 0, new(FullError)},

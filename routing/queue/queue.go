@@ -41,7 +41,7 @@ type WaitRequest struct {
 	Key      string // id of the call's key; the key that was served least goes first
 	Pool     upstreams.Pool
 	Excluded []upstreams.ID     // upstreams that the call must not use
-	Tiers    uint8              // see routing.Query.Tiers
+	Tiers    routing.TierSet    // see routing.Query.Tiers
 	Arms     routing.ArmSet     // see routing.Query.Arms
 	Needs    upstreams.Features // features that the call requires
 
@@ -131,7 +131,7 @@ func (k *waitingKey) removeWaiter(w *waiter) {
 type waiterClass struct {
 	pool       upstreams.Pool
 	tried      []upstreams.ID
-	tiers      uint8
+	tiers      routing.TierSet
 	arms       routing.ArmSet
 	needs      upstreams.Features
 	reserve    routing.Percent

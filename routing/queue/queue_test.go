@@ -558,16 +558,16 @@ func TestQueueSurvivesPanic(t *testing.T) {
 // of its key allow, including external upstreams.
 func TestQueueCountsAtTiers(t *testing.T) {
 	p := newFakeUpstream(2)
-	var counted []uint8
+	var counted []routing.TierSet
 	p.onWait = func(q *routing.Query) { counted = append(counted, q.Tiers) }
-	for _, tiers := range []uint8{0, 0b11} {
+	for _, tiers := range []routing.TierSet{0, 0b11} {
 		w, err := p.q.Join(&WaitRequest{Tiers: tiers})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.Leave()
 	}
-	if !slices.Equal(counted, []uint8{0, 0b11}) {
+	if !slices.Equal(counted, []routing.TierSet{0, 0b11}) {
 		t.Errorf("counted with the tiers %b", counted)
 	}
 }

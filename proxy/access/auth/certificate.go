@@ -115,7 +115,7 @@ func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
 }
 
 // keyTiers returns the tiers of a key that was found by its certificate. c may be nil.
-func (c *certificateKeys) keyTiers(found *Key) uint8 {
+func (c *certificateKeys) keyTiers(found *Key) config.TierSet {
 	if c == nil {
 		return 0
 	}

@@ -233,7 +233,7 @@ func TestCertificateKeyTiers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ring *KeyRing
-		want uint8
+		want config.TierSet
 	}{
 		{"the same", r, 0b10},
 		{"other tiers", ringTrusting(t, a.PEM, listing("agent", 0, 2)), 0b101},

@@ -173,7 +173,7 @@ func (s *tokenIssuers) mayContinue(k *Key, now time.Time) bool {
 }
 
 // templateTiers returns the tiers of the token's template. s may be nil.
-func (s *tokenIssuers) templateTiers(k *Key) uint8 {
+func (s *tokenIssuers) templateTiers(k *Key) config.TierSet {
 	if s == nil || s.byIssuer[k.token.issuer.Issuer] == nil {
 		return 0
 	}

@@ -22,10 +22,8 @@ type Key struct {
 	// Template is the configured key whose rights and limits a token has. For an API key, it is
 	// nil.
 	Template *config.Key
-	// Tiers has a bit for each tier of deployments that the key lists. 0 means that the key lists
-	// no tiers.
-	Tiers uint8
-	Class string // class of the key's calls; if empty, the first class
+	Tiers    config.TierSet // the tiers that the key lists
+	Class    string         // class of the key's calls; if empty, the first class
 
 	weight int // weight of the key if keys take turns; at least 1
 
@@ -57,11 +55,8 @@ type verifiedToken struct {
 func newConfiguredKey(c *config.Key) *Key {
 	k := &Key{
 		ID: c.ID, CacheOwner: cmp.Or(cacheGroup(c), "key "+c.ID), active: c.Enabled(), allModels: c.Models == nil,
-		Class: c.Class, weight: max(1, c.Weight), bodies: c.Limits.Bodies(),
+		Tiers: config.NewTierSet(c.Tiers), Class: c.Class, weight: max(1, c.Weight), bodies: c.Limits.Bodies(),
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
-	}
-	for _, tier := range c.Tiers {
-		k.Tiers |= uint8(1 << max(0, tier)) // a tier above config.MaxTier sets no bit
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")

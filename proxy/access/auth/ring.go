@@ -163,7 +163,7 @@ func (r *KeyRing) MayContinue(found *Key, now time.Time) bool {
 }
 
 // KeyTiers returns the tiers that a key lists in this ring. The key may come from another ring.
-func (r *KeyRing) KeyTiers(found *Key) uint8 {
+func (r *KeyRing) KeyTiers(found *Key) config.TierSet {
 	if found.token != nil {
 		return r.issuers.templateTiers(found)
 	}

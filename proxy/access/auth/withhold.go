@@ -1,6 +1,10 @@
 package auth
 
-import "iter"
+import (
+	"iter"
+
+	"penstock/config"
+)
 
 // WithholdModels removes rights that the keys in r did not have in the previous ring: rights to the
 // given models, and tiers. A reload calls WithholdModels if only the keys in a file take effect, or
@@ -15,7 +19,7 @@ func (r *KeyRing) WithholdModels(models []string, before *KeyRing) {
 	for k := range r.allKeys() {
 		if len(models) > 0 {
 			// In the new file, the same tier number may stand for other deployments.
-			k.Tiers &= keyTiers(old[k.ID])
+			k.Tiers = k.Tiers.Intersect(keyTiers(old[k.ID]))
 		}
 		for _, m := range models {
 			if !k.AllowsModel(m) || old[k.ID].AllowsModel(m) {
@@ -49,8 +53,9 @@ func (r *KeyRing) allKeys() iter.Seq[*Key] {
 	}
 }
 
-// keyTiers returns the tiers that a key lists. k may be nil.
-func keyTiers(k *Key) uint8 {
+// keyTiers returns the tiers that a key lists. k may be nil, because a new key may use what a key
+// without tiers may.
+func keyTiers(k *Key) config.TierSet {
 	if k == nil {
 		return 0
 	}

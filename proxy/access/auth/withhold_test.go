@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"testing"
 
 	"penstock/config"
@@ -53,24 +54,28 @@ func TestWithholdTiers(t *testing.T) {
 		return r
 	}
 	for _, c := range []struct {
-		before, next, want []int
+		before, next       []int
+		internal, external []int // tiers of the deployments that the key may use
 		models             []string
 	}{
-		{nil, []int{0, 1}, nil, []string{"m"}},
-		{nil, []int{0, 1}, []int{0, 1}, nil}, // all models are unchanged
-		{[]int{0, 1}, []int{0, 1, 2}, []int{0, 1}, []string{"m"}},
-		{[]int{0, 1}, []int{0}, []int{0}, []string{"m"}},
-		{[]int{0, 1}, nil, nil, []string{"m"}},
+		{nil, []int{0, 1}, []int{0, 1}, nil, []string{"m"}},
+		{nil, []int{0}, []int{0}, nil, []string{"m"}},
+		{nil, []int{0, 1}, []int{0, 1}, []int{0, 1}, nil}, // all models are unchanged
+		{[]int{0, 1}, []int{0, 1, 2}, []int{0, 1}, []int{0, 1}, []string{"m"}},
+		{[]int{0, 1}, []int{0}, []int{0}, []int{0}, []string{"m"}},
+		{[]int{1}, []int{2}, nil, nil, []string{"m"}},
+		{[]int{0, 1}, nil, []int{0, 1}, nil, []string{"m"}},
 	} {
 		next, before := ring(c.next...), ring(c.before...)
 		next.WithholdModels(c.models, before)
 		for _, e := range before.byHash {
-			var want uint8
-			for _, tier := range c.want {
-				want |= 1 << tier
-			}
-			if got := next.KeyTiers(e.key); got != want {
-				t.Errorf("%v, then %v: %b, want %b", c.before, c.next, got, want)
+			tiers := next.KeyTiers(e.key)
+			for tier := range 3 {
+				internal, external := slices.Contains(c.internal, tier), slices.Contains(c.external, tier)
+				if tiers.Allows(tier, false) != internal || tiers.Allows(tier, true) != external {
+					t.Errorf("%v, then %v: tier %d: internal %v, external %v; want %v, %v", c.before, c.next, tier,
+						tiers.Allows(tier, false), tiers.Allows(tier, true), internal, external)
+				}
 			}
 		}
 	}

@@ -28,7 +28,7 @@ type Params struct {
 	Begun        time.Time // when this attempt began; Start is when the call began
 	RequestID    []byte
 	Key          string // id of the client's key, or empty
-	Tiers        uint8
+	Tiers        routing.TierSet
 	Body         BodyHasher
 	Traceparent  []byte // client's traceparent header, which is used if tracing is off
 	Tracestate   []byte

@@ -118,8 +118,8 @@ func (c *Call) routingQuery(now time.Time) (q routing.Query) {
 	return q
 }
 
-// keyTiers returns the external tiers that the key may use.
-func (c *Call) keyTiers() uint8 {
+// keyTiers returns the tiers that the key may use.
+func (c *Call) keyTiers() routing.TierSet {
 	if key := c.limits.key; key != nil && key.Tiers != 0 {
 		return c.config.snapshot.Keys.KeyTiers(key)
 	}

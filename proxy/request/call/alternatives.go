@@ -13,7 +13,7 @@ type alternativeTargets struct {
 	targets  []routing.Target
 	failed   *routing.Target
 	excluded []upstreams.ID
-	tiers    uint8 // the external tiers that the key may use
+	tiers    routing.TierSet // the tiers that the key may use
 }
 
 func (c *Call) alternativeTargets() alternativeTargets {

@@ -52,7 +52,7 @@ type contextComparison struct {
 	limit        endpoint.TokenLimit
 	promptTokens int             // length of the prompt in tokens
 	rejectedBy   *routing.Target // target that rejected the prompt
-	tiers        uint8           // the external tiers that the key may use
+	tiers        routing.TierSet // the tiers that the key may use
 }
 
 func (c *Call) compareContexts() contextComparison {

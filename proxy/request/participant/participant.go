@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config"
 	"penstock/proxy/access/auth"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/body"
@@ -71,7 +72,7 @@ type Call struct {
 	RequestID []byte
 	Key       *auth.Key      // nil if no key is required
 	Pool      upstreams.Pool // pool of the model's slots that the call uses
-	Tiers     uint8          // external tiers that the key may use
+	Tiers     config.TierSet // the tiers that the key may use
 	Tokens    int            // estimated number of prompt tokens
 	Engines   int            // number of engines to which the call was sent
 	Fallback  bool           // whether Model is a fallback for the requested model

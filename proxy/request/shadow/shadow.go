@@ -65,7 +65,7 @@ type runningCopy struct {
 	removedParts endpoint.RejectedParts // parts that were removed because the engine had rejected them
 	slot         copySlot
 	id           []byte
-	tiers        uint8
+	tiers        routing.TierSet
 	tokens       int
 	implied      chat.ImpliedProperties // members implied by the dialect of the call
 	body         body.Body

@@ -214,7 +214,7 @@ func (s *Snapshot) QueueConfigs() []queue.QueueConfig {
 // key. The key must allow the model. In addition, the key's tiers must allow at least one of the
 // model's upstreams, unless the model has a fallback.
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
-	var tiers uint8
+	var tiers config.TierSet
 	if key != nil {
 		if !key.AllowsModel(m.Config.ID) {
 			return false
