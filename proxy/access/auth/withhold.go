@@ -40,6 +40,13 @@ func (r *KeyRing) allKeys() iter.Seq[*Key] {
 				return
 			}
 		}
+		if r.certificates != nil {
+			for _, k := range r.certificates.keys {
+				if !yield(k) {
+					return
+				}
+			}
+		}
 		if r.issuers == nil {
 			return
 		}

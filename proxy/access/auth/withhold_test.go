@@ -3,6 +3,7 @@ package auth
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"penstock/config"
 )
@@ -38,6 +39,45 @@ func TestWithhold(t *testing.T) {
 			if e.key.ID == c.key && e.key.AllowsModel(c.model) != c.want {
 				t.Errorf("%s: Allows(%s) = %v, want %v", c.key, c.model, !c.want, c.want)
 			}
+		}
+	}
+}
+
+// TestWithholdFromCertificates checks that new rights are also withheld from keys that are found by
+// a certificate, and that such a key keeps the rights that it had.
+func TestWithholdFromCertificates(t *testing.T) {
+	listing := func(id string, tiers []int, models ...string) config.Key {
+		k := keyWithSAN(id, id+".test")
+		k.Models, k.Tiers = models, tiers
+		return k
+	}
+	a, before := clients(t, listing("agent", []int{0, 1}, "small"))
+	next := ringTrusting(t, a.PEM, listing("agent", []int{1, 2}, "small", "chat", "tools"), listing("new", []int{2}, "chat", "tools"))
+	next.WithholdModels([]string{"chat", "small"}, before)
+	for id, want := range map[string]struct {
+		models   []string
+		tier     int
+		external bool // whether the key may use external upstreams of the tier
+	}{
+		"agent": {[]string{"small", "tools"}, 1, true},
+		"new":   {[]string{"tools"}, 2, false},
+	} {
+		k, err := next.FindCertificateKey(peer(t, a, hosts(id+".test")), time.Now())
+		if err != nil || k == nil {
+			t.Fatal(k, err)
+		}
+		for _, m := range []string{"small", "chat", "tools"} {
+			if got := k.AllowsModel(m); got != slices.Contains(want.models, m) {
+				t.Errorf("%s: AllowsModel(%s) = %v", id, m, got)
+			}
+		}
+		for tier := range 3 {
+			if got := next.KeyTiers(k).Allows(tier, false); got != (tier == want.tier) {
+				t.Errorf("%s: tier %d: %v", id, tier, got)
+			}
+		}
+		if got := next.KeyTiers(k).Allows(want.tier, true); got != want.external {
+			t.Errorf("%s: external upstreams of tier %d: %v, want %v", id, want.tier, got, want.external)
 		}
 	}
 }
