@@ -402,7 +402,7 @@ func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 			continue
 		}
 		room := q.route.UsableSlots(t.Upstream, &routing.Query{
-			Pool: n.Pool, Exclude: n.Excluded, Tiers: n.Tiers, Arms: n.Arms, Reserve: n.Reserve, Now: time.Now(),
+			Pool: n.Pool, Exclude: n.Excluded, Tiers: n.Tiers, Arms: n.Arms, Needs: n.Needs, Reserve: n.Reserve, Now: time.Now(),
 		})
 		if room.Slots > p.promisedSlots(n.Pool, room.Shared)+taken {
 			return true

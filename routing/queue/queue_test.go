@@ -554,6 +554,27 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
+// TestFullQueueComparesNeeds checks that a free slot lets a call into a full queue only if its engine
+// has the features that the call needs.
+func TestFullQueueComparesNeeds(t *testing.T) {
+	p := newFakeUpstream(1)
+	p.fits = func(q *routing.Query) bool { return q.Needs == 0 }
+	first, err := p.q.Join(&WaitRequest{Key: "a", Needs: upstreams.FeatureTools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Leave()
+	p.free.Store(2) // one slot is left for the first call
+	if w, err := p.q.Join(&WaitRequest{Key: "a", Needs: upstreams.FeatureTools}); !errors.Is(err, ErrFull) {
+		t.Errorf("a call that cannot use the free slot: %v, %v", w, err)
+	}
+	w, err := p.q.Join(&WaitRequest{Key: "a"})
+	if err != nil {
+		t.Fatal("a call that can use the free slot:", err)
+	}
+	w.Leave()
+}
+
 // TestQueueCountsAtTiers checks that a waiting call is registered at all upstreams that the tiers
 // of its key allow, including external upstreams.
 func TestQueueCountsAtTiers(t *testing.T) {
