@@ -30,6 +30,8 @@ func (c *conversationWriter) write(v, system jsonx.Value) *requestFault {
 		return chat.MissingError("messages")
 	case !v.IsArray():
 		return chat.WrongTypeError("messages", "an array of messages", v)
+	case v.Len() == 0:
+		return noMessagesError()
 	}
 	c.w.WriteString(`"messages":[`)
 	if f := c.writeLeadingSystem(v, system); f != nil {
@@ -40,14 +42,18 @@ func (c *conversationWriter) write(v, system jsonx.Value) *requestFault {
 			return f.InElement("messages", it.Index())
 		}
 	}
-	if c.w.Messages == 0 {
-		return chat.WrongValueError("messages", "must hold at least one message")
+	if c.w.Messages == 0 { // for example, a system message without text
+		return noMessagesError()
 	}
 	if c.hasEmptied && !c.hasContent {
 		return chat.WrongValueError("messages", "must hold more than blocks that only their vendor's servers read")
 	}
 	c.w.WriteString(`]`)
 	return nil
+}
+
+func noMessagesError() *requestFault {
+	return chat.WrongValueError("messages", "must hold at least one message")
 }
 
 func (c *conversationWriter) beginMessage(role string) contentWriter {
