@@ -128,7 +128,7 @@ func (c *checker) object(at string, v any, want shape, optional ...string) map[s
 }
 
 // eventCodes accepts all error codes that may occur in events.
-var eventCodes = exactly("server_error", "rate_limit_exceeded", "invalid_prompt", "invalid_image", "image_too_large")
+var eventCodes = exactly("server_error", "rate_limit_exceeded", "invalid_prompt", "context_length_exceeded", "invalid_image", "image_too_large")
 
 var responseShape = shape{
 	"id": hasPrefix("resp_"), "object": exactly("response"), "created_at": anInteger, "completed_at": orNull(anInteger),

@@ -48,9 +48,15 @@ const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
 	codeInvalidInput = "invalid_prompt"
+	// OpenAI's service sends this code although the SDK does not list it. Codex compacts a
+	// conversation only after this code.
+	codeContextLength = "context_length_exceeded"
 )
 
 func streamCode(e *apierr.Error) string {
+	if e.Code == apierr.CodeContextLength {
+		return codeContextLength
+	}
 	switch e.Type {
 	case apierr.TypeRateLimit:
 		return codeRateLimit

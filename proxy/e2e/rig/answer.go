@@ -155,13 +155,15 @@ func IsErrorEvent(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }
 
-// responsesErrorCode returns the error code in Responses, which has a closed set of codes.
+// responsesErrorCode returns the error code in events of Responses.
 func responsesErrorCode(code string) string {
 	switch code {
 	case "capacity_full", "rate_limited":
 		return "rate_limit_exceeded"
 	case "rejected_by_engine":
 		return "invalid_prompt"
+	case "context_length_exceeded":
+		return code
 	}
 	return "server_error"
 }
