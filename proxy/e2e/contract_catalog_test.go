@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,36 @@ func TestCatalogSharedPool(t *testing.T) {
 	for _, s := range held {
 		s.Disconnect()
 	}
+}
+
+// TestCatalogPoolsOfKinds checks that a model publishes only the pools that calls of its kind use.
+func TestCatalogPoolsOfKinds(t *testing.T) {
+	t.Parallel()
+	models := ""
+	for kind := range kindPools {
+		models += fmt.Sprintf("- { id: the-%s, kind: %[1]s, deployments: [{ upstream: up-0, served: sim }] }\n", kind)
+	}
+	p := start(t, rig.Setup{Upstream: "concurrency: { text: 4, vision: 2, audio: 1 }", Models: models})
+	for kind, want := range kindPools {
+		capacity := p.entry("the-" + kind)["capacity"].(map[string]any)
+		pools := slices.Sorted(maps.Keys(capacity["modalities"].(map[string]any)))
+		if total := capacity["total_concurrency"]; total != want.total || !slices.Equal(pools, want.pools) {
+			t.Errorf("%s: %v slots in the pools %v, want %v in %v", kind, total, pools, want.total, want.pools)
+		}
+	}
+}
+
+var kindPools = map[string]struct {
+	total float64
+	pools []string
+}{
+	"chat":                {6, []string{"text", "vision"}},
+	"audio-transcription": {1, []string{"audio"}},
+	"audio-speech":        {1, []string{"audio"}},
+	"image":               {4, []string{"text"}},
+	"image-edit":          {4, []string{"text"}},
+	"embedding":           {4, []string{"text"}},
+	"rerank":              {4, []string{"text"}},
 }
 
 func TestCatalogVisionFull(t *testing.T) {

@@ -115,9 +115,9 @@ func (e *modelEntry) setLiveMembers(m *config.Model, r *routing.Route, now time.
 // these slots count in every pool that can use them, but only once in the sum.
 func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
-	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
-	if m.Kind == config.KindTranscription || m.Kind == config.KindSpeech {
-		pools = []upstreams.Pool{upstreams.PoolAudio}
+	pools := poolsByKind[m.Kind]
+	if pools == nil {
+		pools = textPool
 	}
 	c.poolCapacity = newPool(r.TotalCapacity(pools, now))
 	if !r.HasSeparatePools() {
@@ -129,6 +129,15 @@ func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 	}
 	return c
 }
+
+// poolsByKind lists the pools of the kinds that use another pool than the text pool.
+var poolsByKind = map[string][]upstreams.Pool{
+	config.KindChat:          {upstreams.PoolText, upstreams.PoolVision},
+	config.KindTranscription: {upstreams.PoolAudio},
+	config.KindSpeech:        {upstreams.PoolAudio},
+}
+
+var textPool = []upstreams.Pool{upstreams.PoolText}
 
 func newPool(c routing.Capacity) poolCapacity {
 	return poolCapacity{c.Available, c.Total, c.Active, c.Utilization}
