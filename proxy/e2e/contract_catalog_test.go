@@ -135,6 +135,26 @@ var kindPools = map[string]struct {
 	"rerank":              {4, []string{"text"}},
 }
 
+// TestVisionRefusedByEngine checks that a refusal by an engine at capacity has the metadata of a full
+// vision pool if the request contains an image.
+func TestVisionRefusedByEngine(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Upstream: "concurrency: { text: 4, vision: 2 }"})
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=429;retry-after=9"})
+	e := p.Post(chatPath, rig.VisionBody(rig.PictureDataURL("png"), "")).WantError(429, "rate_limit_error", "capacity_full")
+	var got map[string]any
+	if err := json.Unmarshal(e.Metadata, &got); err != nil {
+		t.Fatalf("metadata = %s, %v; want JSON", e.Metadata, err)
+	}
+	want := map[string]any{"retry_after": 9.0, "modality": "vision", "state": "saturated", "active_requests": 0.0, "total_concurrency": 2.0, "available_concurrency": 0.0}
+	if fmt.Sprint(got) != fmt.Sprint(want) || !strings.Contains(e.Message, "0 active of 2") || !strings.Contains(e.Message, "9 seconds") {
+		t.Errorf("%s, metadata %v, want %v", e.Message, got, want)
+	}
+	if e := p.Post(chatPath, p.ChatRequest("")).WantError(429, "rate_limit_error", "capacity_full"); e.Metadata != nil {
+		t.Errorf("the refusal of a text request has the metadata %s", e.Metadata)
+	}
+}
+
 func TestCatalogVisionFull(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: { text: 4, vision: 2 }", Model: "vision: { retry_after_seconds: 7 }"})

@@ -204,7 +204,7 @@ var errorRules = []rule{
 	{line: "Error, code", check: checkErrorMember(func(e *rig.APIError) bool { return e.Code == "invalid_value" })},
 	{line: "Error, param", check: checkErrorMember(func(e *rig.APIError) bool { return e.Param != nil && *e.Param == "temperature" })},
 	{line: "Error, metadata", check: checkErrorMember(func(e *rig.APIError) bool { return e.Metadata == nil }), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
-	{line: "Error, metadata of a vision-capacity 429", tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Error, metadata of a vision-capacity 429", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestVisionRefusedByEngine"}},
 	{line: "Status 400", tests: []string{"proxy/e2e.TestStatuses"}},
 	{line: "Status 401", tests: []string{"proxy/e2e.TestStatuses"}},
 	{line: "Status 403", tests: []string{"proxy/e2e.TestStatuses"}},

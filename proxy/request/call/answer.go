@@ -89,6 +89,9 @@ func (c *Call) answerError(f *failure.Failure) {
 	if f.Cause == upstreams.CauseNoEndpoint && c.ep.IsEngineSpecific() { // no other engine serves the endpoint
 		f.API, f.Result = endpoint.NoEngineError(), observe.OutcomeClientError
 	}
+	if m := c.config.model; m != nil && c.search.pool == upstreams.PoolVision {
+		f.AddVisionLoad(m.Route.PoolCapacity(upstreams.PoolVision, time.Now()))
+	}
 	recordFailure(&c.record, f)
 	e := c.ep.Dialect.ConvertError(f.API)
 	switch {

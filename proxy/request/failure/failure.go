@@ -298,11 +298,28 @@ func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Er
 	if full.Pool != upstreams.PoolVision {
 		return e
 	}
-	e.Metadata = &apierr.VisionLoadMetadata{
+	e.Metadata = visionLoad(e, &c)
+	return e
+}
+
+func visionLoad(e *apierr.Error, c *routing.Capacity) *apierr.VisionLoadMetadata {
+	return &apierr.VisionLoadMetadata{
 		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
 	}
-	return e
+}
+
+// AddVisionLoad adds the load of the vision pool to the error if an engine refused a vision request
+// because it was at capacity. The error is then like the one for a full pool.
+func (f *Failure) AddVisionLoad(c routing.Capacity) {
+	e := f.API
+	if e.Code != apierr.CodeCapacityFull || e.Metadata != nil {
+		return
+	}
+	c.Available = 0 // the edge has a slot, but the engine does not
+	e.Metadata = visionLoad(e, &c)
+	e.Message = fmt.Sprintf("The engines of this model are at capacity (%d active of %d vision slots). Retry after %s.",
+		c.Active, c.Total, formatSeconds(e.RetryAfter))
 }
 
 // poolFullMessage returns the message for a full pool. It says that all slots are in use, or that
