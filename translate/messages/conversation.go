@@ -30,7 +30,7 @@ func (c *conversationWriter) write(v, system jsonx.Value) *requestFault {
 		return chat.MissingError("messages")
 	case !v.IsArray():
 		return chat.WrongTypeError("messages", "an array of messages", v)
-	case v.Len() == 0:
+	case !v.Index(0).Exists():
 		return noMessagesError()
 	}
 	c.w.WriteString(`"messages":[`)

@@ -17,17 +17,19 @@ var countedMembers = [...]string{"messages", "system", "tools", "tool_choice", "
 //   - The model's name is the engine's.
 //   - Members that do not affect the count are removed, because they might steer the engine.
 //   - Server tools, their blocks in the history and the billing block are removed.
+//   - A tool_choice without tools is removed, because engines reject it.
 //   - A tool call's input that is not an object is replaced with an object, because engines would
 //     reject it.
 //   - Sealed thinking is opened, or removed if that fails.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := reparse(body)
+	hasTools := root.Get("tools").Index(0).Exists()
 	var edits jsonx.Edits
 	for it := root.Iter(); it.Next(); {
 		switch {
 		case it.Key().Equals("model"):
 			edits.Set(it.Value(), jsonx.AppendStringS(nil, n.Served))
-		case !isCounted(it.Key()) || !chat.IsGiven(it.Value()):
+		case !isCounted(it.Key()) || !chat.IsGiven(it.Value()) || !hasTools && it.Key().Equals("tool_choice"):
 			edits.Delete(it.Value())
 		}
 	}
