@@ -47,8 +47,8 @@ var droppedNames = [...]string{
 	"block:mcp_tool_result", "block:mcp_tool_use", "block:server_tool_use", "block:text_editor_code_execution_tool_result",
 	"block:tool_search_tool_result", "block:web_fetch_tool_result", "block:web_search_tool_result",
 
-	"member:budget_tokens", "member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
-	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
+	"member:budget_tokens", "member:citations", "member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
+	"member:mcp_servers", "member:n", "member:service_tier", "member:speed", "member:truncation",
 
 	// Members with an unknown value: see chat.HintWordList.
 	"member:summary", "member:thinking", "member:verbosity",

@@ -23,11 +23,12 @@ const (
 	fieldThinking
 	fieldSignature
 	fieldData
+	fieldCitations
 	fieldCount
 )
 
 var blockNames = jsonx.NewNameIndex("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
-	"title", "context", "tool_name", "thinking", "signature", "data")
+	"title", "context", "tool_name", "thinking", "signature", "data", "citations")
 
 const (
 	sourceType = iota
@@ -218,6 +219,7 @@ func isImageType(v jsonx.Value) bool {
 // visitDocument writes the text of a document. Engines cannot read PDFs.
 func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 	f := b.readSource()
+	b.dropCitations(w)
 	if f == nil {
 		f = b.writeLabel("title", fieldTitle, w)
 	}
@@ -240,7 +242,16 @@ func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 	return f.InObject("source")
 }
 
+// dropCitations records that the answer will not cite the document or the search result, although
+// the client requests it.
+func (b *contentBlock) dropCitations(w *contentWriter) {
+	if on, _ := b.fields[fieldCitations].Get("enabled").Bool(); on && w.dropped != nil {
+		w.dropped.AddMember("citations")
+	}
+}
+
 func (b contentBlock) visitSearchResult(w *contentWriter) *requestFault {
+	b.dropCitations(w)
 	if f := b.writeLabel("title", fieldTitle, w); f != nil {
 		return f
 	}

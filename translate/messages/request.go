@@ -250,12 +250,19 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 		r.w.WriteUnknownMembers(r.doc.Root(), memberNames, o.Refuse)
 	}
 	r.w.WriteString(`}`)
-	r.recordUnsupported()
+	r.recordUnsupported(o)
 	return f
 }
 
 // recordUnsupported records members that request unsupported behavior as dropped.
-func (r *Request) recordUnsupported() {
+func (r *Request) recordUnsupported(o *dialects.Options) {
+	for it := r.doc.Root().Iter(); it.Next(); {
+		for _, m := range usualMembers {
+			if it.Key().Equals(m.name) && !m.has(it.Value()) && !o.Refuse.IsPassedOn(it.Key()) {
+				r.info.dropped.AddMember(m.name)
+			}
+		}
+	}
 	if servers := r.members[memberMCPServers]; chat.IsGiven(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.AddMember("mcp_servers")
 	}
@@ -265,6 +272,22 @@ func (r *Request) recordUnsupported() {
 	if !onlyClearsThinking(r.members[memberContextManagement]) {
 		r.info.dropped.AddMember("context_management")
 	}
+}
+
+// usualMember is a member that has no effect here. values are those that request what happens
+// anyway.
+type usualMember struct {
+	name   string
+	values []string
+}
+
+var usualMembers = [...]usualMember{
+	{"service_tier", []string{"auto", "standard_only"}},
+	{"speed", []string{"standard"}},
+}
+
+func (m *usualMember) has(v jsonx.Value) bool {
+	return !chat.IsGiven(v) || slices.ContainsFunc(m.values, v.EqualText)
 }
 
 func (r *Request) writeStopSequences() *requestFault {
