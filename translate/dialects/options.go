@@ -27,7 +27,7 @@ type Options struct {
 	// Strict rejects requests that the edge otherwise accepts. These requests contain:
 	//
 	//   - tools that are not functions,
-	//   - Responses members that have no effect on the edge, or
+	//   - members that are unknown or have no effect on the edge, or
 	//   - halves of surrogate pairs in the conversation, which the edge otherwise replaces.
 	Strict bool
 	// Count is true if the request only counts the prompt's tokens. Such a request has no stream

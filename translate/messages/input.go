@@ -219,7 +219,9 @@ func isImageType(v jsonx.Value) bool {
 // visitDocument writes the text of a document. Engines cannot read PDFs.
 func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 	f := b.readSource()
-	b.dropCitations(w)
+	if f == nil {
+		f = b.dropCitations(w)
+	}
 	if f == nil {
 		f = b.writeLabel("title", fieldTitle, w)
 	}
@@ -244,14 +246,20 @@ func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 
 // dropCitations records that the answer will not cite the document or the search result, although
 // the client requests it.
-func (b *contentBlock) dropCitations(w *contentWriter) {
-	if on, _ := b.fields[fieldCitations].Get("enabled").Bool(); on && w.dropped != nil {
+func (b *contentBlock) dropCitations(w *contentWriter) *requestFault {
+	if on, _ := b.fields[fieldCitations].Get("enabled").Bool(); on {
+		if w.dropped == nil {
+			return chat.UnsupportedError("citations", "has no effect here: leave it out")
+		}
 		w.dropped.AddMember("citations")
 	}
+	return nil
 }
 
 func (b contentBlock) visitSearchResult(w *contentWriter) *requestFault {
-	b.dropCitations(w)
+	if f := b.dropCitations(w); f != nil {
+		return f
+	}
 	if f := b.writeLabel("title", fieldTitle, w); f != nil {
 		return f
 	}

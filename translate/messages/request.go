@@ -113,6 +113,11 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if f != nil {
 		return dst, f.Err()
 	}
+	if o.Strict && !o.Count {
+		if err := r.checkStrict(); err != nil {
+			return dst, err
+		}
+	}
 	if err := into.Decode(dst); err != nil {
 		return dst, info.RelocateError(err)
 	}
@@ -353,7 +358,7 @@ func (r *Request) writeReasoning(o *dialects.Options) *requestFault {
 	switch {
 	case kind == typeDisabled:
 		r.w.WriteString(`,"reasoning_effort":"none"`)
-	case config[0].EqualText("max"):
+	case config[0].EqualText("max") && !o.Strict:
 		r.w.WriteString(`,"reasoning_effort":"xhigh"`)
 	default: // package chat checks the value
 		r.w.WriteMember(`,"reasoning_effort":`, config[0])
