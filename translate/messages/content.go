@@ -16,7 +16,7 @@ type contentWriter struct {
 
 	skipText, skipImages bool
 
-	textsSeen, imagesSeen int // includes texts and images that were not written
+	textsSeen, imagesSeen int // includes texts, images and PDFs that were not written
 	omittedCount          int
 	// Current position in the client's body (see dialects.ImagePosition).
 	messageIndex, blockIndex, nestedIndex int
@@ -79,6 +79,7 @@ func (c *contentWriter) beginPart() {
 	c.n++
 }
 
+// writeImage writes an image or a PDF.
 func (c *contentWriter) writeImage(b *contentBlock) {
 	c.imagesSeen++
 	if c.w == nil || c.skipImages {
@@ -89,19 +90,28 @@ func (c *contentWriter) writeImage(b *contentBlock) {
 		List: "messages", Parts: "content", Item: c.messageIndex, At: c.blockIndex, Nested: c.nestedIndex,
 	}
 	c.beginPart()
-	if b.source[sourceType].EqualText("url") {
+	switch {
+	case b.kind == blockDocument:
+		place.Member = "source.data"
+		c.w.WriteString(`{"type":"file","file":{"filename":"document.pdf","file_data":`)
+		c.writeDataURL(b)
+	case b.source[sourceType].EqualText("url"):
 		place.Member = "source.url"
 		c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, b.source[sourceURL])
-	} else {
+	default:
 		place.Member = "source.data"
-		c.w.WriteString(`{"type":"image_url","image_url":{"url":"data:`)
-		c.w.Out = append(c.w.Out, b.source[sourceMediaType].RawContents()...)
-		c.w.WriteString(`;base64,`)
-		c.w.Out = append(append(c.w.Out, b.source[sourceData].RawContents()...), '"')
+		c.w.WriteString(`{"type":"image_url","image_url":{"url":`)
+		c.writeDataURL(b)
 	}
 	c.w.WriteString(`}}`)
 	if b.nested {
 		place.Member = "source.content"
 	}
 	*c.images = append(*c.images, place)
+}
+
+func (c *contentWriter) writeDataURL(b *contentBlock) {
+	c.w.Out = append(append(c.w.Out, `"data:`...), b.source[sourceMediaType].RawContents()...)
+	c.w.Out = append(append(c.w.Out, `;base64,`...), b.source[sourceData].RawContents()...)
+	c.w.WriteString(`"`)
 }

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,14 @@ var renamedMembers = map[string]string{
 // RelocateError replaces the parameter of an error about the chat request with its name in the
 // Messages request. It returns other errors unchanged.
 func (i *RequestInfo) RelocateError(err error) error {
+	var e *apierr.Error
+	if errors.As(err, &e) {
+		if m, rest := i.images.Find(e.Param); m != nil && strings.HasPrefix(rest, ".file") {
+			e = e.WithParam(m.Path(m.Member))
+			e.Message += pdfRejectedMessage
+			return e
+		}
+	}
 	return dialects.RelocateError(err, i.clientParam)
 }
 
@@ -80,6 +89,9 @@ func MapError(e *apierr.Error) *apierr.Error {
 // imageRejectedMessage makes agents remove the images. Otherwise they would receive the same error again
 // and again.
 const imageRejectedMessage = "Could not process image."
+
+// pdfRejectedMessage makes agents remove the PDF.
+const pdfRejectedMessage = " Could not process PDF."
 
 const minRetryAfter = time.Second
 

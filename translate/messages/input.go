@@ -216,7 +216,8 @@ func isImageType(v jsonx.Value) bool {
 	return v.EqualText("image/jpeg") || v.EqualText("image/png") || v.EqualText("image/webp") || v.EqualText("image/jpg")
 }
 
-// visitDocument writes the text of a document. Engines cannot read PDFs.
+// visitDocument writes the text of a document, or a PDF. Package chat accepts PDFs only for models
+// that take files.
 func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 	f := b.readSource()
 	if f == nil {
@@ -236,10 +237,14 @@ func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 		f = writeValidText(w, chat.CheckRequiredString("data", b.source[sourceData]), b.source[sourceData])
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
+	case kind.EqualText("base64") && b.source[sourceMediaType].EqualText("application/pdf"):
+		if f = requiredText("data", b.source[sourceData]); f == nil {
+			w.writeImage(&b)
+		}
 	default:
 		// When agents read "Could not process …", they remove the document from the conversation
 		// and continue.
-		f = chat.UnsupportedError("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
+		f = chat.UnsupportedError("type", "must be text, content, or base64 with a PDF. Could not process PDF: other files are not read here")
 	}
 	return f.InObject("source")
 }

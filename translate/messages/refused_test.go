@@ -294,3 +294,39 @@ func largePNG(t *testing.T) []byte {
 	}
 	return b.Bytes()
 }
+
+// TestPDFs checks that a PDF reaches a model that takes files, and that the error for any other
+// model contains the words that make agents remove the PDF.
+func TestPDFs(t *testing.T) {
+	const path, words = "messages[0].content[0].source.data", "Could not process PDF"
+	for _, c := range []struct {
+		name  string
+		data  string
+		rules chat.ModelRules
+		code  string
+	}{
+		{"taken", "JVBERi0=", chat.ModelRules{InputModalities: []string{"text", "file"}}, ""},
+		{"no files", "JVBERi0=", chat.ModelRules{InputModalities: []string{"text", "image"}}, apierr.CodeUnsupportedParameter},
+		{"nobody knows what is taken", "JVBERi0=", chat.ModelRules{}, apierr.CodeUnsupportedParameter},
+		{"strict", "JVBERi0=", chat.ModelRules{InputModalities: []string{"text", "file"}, Strict: true}, apierr.CodeUnsupportedParameter},
+		{"no base64", "%", chat.ModelRules{InputModalities: []string{"text", "file"}}, apierr.CodeInvalidValue},
+	} {
+		var (
+			r    Request
+			into chat.Request
+			info RequestInfo
+		)
+		_, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":`+
+			`{"type":"base64","media_type":"application/pdf","data":"`+c.data+`"}}]}]}`), &into, &info, dialects.Options{Strict: c.rules.Strict})
+		if err == nil {
+			err = info.RelocateError(into.CheckRules(&c.rules))
+		}
+		var e *apierr.Error
+		switch {
+		case c.code == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.code != "" && (!errors.As(err, &e) || e.Code != c.code || e.Param != path || !strings.Contains(e.Message, words)):
+			t.Errorf("%s: %v, want %s at %s with the words %q", c.name, err, c.code, path, words)
+		}
+	}
+}

@@ -20,19 +20,10 @@ type conversationWriter struct {
 	names          *engineNames
 	omittedCallIDs map[string]bool // ids of omitted tool calls, whose outputs are also omitted
 	dropped        *dialects.DroppedParts
-	pendingImages  []imagePart // images in outputs, for the next user message
+	pendingMedia   []mediaPart // media in outputs, for the next user message
 
 	trailingText    string // text of a user message to add after the input
 	firstUnreadable int    // the first compaction that cannot be read, or -1
-}
-
-type imagePart struct {
-	part     [partMemberCount]jsonx.Value
-	position dialects.ImagePosition
-}
-
-func newImagePosition(item int, list string, part int) dialects.ImagePosition {
-	return dialects.ImagePosition{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
 }
 
 func (c *conversationWriter) write(input, instructions jsonx.Value) {
@@ -47,7 +38,7 @@ func (c *conversationWriter) write(input, instructions jsonx.Value) {
 		}
 	}
 	c.turn.writeTo(c.w)
-	c.writePendingImages()
+	c.writePendingMedia()
 	if c.trailingText != "" {
 		c.w.BeginMessage("user")
 		c.w.WriteString(`,"content":"` + c.trailingText + `"}`)
@@ -116,7 +107,7 @@ func (c *conversationWriter) writeItem(i *inputItem, index int) {
 		c.turn.reasoning = c.turn.reasoning[:0] // reasoning without a message is dropped
 	}
 	if i.kind != itemOutput {
-		c.writePendingImages()
+		c.writePendingMedia()
 	}
 	switch i.kind {
 	case itemAssistant:
@@ -159,11 +150,11 @@ func (c *conversationWriter) writeText(role string, v jsonx.Value) {
 	c.w.WriteString(`"}`)
 }
 
-// writeUser writes a user message. If there are no images, the content is a string, which every
+// writeUser writes a user message. If there are no media, the content is a string, which every
 // template accepts.
 func (c *conversationWriter) writeUser(i *inputItem, index int) {
 	v := i.content()
-	if !hasImage(v) {
+	if !hasMedium(v) {
 		c.writeText("user", v)
 		return
 	}
@@ -174,8 +165,9 @@ func (c *conversationWriter) writeUser(i *inputItem, index int) {
 		p := readPart(it.Value())
 		text := rawPartText(&p)
 		switch {
-		case isImage(&p):
-			c.writeImage(&imagePart{p, newImagePosition(index, "content", it.Index())}, n)
+		case isMedium(&p):
+			m := newMediaPart(&p, index, "content", it.Index())
+			c.writeMedium(&m, n)
 		case len(text) > 0:
 			c.w.WriteComma(n)
 			c.w.TextPart(text)
@@ -187,17 +179,8 @@ func (c *conversationWriter) writeUser(i *inputItem, index int) {
 	c.w.WriteString(`]}`)
 }
 
-func (c *conversationWriter) writeImage(m *imagePart, n int) {
-	m.position.Message, m.position.Part = c.w.Messages-1, n
-	*c.images = append(*c.images, m.position)
-	c.w.WriteComma(n)
-	c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
-	c.w.WriteMember(`,"detail":`, m.part[partDetail])
-	c.w.WriteString(`}}`)
-}
-
-// writeOutput writes a tool message. It stores images for a later message, because few engines
-// accept images in tool messages.
+// writeOutput writes a tool message. It stores media for a later message, because few engines
+// accept media in tool messages.
 func (c *conversationWriter) writeOutput(i *inputItem, index int) {
 	c.w.BeginMessage("tool")
 	c.w.WriteRaw(`,"tool_call_id":`, i.m[fieldCallID])
@@ -205,26 +188,26 @@ func (c *conversationWriter) writeOutput(i *inputItem, index int) {
 	v := i.content()
 	c.w.Out = appendText(c.w.Out, v)
 	c.w.WriteString(`"}`)
-	for it := v.Iter(); hasImage(v) && it.Next(); {
-		if p := readPart(it.Value()); isImage(&p) {
-			c.pendingImages = append(c.pendingImages, imagePart{p, newImagePosition(index, "output", it.Index())})
+	for it := v.Iter(); hasMedium(v) && it.Next(); {
+		if p := readPart(it.Value()); isMedium(&p) {
+			c.pendingMedia = append(c.pendingMedia, newMediaPart(&p, index, "output", it.Index()))
 		}
 	}
 }
 
-// writePendingImages writes a user message with the images of the preceding outputs. This message
+// writePendingMedia writes a user message with the media of the preceding outputs. This message
 // follows all outputs of the turn, because no other message may appear between them.
-func (c *conversationWriter) writePendingImages() {
-	if len(c.pendingImages) == 0 {
+func (c *conversationWriter) writePendingMedia() {
+	if len(c.pendingMedia) == 0 {
 		return
 	}
 	c.w.BeginMessage("user")
 	c.w.WriteString(`,"content":[`)
-	for n := range c.pendingImages {
-		c.writeImage(&c.pendingImages[n], n)
+	for n := range c.pendingMedia {
+		c.writeMedium(&c.pendingMedia[n], n)
 	}
 	c.w.WriteString(`]}`)
-	c.pendingImages = c.pendingImages[:0]
+	c.pendingMedia = c.pendingMedia[:0]
 }
 
 // assistantTurn collects the messages of one assistant turn. If there is text between a tool call

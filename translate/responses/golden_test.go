@@ -66,7 +66,11 @@ func TestRequest(t *testing.T) {
 		}
 		tr, err := translateBody(ar.Section("request.json"), o)
 		if err == nil {
-			if err = tr.chat.CheckRules(&testLimits); err != nil {
+			limits := testLimits
+			if ar.HasCommentLine("media") {
+				limits.InputModalities = []string{"text", "image", "audio", "file"}
+			}
+			if err = tr.chat.CheckRules(&limits); err != nil {
 				err = tr.answer.RequestInfo.RelocateError(err)
 			}
 		}

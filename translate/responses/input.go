@@ -202,7 +202,8 @@ func (i *inputItem) checkContent(name string, v jsonx.Value) *requestFault {
 	return nil
 }
 
-var partNames = jsonx.NewNameIndex("type", "text", "refusal", "image_url", "detail", "file_id")
+var partNames = jsonx.NewNameIndex("type", "text", "refusal", "image_url", "detail", "file_id", "file_url", "file_data",
+	"filename", "input_audio")
 
 // The members of a part that the edge reads.
 const (
@@ -212,6 +213,10 @@ const (
 	partImageURL
 	partDetail
 	partFileID
+	partFileURL
+	partFileData
+	partFilename
+	partInputAudio
 	partMemberCount
 )
 
@@ -228,18 +233,9 @@ func (i *inputItem) checkPart(v jsonx.Value) *requestFault {
 		return chat.CheckRequiredString("text", p[partText])
 	case p[partType].EqualText("refusal"):
 		return chat.CheckRequiredString("refusal", p[partRefusal])
-	case !isImage(&p):
-		return chat.UnsupportedError("type", "A part must be input_text, input_image, output_text or refusal")
-	case i.kind != itemUser && i.kind != itemOutput:
-		return chat.WrongValueError("type", "must not be input_image here: images belong in user messages and outputs")
-	case !chat.IsGiven(p[partImageURL]) && chat.IsGiven(p[partFileID]):
-		return chat.UnsupportedError("file_id",
-			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	return chat.FirstInvalid(chat.CheckRequiredString("image_url", p[partImageURL]), chat.CheckOptionalString("detail", p[partDetail]))
+	return i.checkMedium(&p)
 }
-
-func isImage(p *[partMemberCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
 
 func readItem(v jsonx.Value) (i inputItem) {
 	if itemNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
@@ -255,11 +251,11 @@ func readPart(v jsonx.Value) (p [partMemberCount]jsonx.Value) {
 	return p
 }
 
-// rawPartText returns a part's text, as the contents of a JSON string. An image has no text.
+// rawPartText returns a part's text, as the contents of a JSON string. A medium has no text.
 func rawPartText(p *[partMemberCount]jsonx.Value) []byte {
 	v := p[partText]
 	switch {
-	case isImage(p):
+	case isMedium(p):
 		return nil
 	case p[partType].EqualText("refusal"):
 		v = p[partRefusal]
@@ -289,13 +285,4 @@ func appendSeparated(dst []byte, start int, glue string, text []byte) []byte {
 		dst = append(dst, glue...)
 	}
 	return append(dst, text...)
-}
-
-func hasImage(v jsonx.Value) bool {
-	for it := v.Iter(); it.Next(); {
-		if v.IsArray() && it.Value().Get("type").EqualText("input_image") {
-			return true
-		}
-	}
-	return false
 }

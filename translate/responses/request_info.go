@@ -57,7 +57,11 @@ func (e *RequestInfo) clientParam(name string) string {
 		return "text.format"
 	}
 	switch m, rest := e.images.Find(name); {
-	case m == nil || !strings.HasPrefix(rest, ".image_url"):
+	case m == nil:
+		return name
+	case strings.HasPrefix(rest, ".input_audio"):
+		return m.Path(rest[1:])
+	case !strings.HasPrefix(rest, ".image_url") && !strings.HasPrefix(rest, ".file"):
 		return name
 	case rest == ".image_url.detail":
 		return m.Path("detail")
