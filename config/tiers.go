@@ -37,11 +37,11 @@ func (s TierSet) Intersect(other TierSet) TierSet {
 		other = allInternal
 	}
 	both := s&other&(internalOnly-1) | (s|other)&internalOnly
-	switch both {
-	case 0:
-		return internalOnly
-	case allInternal:
+	if both == allInternal {
 		return 0
+	}
+	if both == 0 {
+		return internalOnly
 	}
 	return both
 }
