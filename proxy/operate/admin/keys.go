@@ -37,7 +37,9 @@ type KeyView struct {
 	Class      string         `json:"class,omitempty"`
 	Weight     int            `json:"weight"`
 	Secrets    []SecretView   `json:"secrets,omitempty"`
-	Notes      []string       `json:"notes,omitempty"` // only in the list; see status.Key
+	// Certificate is the name or the hash of the client certificates that identify the key.
+	Certificate string   `json:"certificate,omitempty"`
+	Notes       []string `json:"notes,omitempty"` // only in the list; see status.Key
 }
 
 // SecretView describes one secret of a key. During a rotation, a key has more than one secret.
@@ -71,6 +73,7 @@ func NewKeyView(k *config.Key, source string) KeyView {
 	v := KeyView{
 		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: optionalTime(k.Expires),
 		Group: k.Group, CacheGroup: k.CacheGroup, Tiers: k.Tiers, Class: k.Class, Weight: k.Weight, Limits: map[string]any{},
+		Certificate: cmp.Or(k.Certificate.SAN, k.Certificate.SPKI),
 	}
 	for name, n := range map[string]int{
 		"requests_per_minute": l.RequestsPerMinute, "tokens_per_minute": l.TokensPerMinute, "concurrency": l.Concurrency,
@@ -86,6 +89,9 @@ func NewKeyView(k *config.Key, source string) KeyView {
 	}
 	if !l.SpendPerMonth.Zero() {
 		v.Limits["spend_per_month"] = l.SpendPerMonth.String()
+	}
+	if l.Per == config.LimitPerKey {
+		v.Limits["per"] = l.Per
 	}
 	for _, h := range k.Hash {
 		v.Secrets = append(v.Secrets, SecretView{optionalTime(h.Expires)})
