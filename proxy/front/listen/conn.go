@@ -46,10 +46,7 @@ type Conn struct {
 
 	lingerOnClose atomic.Bool
 	isClosed      atomic.Bool
-	// Function that the next Close runs instead of closing the connection.
-	onDetach          atomic.Pointer[func()]
-	isRunningDetached bool        // whether a function from onDetach is running
-	parksOnClose      atomic.Bool // whether the next Close parks the connection instead of closing it
+	detachment    detachment // see DetachOnClose
 }
 
 // UnwrapConn returns the Conn that c wraps, for example if c is a TLS connection. If c is of
@@ -107,25 +104,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // connection, but calls then. From that point, the function owns the connection and must recover
 // from its panics. It may pass the connection to a server again (ResumeHTTP), and may detach it
 // again.
-func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
-
-// runDetached runs the functions passed to DetachOnClose. If such a function serves the connection
-// again, the server calls Close again, and the outermost runDetached runs the next function. The
-// stack therefore does not grow with each stream on the connection. At the end, runDetached parks
-// the connection if the last read has asked for that.
-func (c *Conn) runDetached() {
-	if c.isRunningDetached {
-		return
-	}
-	c.isRunningDetached = true
-	for then := c.onDetach.Swap(nil); then != nil; then = c.onDetach.Swap(nil) {
-		(*then)()
-	}
-	c.isRunningDetached = false
-	if c.parksOnClose.CompareAndSwap(true, false) {
-		c.park() // from here on, another goroutine may serve the connection
-	}
-}
+func (c *Conn) DetachOnClose(then func()) { c.detachment.setOnClose(then) }
 
 // ResumeHTTP prepares the connection for a server that will serve it like a new connection. The
 // next request must start within idle, as on any keep-alive connection.
@@ -239,8 +218,10 @@ func (c *Conn) LingerOnClose() { c.lingerOnClose.Store(true) }
 // read that was interrupted for parking, Close parks the connection. Later calls return
 // net.ErrClosed.
 func (c *Conn) Close() error {
-	if c.onDetach.Load() != nil || c.parksOnClose.Load() {
-		c.runDetached()
+	if then, detached := c.detachment.takeOnClose(); detached {
+		for ; then != nil; then = c.detachment.takeWaiting() {
+			then()
+		}
 		return nil
 	}
 	if !c.isClosed.CompareAndSwap(false, true) {

@@ -45,6 +45,71 @@ func TestDetachOnClose(t *testing.T) {
 	}
 }
 
+// TestDetachOnCloseByTwoGoroutines checks a connection that a function serves again and that the
+// server then hands to another goroutine, as an upgrade does. Whichever goroutine is faster, the
+// function set by the second goroutine runs once, and only when the connection is closed.
+func TestDetachOnCloseByTwoGoroutines(t *testing.T) {
+	for _, closedEarly := range []bool{false, true} {
+		l := open(t, Options{})
+		server, _ := pair(t, l)
+		upgraded, ran := make(chan struct{}), 0
+		upgrade := func() {
+			server.DetachOnClose(func() { ran++ })
+			if closedEarly {
+				_ = server.Close()
+			}
+			close(upgraded)
+		}
+		server.DetachOnClose(func() {
+			go upgrade()
+			<-upgraded
+			if ran != 0 {
+				t.Error("a function runs within another one")
+			}
+		})
+		_ = server.Close()
+		if !closedEarly {
+			if ran != 0 {
+				t.Error("a function runs before the connection is closed")
+			}
+			_ = server.Close()
+		}
+		if ran != 1 || l.OpenConnCount() != 1 {
+			t.Errorf("closed early %v: the function ran %d times and %d connections are open, want 1 and 1", closedEarly, ran, l.OpenConnCount())
+		}
+	}
+}
+
+// TestDetachment checks which function runs when. In particular, a function that is set after
+// takeWaiting found none must not wait for the function that has just returned.
+func TestDetachment(t *testing.T) {
+	var (
+		d   detachment
+		ran []string
+	)
+	closes := func(name string) (then func(), detached bool) {
+		d.setOnClose(func() { ran = append(ran, name) })
+		return d.takeOnClose()
+	}
+	first, _ := closes("first")
+	if then, detached := closes("second"); then != nil || !detached {
+		t.Fatalf("a function within another one runs at once: %v, detached %v", then != nil, detached)
+	}
+	if _, detached := d.takeOnClose(); detached {
+		t.Fatal("a Close without a function does not close the connection")
+	}
+	first()
+	d.takeWaiting()()
+	if then := d.takeWaiting(); then != nil {
+		t.Fatal("a function runs twice")
+	}
+	third, _ := closes("third")
+	third()
+	if got := strings.Join(ran, " "); got != "first second third" {
+		t.Errorf("ran %s, want first second third", got)
+	}
+}
+
 // TestReadEndsAtTheRequest checks that a read returns no bytes after the end of a request, and that
 // later reads return these bytes. This must be true for buffers of any size.
 func TestReadEndsAtTheRequest(t *testing.T) {

@@ -90,13 +90,14 @@
 // process in the same way. The client tries again a second later, and reaches the other process.
 //
 // Detaching. If DetachOnClose was called, the server's Close does not close the connection, but
-// runs a function on the same goroutine. A stream leaves the server in this way after its first
-// chunk. The server has released its memory by then, and the goroutine's stack has already grown:
-// growing the stack of a new goroutine took a quarter of the time of a short stream. Each garbage
-// collection halves a stack if less than a quarter of it is used, so a long stream does not retain
-// a large stack. ResumeHTTP prepares the connection for a server again, which treats it as a
-// keep-alive connection. Reads end at the end of a request, so the server never has bytes of a
-// pipelined request in its buffers.
+// runs a function on the same goroutine, or on the one that is running an earlier function
+// (detachment). A stream leaves the server in this way after its first chunk. The server has
+// released its memory by then, and the goroutine's stack has already grown: growing the stack of a
+// new goroutine took a quarter of the time of a short stream. Each garbage collection halves a
+// stack if less than a quarter of it is used, so a long stream does not retain a large stack.
+// ResumeHTTP prepares the connection for a server again, which treats it as a keep-alive
+// connection. Reads end at the end of a request, so the server never has bytes of a pipelined
+// request in its buffers.
 //
 // Parking. fasthttp keeps the goroutine, its stack and the read buffer of an idle connection, 25 KiB
 // in total. Once a second, the watch therefore interrupts the reads of the connections that have been

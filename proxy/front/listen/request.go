@@ -167,7 +167,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.read(p)
 	if err == errPark { //nolint:errorlint // read does not wrap it
-		c.parksOnClose.Store(true)
+		c.DetachOnClose(c.park)
 		return 0, io.EOF
 	}
 	return c.cutAtRequestEnd(p[:n], err), err
