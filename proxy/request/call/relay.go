@@ -414,6 +414,15 @@ func appendKeepalive(stream endpoint.Stream, out *[]byte, memory *attempt.ReplyM
 	_ = memory.SetOutSize(cap(*out)) // the buffer is already allocated
 }
 
+// openProgress returns how much of the current attempt's reply has arrived. It returns the zero value
+// if no attempt is open, because an attempt that has ended no longer counts.
+func (c *Call) openProgress() attempt.Progress {
+	if c.attempt.Lease() == nil {
+		return attempt.Progress{}
+	}
+	return c.attempt.Reply.Progress()
+}
+
 func (c *Call) recordFirstToken(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
@@ -436,7 +445,7 @@ func (c *Call) canFreeRequest(stream endpoint.Stream) bool {
 // of the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
-	progress := c.attempt.Reply.Progress()
+	progress := c.openProgress()
 	c.recordFirstToken(&progress, now)
 	c.setPhase(&phaseStreaming)
 	c.recordOverhead(now)

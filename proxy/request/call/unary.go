@@ -153,7 +153,7 @@ func (c *Call) recordOverhead(now time.Time) {
 	if c.ep.Form {
 		return
 	}
-	progress := c.attempt.Reply.Progress()
+	progress := c.openProgress()
 	heard := progress.ReadAt()
 	if c.record.Stream && !progress.Begun {
 		heard = instant.FromTime(now) // the stream was committed before the first event

@@ -121,6 +121,31 @@ models:
 	}
 }
 
+// TestQueueAfterSilentEvent checks a stream that waits in the queue after its engine was lost. The
+// engine had sent an event, but none that the client sees. The stream must be committed with
+// keep-alives, and must then get the other engine's answer.
+func TestQueueAfterSilentEvent(t *testing.T) {
+	const busy = 20 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		silent := events(true, `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[]}`)
+		turn := calltest.AnswerSequence(calltest.Delay(busy, calltest.AnswerText("done")), silent, calltest.AnswerText("late"))
+		a, b := enginePair(turn, turn)
+		yaml := strings.ReplaceAll(twoEngines("", "    queue: {depth: 1, wait: 1m}\n"), "concurrency: 4", "concurrency: 1")
+		e := calltest.New(t, yaml, a, b)
+		done := make(chan *calltest.Answer, 1)
+		go func() { done <- e.Post(chatPath, chat("")) }()
+		time.Sleep(time.Second)
+		got := e.Post(chatPath, chat(stream))
+		if got.Status != 200 || !strings.Contains(got.Body, ": ") || !strings.Contains(got.Body, "late") {
+			t.Errorf("got %d, want 200 with keep-alives and the second engine's answer: %s", got.Status, got.Body)
+		}
+		if line := e.LastCall(); line["ttft_ms"] != (busy-time.Second).Seconds()*1000 {
+			t.Errorf("the log has the first token after %v ms, want the second engine's: %v", line["ttft_ms"], line)
+		}
+		<-done
+	})
+}
+
 // TestTiers checks that a later tier answers a call if the first tier has no free slot.
 func TestTiers(t *testing.T) {
 	const tiers = `
