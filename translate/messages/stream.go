@@ -91,7 +91,6 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	}
 	out := dst
 	if s.phase == phaseIdle {
-		s.phase = phaseStarted
 		out = appendStart(out, &s.identity, s.reader.Usage())
 	}
 	if how := s.RequestInfo.thinking; len(s.reader.Reasoning) > 0 && how != thinkingHidden {
@@ -113,6 +112,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 			return dst, err
 		}
 	}
+	s.phase = max(s.phase, phaseStarted) // after an error, the client has not been sent message_start
 	return out, nil
 }
 

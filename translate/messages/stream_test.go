@@ -124,6 +124,29 @@ func withoutCounts(m message) message {
 	return m
 }
 
+// TestStartAfterBadEvent checks that the client gets message_start from the second engine if the first
+// event of the first engine was malformed.
+func TestStartAfterBadEvent(t *testing.T) {
+	t.Parallel()
+	const nameless = `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}},` +
+		`{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
+	e := &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1"}}
+	var s Stream
+	e.reset(&s)
+	out := s.AppendKeepalive(nil)
+	out, err := s.Append(out, sse.Event{Data: []byte(nameless)})
+	if err == nil || s.HasStarted() {
+		t.Fatalf("error %v, started %t, want an error before the start", err, s.HasStarted())
+	}
+	s.NextEngine()
+	if out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`)}); err == nil {
+		out, err = s.Finish(out)
+	}
+	if err != nil || !checkGrammar(t, out) {
+		t.Errorf("error %v, want a complete message: %s", err, out)
+	}
+}
+
 func TestKeepaliveAndEnds(t *testing.T) {
 	const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
 	e := &echo{RequestInfo{}, dialects.AnswerIdentity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
