@@ -146,6 +146,23 @@ func TestQueueAfterSilentEvent(t *testing.T) {
 	})
 }
 
+// TestQueuedStreamIDs checks that the chunks of a stream that was committed in the queue get the
+// edge's id if the engine sends none.
+func TestQueuedStreamIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const chunk = `{"object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"late"},"finish_reason":"stop"}]}`
+		a := singleEngine(calltest.AnswerSequence(calltest.Delay(20*time.Second, calltest.AnswerText("done")), events(false, chunk, "[DONE]")))
+		e := calltest.New(t, oneEngine("", "    queue: {depth: 1, wait: 30s}\n"), a)
+		done := make(chan *calltest.Answer, 1)
+		go func() { done <- e.Post(chatPath, chat("")) }()
+		time.Sleep(time.Second)
+		if got := e.Post(chatPath, chat(stream)); !strings.Contains(got.Body, ": keep-alive") || !strings.Contains(got.Body, `"id":"chatcmpl-`) {
+			t.Errorf("want keep-alives, and chunks with an id: %s", got.Body)
+		}
+		<-done
+	})
+}
+
 // TestTiers checks that a later tier answers a call if the first tier has no free slot.
 func TestTiers(t *testing.T) {
 	const tiers = `

@@ -57,9 +57,6 @@ func (r *chatRequest) Decode(in DecodeInput) (err error) {
 func setAnswerOptions(r *chatRequest, about *CallInfo) {
 	r.answer.setOptions(about, r.chat)
 	o := &r.answer.options
-	if about.Streamed { // without streaming, the answer contains the engine's id, if there is one
-		o.ID = answerID(chatIDPrefix, about.RequestID)
-	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage
 	o.StripReasoning = !r.chat.Reasoning.Include
 	o.StripTimings = about.Model.Retry.Resume > 0 && !chat.RequestsTimings(r.chat)
@@ -69,19 +66,22 @@ const chatIDPrefix = "chatcmpl-"
 
 func (r *chatRequest) Unary(about CallInfo) Unary {
 	setAnswerOptions(r, &about)
+	if about.Streamed { // the answer is assembled from a stream
+		r.answer.options.ID = answerID(chatIDPrefix, about.RequestID)
+	}
 	r.callID, r.answer.writer, r.answer.isChat = about.RequestID, r, true
 	return &r.answer
 }
 
 func (r *chatRequest) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
-	if !c.ID().HasText() { // TGI sends an empty id
-		r.answer.options.ID = answerID(chatIDPrefix, r.callID)
-	}
+	// Unusual answers need the id: TGI sends an empty id, and other engines omit ids of tool calls.
+	r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	return c.Append(dst, &r.answer.options), nil
 }
 
 func (r *chatRequest) Stream(about CallInfo) Stream {
 	setAnswerOptions(r, &about)
+	r.answer.options.ID = answerID(chatIDPrefix, about.RequestID)
 	if r.writer == nil {
 		r.writer = chatStreamPool.Get().(*answer.Stream)
 	}

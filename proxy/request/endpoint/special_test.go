@@ -46,8 +46,37 @@ func TestStrict(t *testing.T) {
 	})
 }
 
-// TestErrorsNameClientMembers checks that an error about the translated request names the member of
-// the client's own request, in each dialect.
+// TestToolCallIDs checks that tool calls get ids that are unique across answers if the engine sends
+// none. Otherwise, a conversation would have several tool calls of the same id.
+func TestToolCallIDs(t *testing.T) {
+	const call = `"tool_calls":[{"index":0,"type":"function","function":{"name":"look","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if !calltest.AsksStream(r) {
+			calltest.AnswerPieces(200, "application/json", `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",`+call)(w, r)
+			return
+		}
+		s := calltest.StartStream(w)
+		s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{` + call)
+		s.Send("[DONE]")
+	}
+	for _, more := range []string{"", `,"stream":true`} {
+		synctest.Test(t, func(t *testing.T) {
+			e := calltest.New(t, models, enginesOf(answer)...)
+			seen := map[string]bool{}
+			for range 2 {
+				got := e.Post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]`+more+`}`)
+				_, id, ok := strings.Cut(got.Body, `"id":"call_`)
+				if id, _, _ = strings.Cut(id, `"`); !ok || seen[id] {
+					t.Errorf("the id of the tool call is %q, want one that is new: %s", id, got.Body)
+				}
+				seen[id] = true
+			}
+		})
+	}
+}
+
+// TestErrorsNameClientMembers checks that an error about the request that is sent names the member of the
+// request that the client sent, for each dialect.
 func TestErrorsNameClientMembers(t *testing.T) {
 	const png = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 	image := strings.TrimPrefix(png, "data:image/png;base64,")

@@ -117,9 +117,6 @@ func (c *Completion) Reset() {
 // Choices returns the array of choices.
 func (c *Completion) Choices() jsonx.Value { return c.top.choices }
 
-// ID returns the engine's id of the completion, which may be absent.
-func (c *Completion) ID() jsonx.Value { return c.top.id }
-
 // Usage returns the token counts, or an estimate of one token for every four bytes.
 func (c *Completion) Usage() translate.Usage {
 	u, ok := c.engineUsage, c.hasCounts
