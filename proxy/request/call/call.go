@@ -195,7 +195,7 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 // the call ended.
 func (c *Call) chargeTokens() {
 	if c.ep.Local == nil { // counting tokens is free
-		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.OutcomeClientGone && c.attemptCount() > 0)
+		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.OutcomeClientGone && c.attempt.SendCount() > 0)
 	}
 	u := &c.tokens.usage
 	c.attemptState.turn.ChargeFinal(u.Prompt-u.Cached, u.Completion, u.Known)

@@ -163,6 +163,41 @@ func TestQueuedStreamIDs(t *testing.T) {
 	})
 }
 
+// TestChargeWhenClientLeaves checks that a client that leaves while its call waits in the queue is
+// charged only if an engine has received the call.
+func TestChargeWhenClientLeaves(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		refuses bool // whether engine a refuses the connection; otherwise it is lost after the request
+		charged bool
+	}{
+		{"connection refused", true, false},
+		{"connection lost", false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := enginePair(calltest.AbortConnection, calltest.Delay(20*time.Second, calltest.AnswerText("done")))
+				config := strings.Replace(twoEngines("", "    queue: {depth: 1, wait: 30s}\n  - {id: other, deployments: [{upstream: b, served: m}]}\n"), `"http://b", concurrency: 4`, `"http://b", concurrency: 1`, 1)
+				e, client, done := calltest.New(t, config, a, b), &calltest.Client{}, make(chan *calltest.Answer, 2)
+				if tt.refuses {
+					a.SetRefusing(true)
+					a.Stop()
+				}
+				go func() { done <- e.Post(chatPath, strings.Replace(chat(""), `"m"`, `"other"`, 1)) }()
+				time.Sleep(time.Second)
+				go func() { done <- e.Send(client, chatPath, chat("")) }()
+				time.Sleep(time.Second)
+				client.WithCall((*call.Call).OnDisconnect)
+				<-done
+				if line := e.LastCall(); line["outcome"] != "client_gone" || line["attempts"] != int64(1) || line["tokens_estimated"] != tt.charged {
+					t.Errorf("the log has %v, want a client that left after one attempt and was charged: %v", line, tt.charged)
+				}
+				<-done
+			})
+		})
+	}
+}
+
 // TestTiers checks that a later tier answers a call if the first tier has no free slot.
 func TestTiers(t *testing.T) {
 	const tiers = `
