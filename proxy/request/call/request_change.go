@@ -63,7 +63,7 @@ func (c *Call) recordRejection(f *failure.Failure) {
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
 		return
 	}
-	if n := countedPromptTokens(f); n > 0 && c.request.AnswerTokenLimit().TokenLimit() > 0 {
+	if n := countedPromptTokens(f); n > 0 {
 		c.tokens.engineCount = n
 	}
 	if hasAcceptedChange(c.attemptState.pendingChanges, f) {

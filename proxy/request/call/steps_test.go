@@ -93,12 +93,15 @@ models:
 `
 	for _, tt := range []struct {
 		name, context string // the context of b
+		limit         string
 		status        int
 		sends         int
 	}{
-		{"longer", "8000", 200, 1},
-		{"shorter", "500", 400, 0},
-		{"longer, but too short", "1100", 400, 0},
+		{"longer", "8000", `,"max_tokens":50`, 200, 1},
+		{"shorter", "500", `,"max_tokens":50`, 400, 0},
+		{"longer, but too short", "1100", `,"max_tokens":50`, 400, 0},
+		{"longer, without a limit", "8000", "", 200, 1},
+		{"longer, but too short, without a limit", "1100", "", 400, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -106,7 +109,7 @@ models:
 				a.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":1000}]}`}
 				b.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":` + tt.context + `}]}`}
 				e := calltest.New(t, config, a, b)
-				got := e.Post(chatPath, chat(`,"max_tokens":50`))
+				got := e.Post(chatPath, chat(tt.limit))
 				if n := len(b.RequestBodies()); got.Status != tt.status || n != tt.sends {
 					t.Errorf("got %d after %d requests to b, want %d after %d: %s", got.Status, n, tt.status, tt.sends, got.Body)
 				}
