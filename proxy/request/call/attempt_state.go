@@ -23,4 +23,5 @@ type attemptState struct {
 	recording     *resume.Recording
 	turn          turns.Turn // the key's turn; the zero value if keys do not take turns
 	countRequests int        // number of requests that asked an engine to count tokens
+	leftEngine    bool       // whether the client left while an engine was working
 }

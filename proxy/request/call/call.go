@@ -180,7 +180,12 @@ func (c *Call) releaseBodies() {
 	c.body.Release()
 }
 
-func (c *Call) endAttempt(o upstreams.Outcome) { c.attempt.End(o, c.times.endAt) }
+func (c *Call) endAttempt(o upstreams.Outcome) {
+	if o == upstreams.OutcomeClientGone && c.attempt.Lease() != nil {
+		c.attemptState.leftEngine = c.attempt.SendCount() > 0
+	}
+	c.attempt.End(o, c.times.endAt)
+}
 
 func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
@@ -195,7 +200,7 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 // the call ended.
 func (c *Call) chargeTokens() {
 	if c.ep.Local == nil { // counting tokens is free
-		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.OutcomeClientGone && c.attempt.SendCount() > 0)
+		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.OutcomeClientGone && c.attemptState.leftEngine)
 	}
 	u := &c.tokens.usage
 	c.attemptState.turn.ChargeFinal(u.Prompt-u.Cached, u.Completion, u.Known)

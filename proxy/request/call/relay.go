@@ -342,7 +342,9 @@ func (r *relay) recordUsage() {
 	case formPassthrough:
 		r.call.recordUsage(r.passthrough.Usage(), translate.Markup(0))
 	case formStream:
-		r.call.recordUsage(r.streamCodec.Usage(), r.streamCodec.Markup())
+		if u := r.streamCodec.Usage(); r.isDone || !u.Estimated || u.Completion > 0 { // otherwise, no engine has answered
+			r.call.recordUsage(u, r.streamCodec.Markup())
+		}
 	case formWhitespace, formComplete:
 	}
 }

@@ -14,8 +14,8 @@ type callTokens struct {
 }
 
 // estimateUsage estimates the token counts that the engine did not report. If the client
-// disconnects after the call was sent to an engine, the client is charged for the prompt, which the
-// engine has read. If the answer is not streamed, the client is also charged for the expected
+// disconnects while an engine is working, the client is charged for the prompt, which the engine has
+// read. If the answer is not streamed, the client is also charged for the expected
 // answer, because the edge cannot see how many tokens were generated.
 func (t *callTokens) estimateUsage(streamed, leftEngine bool) {
 	u := &t.usage

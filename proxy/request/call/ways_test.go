@@ -163,33 +163,43 @@ func TestQueuedStreamIDs(t *testing.T) {
 	})
 }
 
-// TestChargeWhenClientLeaves checks that a client that leaves while its call waits in the queue is
-// charged only if an engine has received the call.
+// TestChargeWhenClientLeaves checks that a client that leaves is charged only if an engine is working
+// for it, and not if its call waits in the queue because engine a failed.
 func TestChargeWhenClientLeaves(t *testing.T) {
+	const soon, afterCommit = time.Second, 12 * time.Second
+	works, lost := calltest.Delay(20*time.Second, calltest.AnswerText("done")), calltest.AbortConnection
 	for _, tt := range []struct {
 		name    string
-		refuses bool // whether engine a refuses the connection; otherwise it is lost after the request
+		first   http.HandlerFunc // nil if engine a refuses connections
+		ask     string
+		leaves  time.Duration
 		charged bool
 	}{
-		{"connection refused", true, false},
-		{"connection lost", false, true},
+		{"connection refused", nil, chat(""), soon, false},
+		{"connection refused, stream", nil, chat(stream), afterCommit, false},
+		{"connection lost", lost, chat(""), soon, false},
+		{"connection lost, stream", lost, chat(stream), afterCommit, false},
+		{"engine works", works, chat(""), soon, true},
+		{"engine works, stream", works, chat(stream), soon, true},
+		{"engine works, committed stream", works, chat(stream), afterCommit, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := enginePair(calltest.AbortConnection, calltest.Delay(20*time.Second, calltest.AnswerText("done")))
+				a, b := enginePair(tt.first, works)
 				config := strings.Replace(twoEngines("", "    queue: {depth: 1, wait: 30s}\n  - {id: other, deployments: [{upstream: b, served: m}]}\n"), `"http://b", concurrency: 4`, `"http://b", concurrency: 1`, 1)
 				e, client, done := calltest.New(t, config, a, b), &calltest.Client{}, make(chan *calltest.Answer, 2)
-				if tt.refuses {
+				if tt.first == nil {
 					a.SetRefusing(true)
 					a.Stop()
 				}
 				go func() { done <- e.Post(chatPath, strings.Replace(chat(""), `"m"`, `"other"`, 1)) }()
 				time.Sleep(time.Second)
-				go func() { done <- e.Send(client, chatPath, chat("")) }()
-				time.Sleep(time.Second)
+				go func() { done <- e.Send(client, chatPath, tt.ask) }()
+				time.Sleep(tt.leaves)
 				client.WithCall((*call.Call).OnDisconnect)
 				<-done
-				if line := e.LastCall(); line["outcome"] != "client_gone" || line["attempts"] != int64(1) || line["tokens_estimated"] != tt.charged {
+				line := e.LastCall()
+				if charged := line["prompt_tokens"] != int64(0); line["outcome"] != "client_gone" || line["attempts"] != int64(1) || charged != tt.charged || line["tokens_estimated"] != tt.charged {
 					t.Errorf("the log has %v, want a client that left after one attempt and was charged: %v", line, tt.charged)
 				}
 				<-done
