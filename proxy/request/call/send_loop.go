@@ -132,6 +132,9 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 		t.recording.AttachTo(c.request.Chat())
 	}
 	t.resentInDoubt = t.resentInDoubt || f.Doubt != nil && !f.Retry && step != retry.StepResume
+	if step != retry.StepResume {
+		t.stepCounts.CountStep(step) // before the send, which looks at the counts
+	}
 	c.times.addWait(now)
 	result, after := c.sendToNextEngine(now)
 	switch {
@@ -146,7 +149,6 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 		c.recordResume()
 		return result, after
 	}
-	t.stepCounts.CountStep(step)
 	c.services.Counters.countSentElsewhere(step, f)
 	if lease := c.attempt.Lease(); f.Doubt != nil && lease != nil {
 		lease.SetDisputed(f.Doubt)

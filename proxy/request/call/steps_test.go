@@ -124,8 +124,36 @@ models:
 	}
 }
 
-// TestLearnedChange checks that the edge remembers for an hour which reasoning effort an engine
-// rejects. It must remove this effort from later requests before it sends them.
+// TestLongerContextFull checks that a client whose prompt fits only the engine with a longer context
+// learns that this engine is full. An agent would otherwise shorten a prompt that is not too long.
+func TestLongerContextFull(t *testing.T) {
+	const config = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 1}
+models:
+  - {id: m, deployments: [{upstream: a}, {upstream: b, tier: 1}]}
+  - {id: other, deployments: [{upstream: b, served: m}]}
+`
+	synctest.Test(t, func(t *testing.T) {
+		a, b := enginePair(
+			calltest.AnswerError(400, "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."),
+			calltest.Delay(20*time.Second, calltest.AnswerText("done")))
+		a.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":1000}]}`}
+		b.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":8000}]}`}
+		e, done := calltest.New(t, config, a, b), make(chan *calltest.Answer, 1)
+		go func() { done <- e.Post(chatPath, strings.Replace(chat(""), `"m"`, `"other"`, 1)) }()
+		time.Sleep(time.Second)
+		if got := e.Post(chatPath, chat("")); got.Status != 429 || !strings.Contains(got.Body, "capacity_full") {
+			t.Errorf("got %d, want a 429 because the longer context is full: %s", got.Status, got.Body)
+		}
+		<-done
+	})
+}
+
+// TestLearnedChange checks that the edge remembers which word an engine refuses, leaves it out from
+// then on, and tells the operator once.
 func TestLearnedChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(w http.ResponseWriter, r *http.Request) {
