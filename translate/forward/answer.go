@@ -18,6 +18,7 @@ type Answer struct {
 	usageValue jsonx.Value // the usage member as received
 	created    jsonx.Value
 	usage      translate.Usage
+	textBytes  int // bytes of a completion's texts
 	edits      jsonx.Edits
 }
 
@@ -40,7 +41,7 @@ const (
 // *translate.BadAnswerError. If the engine sent an error, the BadAnswerError's cause is the
 // *engineerror.Error.
 func (a *Answer) Parse(body []byte) error {
-	a.body, a.usage = body, translate.Usage{}
+	a.body, a.usage, a.textBytes = body, translate.Usage{}, 0
 	if len(body) > translate.MaxAnswerBytes {
 		return &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 	}
@@ -67,6 +68,9 @@ func (a *Answer) Parse(body []byte) error {
 		}
 		if replaceFinish(&a.edits, finish) {
 			return &translate.BadAnswerError{Reason: reasonEngineError, Cause: answer.AbortedError()}
+		}
+		if text := it.Value().Get("text"); text.IsString() {
+			a.textBytes += len(text.RawContents())
 		}
 	}
 	a.model, a.usageValue, a.created = out[0], out[1], out[4]
@@ -115,8 +119,8 @@ func (a *Answer) CheckText() error {
 	return nil
 }
 
-// Usage returns the engine's token counts.
-func (a *Answer) Usage() translate.Usage { return a.usage }
+// Usage returns the engine's token counts or, for a completion, an estimate.
+func (a *Answer) Usage() translate.Usage { return usageOrEstimate(a.usage, a.textBytes) }
 
 // Append appends the answer as received, with these changes:
 //   - If the answer names a model, the name is replaced with the given model.

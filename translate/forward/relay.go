@@ -34,10 +34,11 @@ type Relay struct {
 	vectors VectorForm
 	vector  vectorRewriter
 
-	value    []byte
-	hasError bool
-	usage    translate.Usage
-	doc      jsonx.Doc
+	value     []byte
+	hasError  bool
+	usage     translate.Usage
+	textBytes int // bytes of a completion's texts
+	doc       jsonx.Doc
 }
 
 type outputSink uint8
@@ -48,6 +49,7 @@ const (
 	sinkDropped            // replaced or omitted
 	sinkCapture            // to the client, and copied to value
 	sinkValue              // to value; sent to the client when the value ends
+	sinkText               // to the client, and counted
 	sinkVector             // to the client in the format that vector writes
 )
 
@@ -63,6 +65,7 @@ const (
 	uniqueMemberCount // kinds before this one are read at the top level, and must occur only once
 	memberChoices
 	memberFinish
+	memberText
 	memberPrivate
 	memberData // read only if embeddings are rewritten
 	memberEmbedding
@@ -90,8 +93,9 @@ func (r *Relay) Reset(model string, vectors VectorForm) {
 // BufferedBytes returns roughly how many bytes the Relay buffers, for the reply memory budget.
 func (r *Relay) BufferedBytes() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
-// Usage returns the engine's token counts. Call it after CheckComplete.
-func (r *Relay) Usage() translate.Usage { return r.usage }
+// Usage returns the engine's token counts or, for a completion, an estimate. The engine's counts are
+// usually at the end of the answer.
+func (r *Relay) Usage() translate.Usage { return usageOrEstimate(r.usage, r.textBytes) }
 
 // CheckComplete returns an error if the answer is incomplete.
 func (r *Relay) CheckComplete() error {
@@ -317,6 +321,10 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 		if c == '"' {
 			r.sink, r.value = sinkValue, r.value[:0]
 		}
+	case memberText:
+		if c == '"' {
+			r.sink, r.textBytes = sinkText, r.textBytes-len(`""`) // the sink counts the quotes
+		}
 	case memberEmbedding:
 		if r.vector.begin(r.vectors, c) {
 			r.sink = sinkVector
@@ -356,6 +364,8 @@ func (r *Relay) identifyMember() (memberKind, error) {
 		return memberPrivate, nil
 	case r.grammar.depth == 3 && string(name) == "finish_reason":
 		return memberFinish, nil
+	case r.grammar.depth == 3 && string(name) == "text":
+		return memberText, nil
 	case r.grammar.depth == 3:
 		return memberOther, nil
 	case string(name) == "choices":
@@ -435,6 +445,8 @@ func (r *Relay) writeToSink(dst, p []byte) []byte {
 		if r.sink == sinkValue {
 			return dst
 		}
+	case sinkText:
+		r.textBytes += len(p)
 	case sinkClient:
 	}
 	return append(dst, p...)

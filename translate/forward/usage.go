@@ -84,5 +84,12 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
+func usageOrEstimate(u translate.Usage, textBytes int) translate.Usage {
+	if !u.Known && textBytes > 0 {
+		return translate.EstimateUsage(translate.TokensInBytes(textBytes))
+	}
+	return u
+}
+
 // maxTokenCount prevents sums from overflowing if an engine reports absurd counts.
 const maxTokenCount = 1 << 31

@@ -78,10 +78,14 @@ func (f *forwardedAnswer) initAnswer(about *CallInfo) {
 }
 
 func (f *forwardedAnswer) usageOrEstimate(u translate.Usage) translate.Usage {
-	if !u.Known && f.estimate != noEstimate {
-		return translate.Usage{Prompt: f.estimate, Estimated: true}
+	switch {
+	case u.Known:
+		return u
+	case f.estimate == noEstimate:
+		return translate.Usage{}
 	}
-	return u
+	u.Estimated = true
+	return u.WithPrompt(f.estimate)
 }
 
 func (f *forwardedAnswer) AppendAnswer(dst, body []byte, _ ReplyHead) ([]byte, error) {
