@@ -248,11 +248,11 @@ func (r *relay) recordEvents() bool {
 
 // fillWhileQueued is fillOut for a stream that is waiting for a slot.
 func fillWhileQueued(r *relay) {
-	c, first := r.call, r.call.attemptState.upstream == nil
+	c := r.call
 	r.recycleOutBuffer()
 	result, f := c.sendFirst(time.Now())
 	r.out = newOutBuffer()
-	if r.continueAfterSend(result, f); first && c.attemptState.upstream != nil {
+	if r.continueAfterSend(result, f); result == resultSent && !c.meter.IsStarted() {
 		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	}
 }

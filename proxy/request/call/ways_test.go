@@ -128,7 +128,8 @@ func TestQueueAfterSilentEvent(t *testing.T) {
 	const busy = 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		silent := events(true, `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[]}`)
-		turn := calltest.AnswerSequence(calltest.Delay(busy, calltest.AnswerText("done")), silent, calltest.AnswerText("late"))
+		late := calltest.AnswerPieces(200, "text/event-stream", "data: "+delta("late")+"\n\n", `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n", "data: [DONE]\n\n")
+		turn := calltest.AnswerSequence(calltest.Delay(busy, calltest.AnswerText("done")), silent, late)
 		a, b := enginePair(turn, turn)
 		yaml := strings.ReplaceAll(twoEngines("", "    queue: {depth: 1, wait: 1m}\n"), "concurrency: 4", "concurrency: 1")
 		e := calltest.New(t, yaml, a, b)
@@ -136,11 +137,17 @@ func TestQueueAfterSilentEvent(t *testing.T) {
 		go func() { done <- e.Post(chatPath, chat("")) }()
 		time.Sleep(time.Second)
 		got := e.Post(chatPath, chat(stream))
-		if got.Status != 200 || !strings.Contains(got.Body, ": ") || !strings.Contains(got.Body, "late") {
+		if got.Status != 200 || !strings.Contains(got.Body, ": keep-alive") || !strings.Contains(got.Body, "late") || !strings.Contains(got.Body, "data: [DONE]") {
 			t.Errorf("got %d, want 200 with keep-alives and the second engine's answer: %s", got.Status, got.Body)
 		}
 		if line := e.LastCall(); line["ttft_ms"] != (busy-time.Second).Seconds()*1000 {
 			t.Errorf("the log has the first token after %v ms, want the second engine's: %v", line["ttft_ms"], line)
+		}
+		var metrics bytes.Buffer
+		e.Metrics.WritePrometheus(&metrics)
+		_, gaps, _ := strings.Cut(metrics.String(), `penstock_itl_seconds_count{dialect="chat",model="m"} `)
+		if gaps, _, _ = strings.Cut(gaps, "\n"); gaps == "" || gaps == "0" {
+			t.Errorf("%q gaps between events are measured, want those of the second engine", gaps)
 		}
 		<-done
 	})

@@ -219,6 +219,9 @@ func (c *Calls) NewMeter(dialect, model, upstream string) StreamMeter {
 	return StreamMeter{model: c.series.model(dialect, model), history: c.series.pairHistory(model, upstream)}
 }
 
+// IsStarted reports whether NewMeter has returned m. The zero value measures nothing.
+func (m *StreamMeter) IsStarted() bool { return m.model != nil }
+
 // MoveMeter records that another upstream continues the stream. The new upstream's events are
 // counted from 0.
 func (c *Calls) MoveMeter(m *StreamMeter, model, upstream string) {
