@@ -94,10 +94,13 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.socketConn.SetWriteDeadline(t)
 }
 
-// SetDeadline sets the read deadline and the write deadline.
+// SetDeadline sets the read deadline and the write deadline. If the connection is closed, it returns
+// nil like SetReadDeadline. After an error, fasthttp would not run the hijack handler, which must end
+// the call.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.readDeadline.setWanted(c.socketConn, t)
-	return c.SetWriteDeadline(t)
+	_ = c.SetWriteDeadline(t)
+	return nil
 }
 
 // DetachOnClose detaches the connection from its server. The next Close does not close the

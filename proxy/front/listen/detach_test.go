@@ -3,10 +3,13 @@ package listen
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // TestDetachOnClose checks that Close on a detached connection runs the connection's functions one
@@ -107,6 +110,34 @@ func TestDetachment(t *testing.T) {
 	third()
 	if got := strings.Join(ran, " "); got != "first second third" {
 		t.Errorf("ran %s, want first second third", got)
+	}
+}
+
+// TestHijackOfClosedConn checks that a server runs a hijack handler, which has work to finish, even if
+// the connection is closed before.
+func TestHijackOfClosedConn(t *testing.T) {
+	l := open(t, Options{})
+	server, client := pair(t, l)
+	ran := false
+	done := make(chan struct{})
+	s := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		ctx.HijackSetNoResponse(true)
+		ctx.Hijack(func(net.Conn) {
+			ran = true
+			close(done)
+		})
+		_ = server.Close()
+	}}
+	if _, err := io.WriteString(client, "GET / HTTP/1.0\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ServeConn(server); err != nil {
+		t.Error(err)
+	} else {
+		<-done
+	}
+	if !ran {
+		t.Error("the hijack handler did not run")
 	}
 }
 
