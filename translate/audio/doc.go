@@ -27,7 +27,8 @@
 //
 //   - file and model are required exactly once. No other file is accepted.
 //   - response_format is json, text, srt, verbose_json, vtt or, for engines that support it,
-//     diarized_json. The edge requests json if the client does not specify a format.
+//     diarized_json, which the contract does not list, so a strict edge rejects it. The edge
+//     requests json if the client does not specify a format.
 //   - timestamp_granularities, with or without brackets, is word or segment. It may occur more than
 //     once, but only with verbose_json. The edge always sends the name with brackets, because
 //     engines expect that spelling.

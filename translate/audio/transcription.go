@@ -14,6 +14,7 @@ import (
 // *apierr.Error.
 type Transcription struct {
 	Refuse *chat.RefusedMembers
+	Strict bool // whether values that the contract does not list are rejected
 
 	seen             forward.SeenFields
 	model            []byte
@@ -114,6 +115,9 @@ func (t *Transcription) AddText(name string, value []byte) (as string, err error
 }
 
 func (t *Transcription) readResponseFormat(value string) error {
+	if t.Strict && value == "diarized_json" {
+		return chat.WrongValueError("response_format", "must be json, text, srt, verbose_json or vtt").Err()
+	}
 	if formatContentTypes[value] == "" {
 		return chat.WrongValueError("response_format", "must be json, text, srt, verbose_json, diarized_json or vtt").Err()
 	}

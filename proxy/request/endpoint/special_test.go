@@ -43,6 +43,10 @@ func TestStrict(t *testing.T) {
 		if got := e.Post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); got.Status != 200 {
 			t.Errorf("chat: got %d %s, want 200", got.Status, got.Body)
 		}
+		diarized, header := form("model", "hear", "response_format", "diarized_json", "file", "RIFFsound")
+		if got := e.Post("/v1/audio/transcriptions", diarized, header); got.Status != 400 || !strings.Contains(got.Body, `"param":"response_format"`) {
+			t.Errorf("a format that the contract does not list: got %d %s, want a 400", got.Status, got.Body)
+		}
 	})
 }
 

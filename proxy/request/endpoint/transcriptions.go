@@ -33,7 +33,7 @@ type transcriptionRequest struct {
 }
 
 func (r *transcriptionRequest) Decode(in DecodeInput) error {
-	r.parsed.Refuse = in.Snapshot.Refused.BySome
+	r.parsed.Refuse, r.parsed.Strict = in.Snapshot.Refused.BySome, in.Snapshot.Config.Strict
 	return r.formRequest.Decode(in)
 }
 
