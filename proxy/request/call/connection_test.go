@@ -1,6 +1,8 @@
 package call_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -42,8 +44,40 @@ func TestStreamsOfAConnection(t *testing.T) {
 	})
 }
 
-// panickingFeature takes part in every call. It panics when it is notified of the nth part of the
-// answer. If n is 0, it panics when it is notified that the call was sent.
+// TestRevokedWhileBodyArrives checks a call whose key is revoked before the body is complete. The call
+// is not registered with its connection yet, so the reload cannot cancel it.
+func TestRevokedWhileBodyArrives(t *testing.T) {
+	ask := strings.Replace(chat(""), "hi", strings.Repeat("word ", 8<<10), 1) // fasthttp reads a small body itself
+	for onRevoke, status := range map[string]int{"abort": 401, "end": 200} {
+		t.Run(onRevoke, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				yaml := "on_revoke: " + onRevoke + strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b")).Replace(twoKeysConfig)
+				engine := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
+				e := calltest.New(t, yaml, engine)
+				client := e.Connect()
+				if _, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer sk-secret-a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", chatPath, len(ask), ask[:len(ask)/2]); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				e.Load(strings.Replace(yaml, calltest.HashKey("sk-secret-a"), calltest.HashKey("sk-secret-c"), 1))
+				if _, err := io.WriteString(client, ask[len(ask)/2:]); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				if sent := len(engine.RequestBodies()) > 0; err != nil || answer.StatusCode != status || sent != (status == 200) {
+					t.Errorf("got %d, %v, sent to the engine: %v, want %d: %s", answer.StatusCode, err, sent, status, text)
+				}
+			})
+		})
+	}
+}
+
+// panickingFeature takes part in every call, and panics when it is notified of the nth part of the
+// answer, or that the call was sent if n is 0.
 type panickingFeature struct {
 	recordingFeature
 	n, parts int

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/telemetry/guard"
@@ -43,9 +44,8 @@ func (c *Call) checkAndAdmit() *failure.Failure {
 	if err := c.admitRequest(); err != nil {
 		return failure.FromRequestError(err)
 	}
-	c.callStatus.publishStatus(c.client.requestID, &c.record)
-	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
-		return failure.FromAbort(failure.ErrClientGone)
+	if cause := c.beginWatch(); cause != nil {
+		return failure.FromAbort(cause)
 	}
 	c.times.stepStart = time.Now()
 	if err := c.reserveKeyLimits(); err != nil {
@@ -58,6 +58,22 @@ func (c *Call) checkAndAdmit() *failure.Failure {
 		}
 	}
 	c.setPhase(&phaseWaiting)
+	return nil
+}
+
+// beginWatch makes the connection cancel the call if the client disconnects or the key is revoked. It
+// returns the cause if this has already happened.
+func (c *Call) beginWatch() (cause error) {
+	c.callStatus.publishStatus(c.client.requestID, &c.record)
+	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
+		return failure.ErrClientGone
+	}
+	// A reload cancels only the calls that are watched. The key of this call may have been revoked
+	// while the body arrived.
+	s, key := c.services.Current(), c.limits.key
+	if s != c.config.snapshot && s.Config.OnRevoke == config.OnRevokeAbort && key != nil && !s.Keys.MayContinue(key, time.Now()) {
+		return failure.ErrRevoked
+	}
 	return nil
 }
 

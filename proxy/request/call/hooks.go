@@ -207,9 +207,8 @@ func (c *Call) readmit(name []byte) error {
 	if c.client.conn != nil {
 		c.client.conn.UnwatchDisconnect(c)
 	}
-	c.callStatus.publishStatus(c.client.requestID, &c.record)
-	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
-		return failure.FromAbort(failure.ErrClientGone)
+	if cause := c.beginWatch(); cause != nil {
+		return failure.FromAbort(cause)
 	}
 	c.times.stepStart = time.Now()
 	return c.reserveKeyLimits()
