@@ -2,11 +2,10 @@ package call
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/access/auth"
-	"penstock/proxy/request/endpoint"
 	"penstock/proxy/running/snapshot"
 	"penstock/translate/chat"
 )
@@ -28,18 +27,14 @@ func (f *fallbackModels) load(requested *config.Model) {
 	}
 }
 
-// takeNextUsable removes and returns the next fallback that the key may use and that serves the
-// endpoint. It skips fallbacks for whose slots other calls are waiting. It returns nil if no
-// fallback is left.
-func (f *fallbackModels) takeNextUsable(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key) *snapshot.Model {
-	for len(f.ids) > 0 {
-		m, ok := s.ModelByID(f.ids[0])
-		f.ids = f.ids[1:]
-		if ok && (key == nil || key.AllowsModel(m.Config.ID)) && ep.ServesModel(m) && !m.HasWaitingCalls() {
-			return m
-		}
+// usableFallback returns the fallback with the given id if the key may use it and it serves the
+// endpoint. Otherwise, it returns nil.
+func (c *Call) usableFallback(id string) *snapshot.Model {
+	m, ok := c.config.snapshot.ModelByID(id)
+	if key := c.limits.key; !ok || key != nil && !key.AllowsModel(m.Config.ID) || !c.ep.ServesModel(m) {
+		return nil
 	}
-	return nil
+	return m
 }
 
 // acquireFallback acquires a slot at the first fallback model that can answer the request and has a
@@ -49,10 +44,11 @@ func (c *Call) acquireFallback(now time.Time, why error) (engineSlot, error) {
 	if !c.hasFallback() || c.abort.Cause() != nil || errors.Is(why, errTotalTimeout) {
 		return engineSlot{}, why
 	}
-	next := func() *snapshot.Model {
-		return c.search.fallbacks.takeNextUsable(c.config.snapshot, c.ep, c.limits.key)
-	}
-	for m := next(); m != nil; m = next() {
+	for f := &c.search.fallbacks; len(f.ids) > 0; {
+		m := c.usableFallback(f.ids[0])
+		if f.ids = f.ids[1:]; m == nil || m.HasWaitingCalls() {
+			continue
+		}
 		if s, ok := c.acquireFrom(m, now); ok {
 			return s, nil
 		}
@@ -66,7 +62,8 @@ func (c *Call) acquireFallback(now time.Time, why error) (engineSlot, error) {
 func (c *Call) hasFallback() bool {
 	f := &c.search.fallbacks
 	f.load(c.config.model.Config)
-	return len(f.ids) > 0 && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
+	usable := func(id string) bool { return c.usableFallback(id) != nil }
+	return slices.ContainsFunc(f.ids, usable) && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
 }
 
 // acquireFrom acquires a slot for the call at the model m and makes m the model of the call. It

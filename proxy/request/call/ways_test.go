@@ -121,6 +121,20 @@ models:
 	}
 }
 
+// TestUnusableFallback checks that a fallback that does not serve the endpoint changes nothing: the
+// client gets the failure of the last engine.
+func TestUnusableFallback(t *testing.T) {
+	for _, more := range []string{"", "    fallback: [other]\n  - {id: other, supported_endpoints: [/v1/responses], deployments: [{upstream: a}]}\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			turn := calltest.AnswerSequence(calltest.AbortConnection, calltest.AnswerError(429, "full"))
+			a, b := enginePair(turn, turn)
+			if got := calltest.New(t, twoEngines("retry: {attempts: 2, budget: 100%}", more), a, b).Post(chatPath, chat("")); got.Status != 429 {
+				t.Errorf("%q: got %d, want the 429 of the second engine: %s", more, got.Status, got.Body)
+			}
+		})
+	}
+}
+
 // TestQueueAfterSilentEvent checks a stream that waits in the queue after its engine was lost. The
 // engine had sent an event, but none that the client sees. The stream must be committed with
 // keep-alives, and must then get the other engine's answer.
