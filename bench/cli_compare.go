@@ -63,7 +63,7 @@ func (c *CompareCmd) run(out io.Writer) error {
 	case failed != "":
 		return exit.NewError(exit.CheckFailed, "worse than the baseline allows:"+failed)
 	case !report.Valid:
-		return exit.NewError(exit.Invalid, "one of the results is not valid")
+		return exit.NewError(exit.InvalidResult, "one of the results is not valid")
 	}
 	return nil
 }

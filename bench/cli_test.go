@@ -95,7 +95,7 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
 	c := RunCmd{Options: load.Options{BaseURL: first.URL(), CompareURL: second.URL(), APIKey: "the-first-key", NumPrompts: 4, InputLen: "10", OutputLen: "2", NoFloor: true}}
 	// Four requests are too few for a valid result.
-	if err := c.run(t.Context(), io.Discard, io.Discard); benchtest.ExitCode(err) != exit.Invalid {
+	if err := c.run(t.Context(), io.Discard, io.Discard); benchtest.ExitCode(err) != exit.InvalidResult {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
@@ -124,7 +124,7 @@ func TestFiles(t *testing.T) {
 	}}
 	var out bytes.Buffer
 	// On a busy machine, the result may be invalid.
-	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid {
+	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.InvalidResult {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Serving Benchmark Result", "Successful requests:                     30", "Median TTFT (ms):", "P99 ITL (ms):", "Verdict:", "Written: "} {
@@ -155,7 +155,7 @@ func TestFormat(t *testing.T) {
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
 	var out bytes.Buffer
 	// Two requests are too few for a valid result.
-	if err := c.run(t.Context(), &out, io.Discard); benchtest.ExitCode(err) != exit.Invalid {
+	if err := c.run(t.Context(), &out, io.Discard); benchtest.ExitCode(err) != exit.InvalidResult {
 		t.Fatal(err)
 	}
 	if r := new(result.Result); json.Unmarshal(out.Bytes(), r) != nil || r.Completed != 2 {
@@ -168,7 +168,7 @@ func TestFormat(t *testing.T) {
 func TestSearchThatMeetsNothing(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	c := RunCmd{Options: load.Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}}
-	if code := benchtest.ExitCode(c.run(t.Context(), io.Discard, io.Discard)); code != exit.CheckFailed && code != exit.Invalid {
+	if code := benchtest.ExitCode(c.run(t.Context(), io.Discard, io.Discard)); code != exit.CheckFailed && code != exit.InvalidResult {
 		t.Errorf("ended with %d", code)
 	}
 }

@@ -55,7 +55,7 @@ func TestReadmeCommands(t *testing.T) {
 			continue
 		}
 		// The test machine is busy.
-		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.CheckFailed {
+		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.InvalidResult && code != exit.CheckFailed {
 			t.Errorf("%s: exit code %d", line, code)
 		}
 	}

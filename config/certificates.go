@@ -44,9 +44,9 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger calls check with the path of the ledger and reports the error that check returns.
-// Call CheckLedger before a start.
-func CheckLedger(f *File, check func(path string) error) Problems {
+// CheckLedgerPath calls check with the path of the ledger and reports the error that check returns.
+// Call CheckLedgerPath before a start.
+func CheckLedgerPath(f *File, check func(path string) error) Problems {
 	c := f.newChecks().check
 	if f.Ledger.Path != "" {
 		if err := check(f.Ledger.Path); err != nil {

@@ -14,7 +14,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// ChangeKind is the kind of a SettingChange.
+// ChangeKind is the kind of a ChangedSetting.
 type ChangeKind string
 
 // Kinds of a Change.
@@ -24,16 +24,16 @@ const (
 	SettingChanged ChangeKind = "changed"
 )
 
-// SettingChange is a difference between two files. It does not contain the values of settings, so
+// ChangedSetting is a difference between two files. It does not contain the values of settings, so
 // it can be logged.
-type SettingChange struct {
+type ChangedSetting struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
 	RestartOnly bool // a reload keeps the old value and logs a warning
 }
 
 // IsKeyChange reports whether the change is one that WithKeys applies.
-func (c SettingChange) IsKeyChange() bool {
+func (c ChangedSetting) IsKeyChange() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
@@ -43,7 +43,7 @@ func (c SettingChange) IsKeyChange() bool {
 }
 
 // String describes the change.
-func (c SettingChange) String() string {
+func (c ChangedSetting) String() string {
 	s := string(c.Kind) + " " + c.Path
 	if c.RestartOnly {
 		s += " (takes effect after a restart)"
@@ -54,21 +54,21 @@ func (c SettingChange) String() string {
 // Diff returns the changes from old to next, ordered by path. Defaults are filled in, so setting a
 // value to its default is not a change. The order of keys, upstreams, models and engines does not
 // matter. A certificate file with the same name but different contents is a change.
-func Diff(old, next *File) []SettingChange {
+func Diff(old, next *File) []ChangedSetting {
 	d := &fileDiffer{}
 	old, next = withoutDiscovered(old), withoutDiscovered(next)
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	was := old.certificates()
 	for path, content := range next.certificates() {
-		listed := slices.ContainsFunc(d.changes, func(c SettingChange) bool { return c.Path == path })
+		listed := slices.ContainsFunc(d.changes, func(c ChangedSetting) bool { return c.Path == path })
 		if before, ok := was[path]; ok && before != content && !listed {
-			d.changes = append(d.changes, SettingChange{Path: path, Kind: SettingChanged})
+			d.changes = append(d.changes, ChangedSetting{Path: path, Kind: SettingChanged})
 		}
 	}
 	for i := range d.changes {
 		d.changes[i].RestartOnly = needsRestart(d.changes[i].Path, old, next)
 	}
-	slices.SortFunc(d.changes, func(a, b SettingChange) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(d.changes, func(a, b ChangedSetting) int { return cmp.Compare(a.Path, b.Path) })
 	return d.changes
 }
 
@@ -150,7 +150,7 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 // fileDiffer collects changes. It builds paths only for the values that differ, because most values
 // are equal.
 type fileDiffer struct {
-	changes []SettingChange
+	changes []ChangedSetting
 	path    []pathStep // path of the values being compared
 }
 
@@ -169,7 +169,7 @@ func (d *fileDiffer) addChange(kind ChangeKind) {
 			path = strictyaml.JoinPath(path, s.name)
 		}
 	}
-	d.changes = append(d.changes, SettingChange{Path: path, Kind: kind})
+	d.changes = append(d.changes, ChangedSetting{Path: path, Kind: kind})
 }
 
 // withStep calls f with a step appended to the path.

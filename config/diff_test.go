@@ -163,7 +163,7 @@ ledger: usage.ledger
 	}
 }
 
-func formatChanges(cs []SettingChange) string {
+func formatChanges(cs []ChangedSetting) string {
 	texts := make([]string, len(cs))
 	for i, c := range cs {
 		texts[i] = fmt.Sprint(c)
@@ -195,7 +195,7 @@ log: { level: debug }
 `+strings.Replace(rest, "http://h:1", "http://h:2", 1))
 	mixed := old.WithKeys(next)
 	for _, c := range Diff(old, next) {
-		in := slices.ContainsFunc(Diff(old, mixed), func(d SettingChange) bool { return d == c })
+		in := slices.ContainsFunc(Diff(old, mixed), func(d ChangedSetting) bool { return d == c })
 		if in != c.IsKeyChange() {
 			t.Errorf("%s: of keys %v, taken over %v", c, c.IsKeyChange(), in)
 		}

@@ -26,7 +26,7 @@ type fileOrigin struct {
 	readWarnings Problems // warnings from reading the file; Validate returns them too
 	files        []string // files that were read, or that the configuration names
 
-	// hashes of certificate files, keyed by the path in a SettingChange
+	// hashes of certificate files, keyed by the path in a ChangedSetting
 	certificates map[string][sha256.Size]byte
 
 	keyless    bool // the keys_file states that it has no keys

@@ -195,7 +195,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keyLimits.SetAccounts(e.fleet.NewAccount)
-		e.keyLimits.SetSharedBudgets(func(id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
+		e.keyLimits.SetFleetBudgets(func(id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
 			return newFleetBudget(e, id, by)
 		})
 	}
@@ -257,7 +257,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.shutdown.draining.Load, Connections: e.listener.OpenConnCount, Exposition: e.writeMetrics,
 		TurnedAway: e.rejections.hasRecentRejections,
-		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStates(e.reloads), Hooks: hooksWithoutDecision(e.reloads, e.services.Hooks),
+		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStates(e.reloads), Hooks: recentlyUndecidedHooks(e.reloads, e.services.Hooks),
 		Copies:   hooksWithLostCopies(e.reloads, e.hookCopies),
 		InFlight: func(now time.Time) []status.Call { return call.InFlightCalls(e.listener, now) },
 	}

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// hooksWithoutDecision lists the hooks that returned no decision for some calls in the last minute.
-func hooksWithoutDecision(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
+// recentlyUndecidedHooks lists the hooks that returned no decision for some calls in the last minute.
+func recentlyUndecidedHooks(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
 	return func(now time.Time) (all []status.Hook) {
 		for _, u := range hooks.RecentFailures(now) {
 			list := r.RunningSnapshot().Config.Hooks

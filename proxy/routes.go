@@ -12,7 +12,7 @@ import (
 )
 
 func (p *publicAPI) newRouter() fasthttp.RequestHandler {
-	r := httpserver.NewRouter()
+	r := httpserver.NewEmptyRouter()
 	r.NotFound = p.withoutAuth(p.respondNotFound)
 	r.MethodNotAllowed = p.withoutAuth(p.respondMethodNotAllowed)
 	calls := make([]fasthttp.RequestHandler, len(endpoint.AllEndpoints))

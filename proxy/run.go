@@ -73,7 +73,7 @@ func ParseConfig(name string, src []byte) (*config.File, config.Problems) {
 }
 
 func checkFiles(f *config.File) config.Problems {
-	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.CheckLedgerFile)...)
+	files := append(f.CheckCertificates(), config.CheckLedgerPath(f, ledger.CheckLedgerFile)...)
 	files = append(files, config.CheckMadeKeys(f, runkeys.CheckFile)...)
 	files = append(files, f.CheckSockets()...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)

@@ -285,7 +285,7 @@ func NewSiblingSpeeds(models []*ServedModel) *SiblingSpeeds {
 func (s *SiblingSpeeds) Refresh(now Moment) bool {
 	if old := s.updatedAt.Load(); (old == 0 || int64(now)-old >= int64(speedRefreshInterval)) && s.mu.TryLock() {
 		s.updatedAt.Store(int64(now))
-		s.recompute(now)
+		s.estimateEachEngine(now)
 		s.mu.Unlock()
 	}
 	return s.isKnown.Load()
@@ -304,7 +304,7 @@ func promptTrust(silence time.Duration, elsewhere int64) float64 {
 	return math.Exp(-min(float64(silence)/float64(trustTime), float64(elsewhere)/trustPrompts))
 }
 
-func (s *SiblingSpeeds) recompute(now Moment) {
+func (s *SiblingSpeeds) estimateEachEngine(now Moment) {
 	var all speedSamples
 	var average weightedSpeed
 	for i, m := range s.models {

@@ -55,10 +55,10 @@ type generationProber struct {
 	lastResult        *LastGenerationProbe // immutable
 }
 
-// recordFailed records a failed call. The next probe uses that call's model and kind. After a 404
+// probeFailedCallNext records a failed call. The next probe uses that call's model and kind. After a 404
 // without a reason, the probe prefers the upstream's chat model. An engine on which only some
 // models or paths are missing must stay in service.
-func (g *generationProber) recordFailed(by FailureSource) {
+func (g *generationProber) probeFailedCallNext(by FailureSource) {
 	g.mu.Lock()
 	g.lastFailed, g.lastTimeout, g.lastNotFound = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
 	if by.NotFound {

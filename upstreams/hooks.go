@@ -29,7 +29,7 @@ const (
 )
 
 // unguarded does not catch panics.
-type unguarded struct{ http1.Unguarded }
+type unguarded struct{ http1.NoPanicGuard }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 

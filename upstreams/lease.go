@@ -342,7 +342,7 @@ func (l *Lease) reportOutcome(o Outcome, by FailureSource, trial bool, now time.
 		u.reports.countAbandoned()
 	}
 	if o.IsFailure() {
-		u.generations.recordFailed(by)
+		u.generations.probeFailedCallNext(by)
 	}
 	look := u.Health.recordOutcome(o, by, now)
 	generate = u.Breaker.recordOutcome(o, by, trial, now)

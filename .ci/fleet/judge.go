@@ -28,14 +28,14 @@ func callsEndedSince(calls []clientCall, begin time.Duration) []clientCall {
 	return slices.DeleteFunc(slices.Clone(calls), func(c clientCall) bool { return c.ended < begin })
 }
 
-func sortBySendTime(calls []clientCall) []clientCall {
+func sortedBySendTime(calls []clientCall) []clientCall {
 	return slices.SortedFunc(slices.Values(calls), func(a, b clientCall) int { return cmp.Compare(a.sent, b.sent) })
 }
 
 // maxCallsOverLimit returns the largest number of calls by which the calls in any span certainly
 // exceeded a limit per minute. The limit admits a burst of a minute's calls, and refills over time.
 func maxCallsOverLimit(calls []clientCall, limit int) float64 {
-	list := sortBySendTime(admittedCalls(calls))
+	list := sortedBySendTime(admittedCalls(calls))
 	ends := slices.Clone(list)
 	slices.SortFunc(ends, func(a, b clientCall) int { return cmp.Compare(a.ended, b.ended) })
 	rate, most := float64(limit)/60, 0.0
@@ -56,7 +56,7 @@ func maxCallsOverLimit(calls []clientCall, limit int) float64 {
 // admit.
 func countAdmittedByOneEdge(calls []clientCall, limit int) (n int) {
 	owed, at := 0.0, time.Duration(0)
-	for _, c := range sortBySendTime(calls) {
+	for _, c := range sortedBySendTime(calls) {
 		owed = max(0, owed-(c.sent-at).Minutes()*float64(limit))
 		if at = c.sent; owed+1 <= float64(limit) {
 			owed++
@@ -80,7 +80,7 @@ func countAdmittedBySplitLimit(calls []clientCall, limit, edges int) (n int) {
 // occupied one of the slots for the duration held.
 func countAdmittedBySlots(calls []clientCall, slots int, held time.Duration) (n int) {
 	var ends []time.Duration // in ascending order, because all calls take equally long
-	for _, c := range sortBySendTime(calls) {
+	for _, c := range sortedBySendTime(calls) {
 		for len(ends) > 0 && ends[0] <= c.sent {
 			ends = ends[1:]
 		}

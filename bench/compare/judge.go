@@ -60,7 +60,7 @@ func (j *ResultChecker) Apply(r *result.Result, w io.Writer) error {
 	case failed > 0:
 		return exit.NewError(exit.CheckFailed, fmt.Sprintf("%d of %d checks failed", failed, len(all)))
 	case !r.Penstock.Verdict.Valid:
-		return exit.NewError(exit.Invalid, "the result is not valid: "+r.Penstock.Verdict.InvalidatingText())
+		return exit.NewError(exit.InvalidResult, "the result is not valid: "+r.Penstock.Verdict.InvalidatingText())
 	}
 	return nil
 }

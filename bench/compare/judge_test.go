@@ -21,7 +21,7 @@ func TestChecks(t *testing.T) {
 		{CheckFlags{}, good, 0},
 		{CheckFlags{Assert: []string{"failed==0"}}, good, 0},
 		{CheckFlags{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, exit.CheckFailed},
-		{CheckFlags{}, bad, exit.Invalid},
+		{CheckFlags{}, bad, exit.InvalidResult},
 		{CheckFlags{Assert: []string{"failed==1"}}, bad, exit.CheckFailed},
 		{CheckFlags{Assert: []string{"nonsense"}}, good, exit.Usage},
 	} {

@@ -6,10 +6,10 @@ import "fmt"
 
 // Exit codes of `penstock bench`. 0 means success.
 const (
-	Failed      = 1  // the run failed, no request was answered, or two results have nothing in common
-	Usage       = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
-	Invalid     = 98 // the result is invalid, as its verdict explains
-	CheckFailed = 99 // a check failed, or a search missed its objectives at every load
+	Failed        = 1  // the run failed, no request was answered, or two results have nothing in common
+	Usage         = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
+	InvalidResult = 98 // the result is invalid, as its verdict explains
+	CheckFailed   = 99 // a check failed, or a search missed its objectives at every load
 )
 
 // Error carries the exit code with which the process ends. Text is printed for the operator. It is

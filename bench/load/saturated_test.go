@@ -51,8 +51,8 @@ func TestClientIsTheLimit(t *testing.T) {
 				}
 				found = slices.ContainsFunc(v.Reasons, func(r result.Reason) bool { return r.Code == "client_saturated" && r.Invalidates })
 				var ended *exec.ExitError
-				if found && (!errors.As(err, &ended) || ended.ExitCode() != exit.Invalid || !bytes.Contains(out, []byte("NOT VALID"))) {
-					t.Errorf("run of a saturated client: %v, want code %d and NOT VALID:\n%s", err, exit.Invalid, out)
+				if found && (!errors.As(err, &ended) || ended.ExitCode() != exit.InvalidResult || !bytes.Contains(out, []byte("NOT VALID"))) {
+					t.Errorf("run of a saturated client: %v, want code %d and NOT VALID:\n%s", err, exit.InvalidResult, out)
 				}
 				// Other programs left the client too little.
 				waited := client.CPUWaitShare != nil && *client.CPUWaitShare > *client.CPUShare

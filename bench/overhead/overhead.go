@@ -44,7 +44,7 @@ func (c *Cmd) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil || !report.Interrupted {
 		return err
 	}
-	return exit.NewError(exit.Invalid, fmt.Sprintf("stopped in round %d of %d", report.Rounds+1, c.Rounds))
+	return exit.NewError(exit.InvalidResult, fmt.Sprintf("stopped in round %d of %d", report.Rounds+1, c.Rounds))
 }
 
 func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {

@@ -37,7 +37,7 @@ func TestOverhead(t *testing.T) {
 // overheadStopped checks that the report of a stopped run contains the rounds that were complete.
 func overheadStopped(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
+	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.InvalidResult} {
 		ctx, stop := context.WithCancel(t.Context())
 		c := &Cmd{Rounds: 3, Duration: time.Second, Rate: 1, HalfRate: 1, NoPin: true, Streams: 1, Hold: 1, Tests: []string{"reload", "idle"}}
 		var text bytes.Buffer
@@ -50,8 +50,8 @@ func overheadStopped(t *testing.T) {
 		if !errors.As(err, &ended) || ended.Code != want || !strings.HasPrefix(ended.Text, "stopped in ") {
 			t.Errorf("input %s: %v, want code %d and where it stopped", in, err, want)
 		}
-		if got := strings.Contains(text.String(), "costs: one round,"); got != (want == exit.Invalid) {
-			t.Errorf("input %s: one round reported: %v, want %v: %s", in, got, want == exit.Invalid, text.String())
+		if got := strings.Contains(text.String(), "costs: one round,"); got != (want == exit.InvalidResult) {
+			t.Errorf("input %s: one round reported: %v, want %v: %s", in, got, want == exit.InvalidResult, text.String())
 		}
 	}
 }

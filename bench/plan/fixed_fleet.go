@@ -66,14 +66,14 @@ func (c *Cmd) simulateFleet(q *planInput) (*FleetResult, error) {
 		return nil, err
 	}
 	a := &FleetResult{Trace: describeTrace(c.Trace, s.requests[0]), Engines: c.Engines, Draws: len(s.requests), Seed: c.Seed}
-	a.TooLong = len(s.requests[0]) - len(servableRequests(k, s.requests[0]))
+	a.TooLong = len(s.requests[0]) - len(filterServable(k, s.requests[0]))
 	if a.TooLong == len(s.requests[0]) {
 		return nil, exit.Usagef("%s: no request fits into the KV cache of an engine: give --engine a larger kv", c.Trace)
 	}
 	for _, policy := range q.policies {
 		draws := make([]drawResult, len(s.requests))
 		s.forEachDraw(func(n int) {
-			draws[n] = simulateDraw(kinds, policy, s.seed+uint64(n), servableRequests(k, s.requests[n]))
+			draws[n] = simulateDraw(kinds, policy, s.seed+uint64(n), filterServable(k, s.requests[n]))
 		})
 		a.Rows = append(a.Rows, newPolicyResult(policy, draws))
 	}

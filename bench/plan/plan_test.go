@@ -311,7 +311,7 @@ func TestSessionsFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := f.playRequests(servableRequests(k, newRequests(trace, 2)), 1)
+	calls := f.playRequests(filterServable(k, newRequests(trace, 2)), 1)
 	if len(calls) != 3 || math.Abs(calls[1].at-calls[0].end-6) > 1e-9 || calls[2].at != 4 {
 		t.Errorf("%d calls; the second comes %v s after the first's end, the third at %v", len(calls), calls[1].at-calls[0].end, calls[2].at)
 	}

@@ -71,7 +71,7 @@ func (s *fleetSearch) filteredSearch(keep func(*request) bool) *fleetSearch {
 // enginesForDraws returns the number of engines needed to meet the objectives in 95 % of the first
 // `draws` draws. If no fleet meets them, it returns a number greater than maxEngines.
 func (s *fleetSearch) enginesForDraws(k *EngineKind, policy string, draws int) int {
-	if len(servableRequests(k, s.requests[0])) == 0 {
+	if len(filterServable(k, s.requests[0])) == 0 {
 		return maxEngines + 1
 	}
 	needs := make([]int, draws)

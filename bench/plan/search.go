@@ -62,10 +62,10 @@ func (s *fleetSearch) simulate(k *EngineKind, policy string, engines, n int, spe
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return f.summarizeCalls(f.playRequests(servableRequests(k, s.requests[n]), speed))
+	return f.summarizeCalls(f.playRequests(filterServable(k, s.requests[n]), speed))
 }
 
-func servableRequests(k *EngineKind, requests []request) []request {
+func filterServable(k *EngineKind, requests []request) []request {
 	return filterRequests(requests, k.canServe)
 }
 

@@ -60,7 +60,7 @@ func serveEmbeddings(x *exchange) {
 		size = d
 	}
 	format := string(v.GetStringBytes("encoding_format"))
-	out := prefillReplyData{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: unixNow()}
+	out := nonGeneratingReplyData{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: unixNow()}
 	for i, in := range inputs {
 		q.Prompt.Add(in)
 		out.Items = append(out.Items, prefillReplyItem{Index: i, Text: encodeVector(embedText(in, size), format)})
@@ -144,7 +144,7 @@ func serveRerank(x *exchange) {
 	if top := v.GetInt("top_n"); top > 0 && top < len(hits) {
 		hits = hits[:top]
 	}
-	out := prefillReplyData{Model: q.Model, ID: profile.Hex32(e.nextID()), Items: hits}
+	out := nonGeneratingReplyData{Model: q.Model, ID: profile.Hex32(e.nextID()), Items: hits}
 	out.answer(x, "rerank", &q.Prompt)
 }
 
@@ -166,8 +166,8 @@ func decodeSmallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *gene
 	return v, q, true
 }
 
-// prefillReplyData is the template data for a response that requires only a prefill.
-type prefillReplyData struct {
+// nonGeneratingReplyData is the template data for a response that requires only a prefill.
+type nonGeneratingReplyData struct {
 	Family, Model, ID string
 	Created           int64
 	Tokens            int
@@ -181,7 +181,7 @@ type prefillReplyItem struct {
 }
 
 // answer performs the prefill and answers the request.
-func (s *prefillReplyData) answer(x *exchange, template string, p *scheduler.Prompt) {
+func (s *nonGeneratingReplyData) answer(x *exchange, template string, p *scheduler.Prompt) {
 	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
 	defer a.releaseSlot()
 	if a.acquireSlot() && a.waitPrefill() {

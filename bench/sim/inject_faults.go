@@ -118,7 +118,7 @@ func (x *exchange) performSteps(steps []fault.Step) {
 	w := &x.out
 	for _, s := range steps {
 		switch s.Op {
-		case fault.OpSend:
+		case fault.OpSendRawAndEnd:
 			w.out = append(w.out, s.Text...)
 			w.flush()
 			w.broken = true

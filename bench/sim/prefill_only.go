@@ -22,7 +22,7 @@ func servePrefillOnlyWork(x *exchange, kind string) {
 	}
 	raw := in.MarshalTo(nil)
 	q.Prompt.Add(raw)
-	out := prefillReplyData{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(x.e.nextID()), Created: unixNow()}
+	out := nonGeneratingReplyData{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(x.e.nextID()), Created: unixNow()}
 	switch list := in.GetArray(); kind {
 	case "detokenize":
 		for i, t := range list {

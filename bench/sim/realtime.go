@@ -139,7 +139,7 @@ func (t *realtimeSession) injectIncident(in *fault.Incident) bool {
 			}
 		case fault.OpWait:
 			t.x.client.pause(s.For)
-		case fault.OpEvent, fault.OpSend:
+		case fault.OpEvent, fault.OpSendRawAndEnd:
 			_ = t.ws.write(opcodeText, []byte(s.Text))
 		case fault.OpStreamEnd:
 			_ = t.ws.write(opcodeText, []byte(`{"type":"error","error":"EngineCore encountered an issue","code":"processing_error"}`))

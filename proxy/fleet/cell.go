@@ -237,12 +237,12 @@ func (c *limitCell) beginReturnDoubt(alone bool, now time.Duration, edges int) {
 	if alone {
 		part = max(c.offlineAmount, 0)
 	}
-	c.doubtShare, c.doubtStart, c.doubtEnd, c.doubtLimitsSlots = part, now, now+returnDoubtTime, false
+	c.doubtShare, c.doubtStart, c.doubtEnd, c.doubtLimitsSlots = part, now, now+storeReturnDoubtTime, false
 }
 
-// returnDoubtTime is how long an edge waits, after its first answered heartbeat, for the other
+// storeReturnDoubtTime is how long an edge waits, after its first answered heartbeat, for the other
 // edges to reach the store again.
-const returnDoubtTime = 2 * heartbeatInterval
+const storeReturnDoubtTime = 2 * heartbeatInterval
 
 // isWithheld reports whether this edge must not take n even though the store would grant it. Other
 // edges may have reserved or used that amount.

@@ -179,7 +179,7 @@ func (a *keyAccount) handleAnswer(m *accountMessage, r accountReply, err error) 
 			}
 		}
 		back := time.Duration(a.edgeState.storeReturned.Load())
-		returns, alone := a.lastAnswer < back && now < back+returnDoubtTime, a.keyCells.isOffline
+		returns, alone := a.lastAnswer < back && now < back+storeReturnDoubtTime, a.keyCells.isOffline
 		a.birth, a.lastAnswer, a.keyCells.isOffline, a.reservationsLost, a.failedRequests = r.birth, now, false, false, 0
 		for i := range a.keyCells.cells {
 			c := &a.keyCells.cells[i]

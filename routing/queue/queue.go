@@ -344,7 +344,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	if first = q.count.Add(1) == 1; first {
 		q.tryingWaiter = w
 	} else {
-		q.queues.offerQueueSlots(q)
+		q.queues.offerSlotsOfTargets(q)
 	}
 	return w, first, nil
 }
@@ -504,7 +504,7 @@ func (q *Queue) removeWaiterLocked(w *waiter) {
 	c.asleep--
 	if first {
 		q.tryingWaiter = nil
-		q.queues.offerQueueSlots(q)
+		q.queues.offerSlotsOfTargets(q)
 	}
 }
 
@@ -533,7 +533,7 @@ func (q *Queue) putBackToSleep(w *waiter) {
 			q.evictWaiter(w)
 		}
 	}
-	q.queues.offerQueueSlots(q)
+	q.queues.offerSlotsOfTargets(q)
 }
 
 // wakeNextWaiter wakes the next waiter that can use a slot of p, and reports whether there was such

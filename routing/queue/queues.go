@@ -176,7 +176,7 @@ func (s *Queues) OnUpstreamChanged(u *upstreams.Upstream) {
 		defer s.mu.Unlock()
 		s.eventNumber++
 		for _, q := range *p.queues.Load() {
-			s.offerQueueSlots(q)
+			s.offerSlotsOfTargets(q)
 		}
 	}
 }
@@ -226,9 +226,9 @@ func (s *Queues) offerSlots(p *queuedUpstream) {
 	}
 }
 
-// offerQueueSlots offers the slots of all upstreams that serve a queue's model. The caller must
+// offerSlotsOfTargets offers the slots of all upstreams that serve a queue's model. The caller must
 // hold mu.
-func (s *Queues) offerQueueSlots(q *Queue) {
+func (s *Queues) offerSlotsOfTargets(q *Queue) {
 	if q.WaitingCalls() == 0 {
 		return
 	}

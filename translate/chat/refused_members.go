@@ -132,7 +132,7 @@ func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
 		if pattern, found := r.matchKey(it.Key()); found {
 			return steeringError(knownSpelling(it.Key().Raw(), pattern))
 		}
-		if pattern := r.findInside(it.Key(), it.Value()); pattern != "" {
+		if pattern := r.findNestedPattern(it.Key(), it.Value()); pattern != "" {
 			return steeringError(pattern)
 		}
 		if err := r.checkHosted(it.Key(), it.Value()); err != nil {
@@ -178,7 +178,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
+func (r *RefusedMembers) findNestedPattern(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.nested) == 0 || !v.IsObject() {
 		return ""
 	}

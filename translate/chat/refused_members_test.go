@@ -39,7 +39,7 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 				it := doc.Root().Iter()
 				it.Next()
 				_, found := r.matchKey(it.Key())
-				want := found || r.findInside(it.Key(), it.Value()) != "" || r.checkHosted(it.Key(), it.Value()) != nil
+				want := found || r.findNestedPattern(it.Key(), it.Value()) != "" || r.checkHosted(it.Key(), it.Value()) != nil
 				if got := r.CheckMembers(doc.Root()) != nil; got != want {
 					t.Errorf("%q with the patterns from %q on: refused %v, want %v", name, patterns[i], got, want)
 				}

@@ -58,10 +58,10 @@ func (m *ImagePosition) Path(member string) string {
 
 // Reset removes the images.
 func (s *ImagePositions) Reset() {
-	if cap(*s) > maxKeptImages {
+	if cap(*s) > maxReusedImageCapacity {
 		*s = nil
 	}
 	*s = (*s)[:0]
 }
 
-const maxKeptImages = 64
+const maxReusedImageCapacity = 64

@@ -34,7 +34,7 @@ const customDelta = "event: response.custom_tool_call_input.delta\ndata: " +
 
 // openPart appends the start of p, and prepares its deltas.
 func (w *eventWriter) openPart(dst []byte, o *answerOutput, p *outputPart) []byte {
-	p.state = stateOpen
+	p.state = partStateOpen
 	if !p.continuesMessage {
 		dst = w.begin(dst, "response.output_item.added")
 		dst = appendInt(append(dst, `,"output_index":`...), p.outputIndex)

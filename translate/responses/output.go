@@ -48,10 +48,10 @@ type outputPart struct {
 type partState uint8
 
 const (
-	stateHeld partState = iota // not sent, because an earlier part is incomplete
-	stateOpen
-	stateDone
-	stateTruncated // only the last part of an answer can be truncated
+	partStateHeld partState = iota // not sent, because an earlier part is incomplete
+	partStateOpen
+	partStateDone
+	partStateTruncated // only the last part of an answer can be truncated
 )
 
 // answerOutput is the answer so far. It consists of parts, which form items.
@@ -135,7 +135,7 @@ func (o *answerOutput) updateToolCall(i int) error {
 		if p.kind != kindToolCall || p.toolCall != i {
 			continue
 		}
-		if p.state == stateDone {
+		if p.state == partStateDone {
 			return o.checkLatePiece(p)
 		}
 		o.readInput(p)
@@ -259,9 +259,9 @@ func (o *answerOutput) status() string {
 // call with complete arguments is never incomplete.
 func (o *answerOutput) endPart(n int) {
 	p := &o.parts[n]
-	p.state = stateDone
+	p.state = partStateDone
 	if o.incompleteReason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.isPartComplete(p)) {
-		p.state = stateTruncated
+		p.state = partStateTruncated
 	}
 	switch p.kind {
 	case kindReasoning:
@@ -274,7 +274,7 @@ func (o *answerOutput) endPart(n int) {
 		p.text = p.input.finish(p.text)
 		return
 	}
-	if p.kind == kindToolCall && p.state == stateDone && toolcall.IsBlank(o.textOf(p)) {
+	if p.kind == kindToolCall && p.state == partStateDone && toolcall.IsBlank(o.textOf(p)) {
 		// Clients parse the arguments as JSON, so blank arguments become {}.
 		c := &o.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
@@ -284,7 +284,7 @@ func (o *answerOutput) endPart(n int) {
 func (o *answerOutput) appendItems(dst []byte) []byte {
 	for n := range o.parts {
 		p := &o.parts[n]
-		if p.state == stateHeld {
+		if p.state == partStateHeld {
 			break
 		}
 		if p.continuesMessage {
@@ -301,7 +301,7 @@ func (o *answerOutput) appendItems(dst []byte) []byte {
 func (o *answerOutput) bufferedBytes() (n int) {
 	for i := range o.parts {
 		p := &o.parts[i]
-		if p.state == stateHeld {
+		if p.state == partStateHeld {
 			break
 		}
 		n += max(len(o.textOf(p)), len(p.text)) + len(p.logprobs)
@@ -311,7 +311,7 @@ func (o *answerOutput) bufferedBytes() (n int) {
 
 // itemEnd returns the index after the last sent part of the item that starts with part n.
 func (o *answerOutput) itemEnd(n int) int {
-	for n++; n < len(o.parts) && o.parts[n].continuesMessage && o.parts[n].state != stateHeld; n++ {
+	for n++; n < len(o.parts) && o.parts[n].continuesMessage && o.parts[n].state != partStateHeld; n++ {
 	}
 	return n
 }
@@ -322,7 +322,7 @@ func (o *answerOutput) appendItem(dst []byte, n int) []byte {
 		return o.appendSealed(dst, p)
 	}
 	status := statusCompleted
-	if o.parts[end-1].state != stateDone {
+	if o.parts[end-1].state != partStateDone {
 		status = statusIncomplete
 	}
 	if p.kind == kindToolCall {

@@ -133,7 +133,7 @@ func (s *Stream) AppendKeepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.ensureStarted(dst)
 	}
-	if o := &s.output; s.currentPart < len(o.parts) && o.parts[s.currentPart].state == stateOpen && !o.parts[s.currentPart].kind.isSealed() {
+	if o := &s.output; s.currentPart < len(o.parts) && o.parts[s.currentPart].state == partStateOpen && !o.parts[s.currentPart].kind.isSealed() {
 		return s.events.appendEmptyDelta(dst)
 	}
 	if s.output.bufferedBytes() > maxRepeatedBytes {
@@ -174,7 +174,7 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
 	for s.currentPart < len(o.parts) {
 		p := &o.parts[s.currentPart]
-		if p.state == stateHeld {
+		if p.state == partStateHeld {
 			if p.isNameless() {
 				return dst // clients expect the name when the item starts
 			}

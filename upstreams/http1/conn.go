@@ -216,7 +216,7 @@ func (c *conn) peek() queueState {
 
 // hasUnsolicitedBytes reports whether bytes have arrived although the engine's host has not acknowledged
 // any of the first size bytes of the request. Such bytes cannot be the response. See also
-// errUnsolicitedBytes.
+// errBytesBeforeRequestArrived.
 func (c *conn) hasUnsolicitedBytes(size int) (yes bool) {
 	if c.peek() != queueHasData {
 		return false
@@ -228,7 +228,7 @@ func (c *conn) hasUnsolicitedBytes(size int) (yes bool) {
 // sendHead writes b, the start of a request, on a keep-alive connection that supports fetch. It
 // checks the socket before and after the write. It returns the number of bytes sent, which is less
 // than len(b) if the socket is full. The error is errNotQuiet if nothing was written because the
-// socket was not quiet, or errUnsolicitedBytes.
+// socket was not quiet, or errBytesBeforeRequestArrived.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.sentBytes, p.peekResult, p.err = b, 0, queueEmpty, errUnsent

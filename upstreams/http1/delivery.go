@@ -156,7 +156,7 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 	case errors.Is(err, errAnswered):
 		life.isWriting.Store(false)
 		return nil
-	case errors.Is(err, errUnsolicitedBytes):
+	case errors.Is(err, errBytesBeforeRequestArrived):
 		return d.resendOnNewConn(life, in, !d.c.isTLS) // with TLS, they may belong to the handshake
 	case fromReader:
 		d.c.reset()

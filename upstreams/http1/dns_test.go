@@ -52,7 +52,7 @@ func TestDNSNames(t *testing.T) {
 	one := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	two := []netip.Addr{netip.MustParseAddr("::ffff:10.0.0.2"), netip.MustParseAddr("fd00::2")}
 	begin := func(t *testing.T, r *resolver) *dnsCache {
-		n := newDNSCache(t.Context(), "engine.internal", "8000", Unguarded{})
+		n := newDNSCache(t.Context(), "engine.internal", "8000", NoPanicGuard{})
 		n.lookup = r.lookup
 		return n
 	}
@@ -170,7 +170,7 @@ func TestDNSNames(t *testing.T) {
 			"fe80::1%eth0": {"[fe80::1%eth0]:8000"},
 			"localhost":    {"127.0.0.1:8000", "[::1]:8000"},
 		} {
-			n := newDNSCache(t.Context(), host, "8000", Unguarded{})
+			n := newDNSCache(t.Context(), host, "8000", NoPanicGuard{})
 			n.lookup = nil
 			n.expire()
 			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
@@ -196,7 +196,7 @@ func TestDemotedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
 		r := &resolver{ips: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}}
-		n := newDNSCache(t.Context(), "engine.internal", "8000", Unguarded{})
+		n := newDNSCache(t.Context(), "engine.internal", "8000", NoPanicGuard{})
 		n.lookup = r.lookup
 		want := func(want ...string) {
 			t.Helper()

@@ -86,7 +86,7 @@ func (x *Exchange) awaitMore(until time.Time) error {
 		return nil
 	case errors.Is(err, errUnsent):
 		return x.delivery.resumeWrite(&x.life, &x.reply)
-	case errors.Is(err, errUnsolicitedBytes):
+	case errors.Is(err, errBytesBeforeRequestArrived):
 		return x.delivery.resendOnNewConn(&x.life, &x.reply, true)
 	case errors.Is(err, ErrNoBytesYet):
 		return x.handleWaitTimeout(until)

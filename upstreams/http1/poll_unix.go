@@ -75,7 +75,7 @@ func (p *pollOps) isQuiet(fd uintptr, size int) bool {
 	return p.peekResult == queueEmpty
 }
 
-// recv reads into b. If the bytes are not a response to the request, it returns errUnsolicitedBytes.
+// recv reads into b. If the bytes are not a response to the request, it returns errBytesBeforeRequestArrived.
 func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	if p.firstWriteSize == 0 {
 		return socket.Recv(fd, b)
@@ -89,7 +89,7 @@ func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	}
 	wrong := p.isUnsolicited(fd, at, justSent)
 	if p.firstWriteSize = 0; wrong {
-		return 0, errUnsolicitedBytes
+		return 0, errBytesBeforeRequestArrived
 	}
 	return n, nil
 }
@@ -131,7 +131,7 @@ func (p *pollOps) sendHead(fd uintptr) {
 	p.checkQueue(fd)
 	p.err = nil // the read will return the error
 	if p.peekResult == queueHasData && (p.uncheckedWrite || p.isUnacked(fd, len(b))) {
-		p.err = errUnsolicitedBytes
+		p.err = errBytesBeforeRequestArrived
 	}
 }
 

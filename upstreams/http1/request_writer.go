@@ -112,7 +112,7 @@ func (w *requestWriter) writeFirst(o *writeBuffers) error {
 		return err
 	}
 	if w.reusedConn && w.c.hasUnsolicitedBytes(len(o.b)) {
-		return errUnsolicitedBytes
+		return errBytesBeforeRequestArrived
 	}
 	return nil
 }

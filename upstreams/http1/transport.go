@@ -106,7 +106,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		t.dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
 	if t.guard == nil {
-		t.guard = Unguarded{}
+		t.guard = NoPanicGuard{}
 	}
 	t.idle = idlePool{maxConns: o.MaxIdle, idleTimeout: o.IdleTimeout, hosts: t.hosts, guard: t.guard}
 	if t.idle.idleTimeout <= 0 {

@@ -17,14 +17,14 @@ const (
 	guardEngines = "engines" // maintenance of connections to engines
 )
 
-// Unguarded is a Guard that does not catch panics.
-type Unguarded struct{}
+// NoPanicGuard is a Guard that does not catch panics.
+type NoPanicGuard struct{}
 
 // Catch does nothing.
-func (Unguarded) Catch(string, func()) {}
+func (NoPanicGuard) Catch(string, func()) {}
 
 // Once calls f.
-func (Unguarded) Once(_ string, f func()) { f() }
+func (NoPanicGuard) Once(_ string, f func()) { f() }
 
 // Point does nothing.
-func (Unguarded) Point(string) {}
+func (NoPanicGuard) Point(string) {}

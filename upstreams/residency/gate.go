@@ -18,8 +18,8 @@ const (
 	maxIdleHold = 2 * time.Second
 	// placeClaimTime is how long a place is reserved for the next model.
 	placeClaimTime = time.Second
-	// unusedTurnSkipTime is how long a model is skipped after an unused turn.
-	unusedTurnSkipTime = 5 * time.Second
+	// skipTimeAfterUnusedTurn is how long a model is skipped after an unused turn.
+	skipTimeAfterUnusedTurn = 5 * time.Second
 )
 
 // Gate manages the places for models at one engine. It is safe for concurrent use.
@@ -359,7 +359,7 @@ func (g *Gate) isEvictable(m *Model, now time.Time) bool {
 
 func (m *Model) expireOffer(now time.Time) {
 	if !m.offeredAt.IsZero() && now.Sub(m.offeredAt) >= placeClaimTime {
-		m.offeredAt, m.skippedUntil, m.waitingSince = time.Time{}, now.Add(unusedTurnSkipTime), now
+		m.offeredAt, m.skippedUntil, m.waitingSince = time.Time{}, now.Add(skipTimeAfterUnusedTurn), now
 	}
 }
 

@@ -227,7 +227,7 @@ func TestForfeit(t *testing.T) {
 	enter(t, a, now, true)
 	a.EndCall(now)
 	in, ok = g.NextChange(now)
-	if !ok || in > unusedTurnSkipTime {
+	if !ok || in > skipTimeAfterUnusedTurn {
 		t.Fatalf("the next change is in %v, %v", in, ok)
 	}
 	enter(t, b, now.Add(in), true)

@@ -139,11 +139,11 @@ type Op string
 
 // Actions of a Step. Some actions end the response.
 const (
-	OpSend  Op = "send"  // write Text to the socket without framing; ends the response
-	OpFlush Op = "flush" // send the buffered bytes
-	OpWait  Op = "wait"  // wait for the duration For
-	OpReset Op = "reset" // RST; ends the response
-	OpClose Op = "close" // FIN; ends the response
+	OpSendRawAndEnd Op = "send"  // write Text to the socket without framing; ends the response
+	OpFlush         Op = "flush" // send the buffered bytes
+	OpWait          Op = "wait"  // wait for the duration For
+	OpReset         Op = "reset" // RST; ends the response
+	OpClose         Op = "close" // FIN; ends the response
 	// hang until the client leaves; if For is not 0, send a comment at this interval; ends the
 	// response
 	OpHang             Op = "hang"

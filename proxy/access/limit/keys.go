@@ -89,8 +89,8 @@ func (k *KeyUsages) SetInitialUsage(used UsageFunc) { k.initialUsage = used }
 // a UsageFunc for this key or group.
 type BudgetFunc func(id string, by func(UsageFunc) UsageFunc) UsageBudget
 
-// SetSharedBudgets makes fleet-wide budgets count the usage of keys. It must be called before Bind.
-func (k *KeyUsages) SetSharedBudgets(budget BudgetFunc) { k.newBudget = budget }
+// SetFleetBudgets makes fleet-wide budgets count the usage of keys. It must be called before Bind.
+func (k *KeyUsages) SetFleetBudgets(budget BudgetFunc) { k.newBudget = budget }
 
 // BoundKeys contains the KeyLimiters of one configuration, keyed by the key's id. It does not
 // change after Bind.

@@ -41,11 +41,11 @@ func (k *KeyLimiter) TokensLeft(r *Reservation, used int64, now time.Time) (Limi
 	if r == nil {
 		r = new(Reservation)
 	}
-	l, ok := k.tokenLevelAfter(&r.keyPart, used, now)
+	l, ok := k.tokenLevelAfterCall(&r.keyPart, used, now)
 	if k.group == nil {
 		return l, ok
 	}
-	g, limited := k.group.tokenLevelAfter(&r.groupPart, used, now)
+	g, limited := k.group.tokenLevelAfterCall(&r.groupPart, used, now)
 	return lowerLevel(l, ok, g, limited)
 }
 
@@ -80,13 +80,13 @@ func (k *KeyLimiter) RequestLevel(now time.Time) (LimitLevel, bool) {
 // TokenLevel returns the level of tokens per minute, or false if the key has no such limit.
 // Reserved tokens count as used.
 func (k *KeyLimiter) TokenLevel(now time.Time) (LimitLevel, bool) {
-	return k.tokenLevelAfter(&reservedPart{}, 0, now)
+	return k.tokenLevelAfterCall(&reservedPart{}, 0, now)
 }
 
-// tokenLevelAfter returns the level of tokens per minute as if the call with the reservation h had
-// ended and used the given number of tokens. If the key has a KeyAccount, tokenLevelAfter returns
+// tokenLevelAfterCall returns the level of tokens per minute as if the call with the reservation h had
+// ended and used the given number of tokens. If the key has a KeyAccount, tokenLevelAfterCall returns
 // the current level.
-func (k *KeyLimiter) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (LimitLevel, bool) {
+func (k *KeyLimiter) tokenLevelAfterCall(h *reservedPart, used int64, now time.Time) (LimitLevel, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
 		return LimitLevel{}, false

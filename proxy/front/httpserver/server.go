@@ -44,9 +44,9 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// NewRouter returns a router that matches raw paths exactly, without redirects or path
+// NewEmptyRouter returns a router that matches raw paths exactly, without redirects or path
 // normalization.
-func NewRouter() *router.Router {
+func NewEmptyRouter() *router.Router {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	return r

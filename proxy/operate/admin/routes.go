@@ -38,7 +38,7 @@ func New(o Options) (*Server, error) {
 }
 
 func (s *Server) newRouter() fasthttp.RequestHandler {
-	r := httpserver.NewRouter()
+	r := httpserver.NewEmptyRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		respondError(ctx, apierr.NotFound(apierr.CodeNotFound,
 			notFoundText+" "+adminPagesText+" the status page at /, /status, /runbook, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/keys, /-/ready, /-/reload and /-/mode."))

@@ -98,7 +98,7 @@ func (w *StateWatch) dropChangedLimits(s *Status) {
 		k.exceededLimits = slices.DeleteFunc(k.exceededLimits, func(o exceededLimit) bool {
 			name := k.label() + " " + o.limit
 			l, known := w.limits[name]
-			if value := k.currentLimit(o.limit); !known {
+			if value := k.limitValueText(o.limit); !known {
 				l.value = value
 			} else if l.value != value {
 				l = limitValue{value, s.Now}

@@ -469,7 +469,7 @@ type exceededLimit struct {
 	last  time.Time
 }
 
-func (k *Key) currentLimit(limit string) string {
+func (k *Key) limitValueText(limit string) string {
 	if b := k.budget(limit); b != nil {
 		return b.Limit
 	}
@@ -824,7 +824,7 @@ func (s *Status) addSummary(o *observe.Summary) {
 			s.Keys[i].countRefusals(o.Refusals, groups[s.Keys[i].Group])
 		}
 	}
-	s.Refusals, s.Failures, s.Attempts = newReasons(o.Refusals), newReasons(o.Failures), newReasons(o.Attempts)
+	s.Refusals, s.Failures, s.Attempts = reasonsFromCounts(o.Refusals), reasonsFromCounts(o.Failures), reasonsFromCounts(o.Attempts)
 	for i := range s.Models {
 		s.Models[i].History = o.Model(s.Models[i].ID)
 	}

@@ -74,7 +74,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 		stop := instant.Earlier(r.timeouts.readDeadline, r.timeouts.nextWakeup())
 		n, err := r.x.Read(p, stop.StdTime())
 		if n > 0 && r.x.IsFresh() { // bytes that arrived with the headers are not new
-			r.recordArrival()
+			r.markBytesRead()
 		}
 		if err == nil || isEOF(err) || !errors.Is(err, http1.ErrNoBytesYet) {
 			return n, err
@@ -92,7 +92,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 func (r *Reply) LendBytes() []byte {
 	p := r.x.TakeBuffered()
 	if len(p) > 0 && r.x.IsFresh() {
-		r.recordArrival()
+		r.markBytesRead()
 	}
 	return p
 }
@@ -101,7 +101,7 @@ func (r *Reply) LendBytes() []byte {
 // http1.Exchange.SpareBuffer.
 func (r *Reply) SpareBuffer() []byte { return r.x.SpareBuffer() }
 
-func (r *Reply) recordArrival() {
+func (r *Reply) markBytesRead() {
 	r.timeouts.readAt = instant.Now()
 	r.timeouts.stopCountingAsWaiting()
 }

@@ -11,8 +11,8 @@ import (
 type loadedFile struct {
 	*config.File
 	keys            snapshot.Credentials
-	runningSnapshot *snapshot.Snapshot     // the running snapshot when the file was read
-	changes         []config.SettingChange // differences between runningSnapshot and the file
+	runningSnapshot *snapshot.Snapshot      // the running snapshot when the file was read
+	changes         []config.ChangedSetting // differences between runningSnapshot and the file
 }
 
 // errSuperseded means that the files changed again before this reload could apply them.

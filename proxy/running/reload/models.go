@@ -26,7 +26,7 @@ func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 		return errSuperseded
 	}
 	if old.Version != f.runningSnapshot.Version { // another reload has ended since the file was read
-		f.changes = slices.DeleteFunc(f.changes, func(c config.SettingChange) bool { return !c.IsKeyChange() })
+		f.changes = slices.DeleteFunc(f.changes, func(c config.ChangedSetting) bool { return !c.IsKeyChange() })
 		for _, c := range config.Diff(old.Config, f.File) {
 			if !c.RestartOnly && !c.IsKeyChange() {
 				f.changes = append(f.changes, c)
@@ -45,7 +45,7 @@ func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 	switch {
 	case q.Back:
 		c.previous = nil
-	case slices.ContainsFunc(f.changes, func(c config.SettingChange) bool { return !c.IsKeyChange() }):
+	case slices.ContainsFunc(f.changes, func(c config.ChangedSetting) bool { return !c.IsKeyChange() }):
 		c.previous = old.Config
 	}
 	if c.useCertificates, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {

@@ -67,7 +67,7 @@ type exportedRow struct {
 	// same id, the row with more calls counts.
 	ID   string `json:"id"`
 	Edge string `json:"edge"`
-	Row
+	UsageSumRow
 }
 
 const maxBatchRows = 500
@@ -247,7 +247,7 @@ func encodeRows(edge string, rows []observe.UsageRow) []byte {
 			what = fmt.Appendf(what, " %q", row.User)
 		}
 		sum := sha256.Sum256(what)
-		line, err := json.Marshal(exportedRow{ID: hex.EncodeToString(sum[:12]), Edge: edge, Row: row})
+		line, err := json.Marshal(exportedRow{ID: hex.EncodeToString(sum[:12]), Edge: edge, UsageSumRow: row})
 		if err != nil {
 			panic("BUG: a row of the ledger cannot be written: " + err.Error())
 		}

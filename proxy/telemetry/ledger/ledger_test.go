@@ -253,7 +253,7 @@ func TestLocked(t *testing.T) {
 // overwritten.
 func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
-		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
+		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, UsageSumRow{Key: "a"})),
 		"a later version": string(appendLine(nil, ledgerHeader{Format: formatID, Version: 99})),
 		"cut":             string(appendLine(nil, ledgerHeader{Format: formatID, Version: formatVersion, Edge: "e"}))[:60],
 	} {
@@ -442,7 +442,7 @@ func TestLinesHoldNames(t *testing.T) {
 // read again.
 func FuzzRead(f *testing.F) {
 	text := appendLine(nil, ledgerHeader{Format: formatID, Version: formatVersion, Edge: "e", Since: noon})
-	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", UsageAmount: observe.UsageAmount{Calls: 1}})
+	text = appendLine(text, UsageSumRow{Day: "2026-11-22", Key: "k", Model: "m", UsageAmount: observe.UsageAmount{Calls: 1}})
 	f.Add(text)
 	f.Add(append(text, "deadbeef {}\nzz"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -466,7 +466,7 @@ func FuzzRead(f *testing.F) {
 func TestForgedLines(t *testing.T) {
 	var text []byte
 	text = appendLine(text, ledgerHeader{Format: formatID, Version: formatVersion})
-	text = appendLine(text, Row{Key: "a", Model: "m", UsageAmount: observe.UsageAmount{Calls: 3, Prompt: 5}})
+	text = appendLine(text, UsageSumRow{Key: "a", Model: "m", UsageAmount: observe.UsageAmount{Calls: 3, Prompt: 5}})
 	for _, row := range []string{
 		`{"day":"","key":"a","model":"m","calls":-1}`,
 		`{"day":"","key":"a","model":"m","calls":18446744073709551615}`,

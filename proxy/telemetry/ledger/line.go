@@ -27,8 +27,8 @@ const (
 	formatVersion = 1
 )
 
-// Row is a row in the file format.
-type Row struct {
+// UsageSumRow is a row in the file format.
+type UsageSumRow struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty for the sum of all days not stored individually
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
@@ -36,8 +36,8 @@ type Row struct {
 	observe.UsageAmount
 }
 
-func newRow(r *observe.UsageRow) Row {
-	out := Row{Key: r.Key, Model: r.Model, User: r.User, UsageAmount: r.UsageAmount}
+func newRow(r *observe.UsageRow) UsageSumRow {
+	out := UsageSumRow{Key: r.Key, Model: r.Model, User: r.User, UsageAmount: r.UsageAmount}
 	if r.Day != observe.OlderDays {
 		out.Day = observe.FormatDay(r.Day)
 	}
@@ -48,7 +48,7 @@ func newRow(r *observe.UsageRow) Row {
 // with negative usage could use its entire budget again.
 const maxCount = 1 << 53
 
-func (r *Row) usageRow() (observe.UsageRow, error) {
+func (r *UsageSumRow) usageRow() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.OlderDays, UsageAmount: r.UsageAmount}
 	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > maxCount {
 		return out, errChecksum
@@ -71,7 +71,7 @@ func appendLine(dst []byte, v any) []byte {
 	if err != nil {
 		panic("BUG: a line of the ledger cannot be written: " + err.Error())
 	}
-	if r, ok := v.(Row); ok && r.User != "" {
+	if r, ok := v.(UsageSumRow); ok && r.User != "" {
 		dst = append(dst, userLinePrefix...)
 	}
 	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(text, crcTable))
@@ -163,7 +163,7 @@ func readLedger(from io.Reader) (c ledgerContent, err error) {
 }
 
 func (c *ledgerContent) addLine(line []byte, at map[rowID]int) {
-	var r Row
+	var r UsageSumRow
 	err := parseLine(bytes.TrimSuffix(line, []byte("\n")), &r)
 	row, wrongDay := r.usageRow()
 	if err != nil || wrongDay != nil {

@@ -121,7 +121,7 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 		dst = appendQuoted(dst, c.id)
 	} else {
 		dst = append(dst, '"')
-		dst = toolcall.AppendID(dst, id, choice, n)
+		dst = toolcall.AppendGeneratedID(dst, id, choice, n)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"type":`...)

@@ -221,7 +221,7 @@ func BenchmarkSource(b *testing.B) {
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
-		`{"type":"function","function":{"name":"f","arguments":"{}"}}`:                 `{"type":"function","function":{"name":"f","arguments":"{}"},"id":"` + string(toolcall.AppendID(nil, "i", 0, 0)) + `"}`,
+		`{"type":"function","function":{"name":"f","arguments":"{}"}}`:                 `{"type":"function","function":{"name":"f","arguments":"{}"},"id":"` + string(toolcall.AppendGeneratedID(nil, "i", 0, 0)) + `"}`,
 		`{"id":"c","function":{"name":"f","arguments":"{}"}}`:                          `{"id":"c","function":{"name":"f","arguments":"{}"},"type":"function"}`,
 		`{"id":"c","type":"function","function":{"name":"f","arguments":{"a":["b"]}}}`: `{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":[\"b\"]}"}}`,
 	} {

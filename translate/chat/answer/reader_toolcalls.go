@@ -150,7 +150,7 @@ func (t *ToolCalls) BufferedBytes() int { return t.bufferedBytes }
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
 	if len(c.ID) == 0 {
-		c.ID = toolcall.AppendID(c.ID, t.id, 0, i)
+		c.ID = toolcall.AppendGeneratedID(c.ID, t.id, 0, i)
 	}
 	return c.ID
 }

@@ -44,7 +44,7 @@ func namePiece(part *toolcall.PieceContribution, answer string, choice int) []by
 	case part.TakeID:
 		piece = appendQuoted(append(piece, `,"id":`...), part.ID)
 	case part.MakeID:
-		piece = appendQuoted(append(piece, `,"id":`...), toolcall.AppendID(nil, answer, choice, part.Position))
+		piece = appendQuoted(append(piece, `,"id":`...), toolcall.AppendGeneratedID(nil, answer, choice, part.Position))
 	}
 	piece = appendQuoted(append(piece, `,"type":"function","function":{"name":`...), part.Name)
 	return append(piece, `,"arguments":""}}`...)
@@ -82,7 +82,7 @@ func hasWrongIndex(p *toolcall.ToolCallPiece, part *toolcall.PieceContribution) 
 // answer.
 func addToolCallMembers(edits *jsonx.Edits, p *toolcall.ToolCallPiece, part *toolcall.PieceContribution, answer string, choice int) {
 	if part.MakeID {
-		setMember(edits, p.Object, p.ID, "id", append(toolcall.AppendID([]byte{'"'}, answer, choice, part.Position), '"'))
+		setMember(edits, p.Object, p.ID, "id", append(toolcall.AppendGeneratedID([]byte{'"'}, answer, choice, part.Position), '"'))
 	}
 	if part.NeedType {
 		setMember(edits, p.Object, p.Type, "type", []byte(`"function"`))

@@ -43,7 +43,7 @@ type toolCall struct {
 type PieceContribution struct {
 	Position int
 	TakeID   bool // the piece's id becomes the tool call's id
-	MakeID   bool // the edge generates the tool call's id; see AppendID
+	MakeID   bool // the edge generates the tool call's id; see AppendGeneratedID
 	TakeName bool // the piece's name becomes the tool call's name
 	NeedType bool // the tool call receives its name here and has no type yet
 	Hold     bool // the piece contributes nothing yet, because its name may continue in the next piece

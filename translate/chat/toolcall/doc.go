@@ -55,7 +55,7 @@
 // Clients concatenate the strings of all pieces with the same index, so id and name are sent only
 // once (TakeID, TakeName). Throughout a conversation, clients use the id to match results to tool
 // calls. If two tool calls have the same id, some clients drop the first. The edge therefore
-// replaces an id (AppendID) if it is missing when the name arrives, or if an earlier tool call of
+// replaces an id (AppendGeneratedID) if it is missing when the name arrives, or if an earlier tool call of
 // the choice has the same id. It also replaces ids that are only the number of the tool call in
 // the answer, as in TGI and LMDeploy.
 package toolcall

@@ -1,10 +1,10 @@
 package toolcall
 
-// AppendID appends an id for a tool call for which the engine sent no usable id. The id consists
+// AppendGeneratedID appends an id for a tool call for which the engine sent no usable id. The id consists
 // of "call_" and 16 hexadecimal digits, which are a hash of the answer, the choice and the
 // position. answer is the edge's id of the answer. Answer ids from engines are not unique enough:
 // LMDeploy counts answers since it started, and Ollama chooses from a thousand ids.
-func AppendID(dst []byte, answer string, choice, position int) []byte {
+func AppendGeneratedID(dst []byte, answer string, choice, position int) []byte {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)
 	for i := range len(answer) {
