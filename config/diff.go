@@ -17,7 +17,7 @@ import (
 // ChangeKind is the kind of a ChangedSetting.
 type ChangeKind string
 
-// Kinds of a Change.
+// Kinds of a SettingChange.
 const (
 	SettingAdded   ChangeKind = "added"
 	SettingRemoved ChangeKind = "removed"

@@ -31,10 +31,10 @@
 //     ${VAR}, file: secrets, durations and sizes. It records the line of each value under the
 //     value's path. If a setting existed only in earlier versions, it is ignored and a warning is
 //     reported (retired.go).
-//  2. normalize resolves paths relative to the file's folder, removes the final slash of URLs and
-//     checks that certificates are readable.
-//  3. readKeys reads the keys_file in the same way and appends the keys in it.
-//  4. complete sets defaults that depend on other values, such as a deployment's served name.
+//  2. normalize resolves paths relative to the file's folder and removes the final slash of URLs.
+//  3. readCertificates checks that certificates are readable.
+//  4. readKeys reads the keys_file in the same way as the file and appends the keys in it.
+//  5. deriveSettings sets defaults that depend on other values, such as a deployment's served name.
 //
 // [File.Validate] then checks the rules between values. [LoadValid] runs all steps, even if it
 // finds mistakes while reading. A single run therefore reports mistakes of every kind. Each mistake
