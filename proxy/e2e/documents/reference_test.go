@@ -441,7 +441,7 @@ func codesAt(n ast.Node) (codes []string) {
 		}
 	}
 	switch n := n.(type) {
-	case *ast.ValueSpec: // const codeQueueFull = "websocket_queue_full"
+	case *ast.ValueSpec: // const codeQueueFull = "websocket_queue_full" in package websocket
 		if codeConstant.MatchString(n.Names[0].Name) && len(n.Values) == 1 {
 			literal(n.Values[0])
 		}

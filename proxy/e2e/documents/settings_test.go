@@ -80,7 +80,7 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
 // sentences matches every valid description. A description must not start with a Go name, such as
-// ClientCA.
+// "ClientCA".
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
 func kinds(s *schema) (words []string) {

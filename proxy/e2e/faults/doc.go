@@ -17,7 +17,7 @@
 // listener for faults that the simulator cannot produce. If the program is built with the race
 // detector (go test -race), a race fails the test through the program's exit code.
 //
-// The TestSecurity tests check the security rules that are not rows of the matrix, and are named
-// after the rules' numbers. TestSoak, which is built with the tag soak and run by .ci/soak, runs
-// these tests in parallel for half an hour and then checks for leaks.
+// The tests whose names begin with "TestSecurity" check the security rules that are not rows of the
+// matrix. They are named after the rules' numbers. TestSoak, which is built with the tag soak and
+// run by .ci/soak, runs these tests in parallel for half an hour and then checks for leaks.
 package faults

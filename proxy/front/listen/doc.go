@@ -31,7 +31,8 @@
 //
 // fasthttp parses request headers efficiently, limits their size, and handles keep-alive
 // connections, TLS and short responses. A stream on a plain connection leaves fasthttp, because in
-// fasthttp it would occupy a context and a buffer for the largest request headers (see Detaching).
+// fasthttp it would occupy a context and a buffer for the largest request headers (see
+// Conn.DetachOnClose).
 //
 // Connections from the networks in Listener.SetProxies start with a PROXY protocol header
 // (proxy_header.go). This header is read first, even before a TLS handshake.

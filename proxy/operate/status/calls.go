@@ -47,8 +47,8 @@ type Call struct {
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
-	// Choice is a routing.Reason, or empty if there was no alternative. Only the call's page shows
-	// Estimates.
+	// Choice is a routing.ChoiceReason, or empty if there was no alternative. Only the call's page
+	// shows Estimates.
 	Choice    string                     `json:"choice,omitempty"`
 	Estimates []observe.UpstreamEstimate `json:"-"`
 

@@ -110,7 +110,7 @@ func (s *screen) draw(frame func(width, height int) []frameLine, colour bool) er
 	return err
 }
 
-// withDescriptor calls f with the file's descriptor. File.Fd would disable the file's deadlines.
+// withDescriptor calls f with the file's descriptor. os.File.Fd would disable the file's deadlines.
 func withDescriptor(file *os.File, f func(fd int) bool) (ok bool) {
 	c, err := file.SyscallConn()
 	if err != nil {

@@ -124,7 +124,7 @@ func (a *Attempt) traceparent() []byte {
 }
 
 // AwaitHead waits for the response headers until the given time. It returns nil for a usable
-// response and http1.ErrNotYet after a timeout. ClassifyError classifies all other errors.
+// response and http1.ErrNoBytesYet after a timeout. ClassifyError classifies all other errors.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
 	if r.timeouts.headArrived {
@@ -163,7 +163,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 
 // PullStream translates the engine's next events into the client's dialect and appends them to dst.
 // It appends at least one byte, sets done at the end of the stream, or returns an error. If the
-// time until passes first, PullStream returns http1.ErrNotYet and may be called again.
+// time until passes first, PullStream returns http1.ErrNoBytesYet and may be called again.
 // ClassifyError classifies all other errors.
 func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.timeouts.headArrived {
@@ -179,7 +179,7 @@ func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream)
 // ReadFullResponse assembles the completion from the stream.
 //
 // ReadFullResponse returns the same errors as AwaitHead, and may be called again after
-// http1.ErrNotYet. If passesOn is true, ReadFullResponse returns ErrLargeReply for a large
+// http1.ErrNoBytesYet. If passesOn is true, ReadFullResponse returns ErrLargeReply for a large
 // response, which the caller can then relay while it arrives.
 func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
@@ -234,7 +234,7 @@ func (a *Attempt) RecordAnswer(tokens int) {
 	}
 }
 
-// ClassifyError converts an error into a failure. err must not be http1.ErrNotYet.
+// ClassifyError converts an error into a failure. err must not be http1.ErrNoBytesYet.
 func (a *Attempt) ClassifyError(err error) *failure.Failure {
 	if cause := a.params.Abort.Cause(); cause != nil {
 		return failure.FromAbort(cause) // the error is only a consequence of the cancellation

@@ -12,7 +12,7 @@ import (
 )
 
 // callStatus is the part of a running call that the status page reads. Before the connection
-// watches the call, publish sets the fields that are not atomic. These fields do not change
+// watches the call, publishStatus sets the fields that are not atomic. These fields do not change
 // afterwards.
 type callStatus struct {
 	id                        observe.RequestID

@@ -159,8 +159,7 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 	return found
 }
 
-// guardedStartPlace returns the place named in `go guard.Once(place, f)` or `go guard.Loop(stop,
-// place, f)`.
+// guardedStartPlace returns the place in a go statement that calls Guard.Once or Guard.Loop.
 func (s *sources) guardedStartPlace(pkg string, c *ast.CallExpr) string {
 	sel, ok := c.Fun.(*ast.SelectorExpr)
 	if ok && (sel.Sel.Name == "Once" || sel.Sel.Name == "Loop") {

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Options configure Copies.
+// Options configures CopySinks.
 type Options struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard

@@ -3,7 +3,7 @@ package copies
 import "time"
 
 // Copy is the copy of a running call for one hook. A Copy belongs to the goroutine of the call. If
-// multiple hooks copy the call, their Copies form a linked list.
+// multiple hooks copy the call, their copies form a linked list.
 type Copy struct {
 	Model string // model that the client requested
 
@@ -72,7 +72,7 @@ type CallInfo struct {
 	Outcome, Code            string
 }
 
-// End passes every Copy in the list to its sink. The Copies must not be used afterwards.
+// End passes every Copy in the list to its sink. The copies must not be used afterwards.
 func (c *Copy) End(f *CallInfo) {
 	for ; c != nil; c = c.next {
 		if c.dropped {
