@@ -31,16 +31,16 @@ const (
 	breakerRelapseTime = 15 * time.Second
 )
 
-// breakerCircuit is the state machine of a breaker. Its inputs are the outcomes of calls and of generation
-// probes. It does no I/O and reads no clock. The caller serialises the method calls.
+// breakerCircuit is the state machine of a breaker. Its inputs are the outcomes of calls and of
+// generation probes. It does no I/O and reads no clock. The caller serialises the method calls.
 //
 // No single client can open the breaker. Failures of the same key, of calls without a key, or of
-// the same body count once (see evidence). Five independent failures open the breaker. Any other
-// five failures trigger a generation probe. If the probe fails, the breaker opens. If the probe
-// succeeds, the failure count is reset, but recent evidence is kept. If no probe is possible, five
-// independent failures are needed. For clients without keys, failures of different bodies count as
-// independent. A 404 without a reason may be the fault of the request, so it is never evidence.
-// Such 404s open the breaker only if a generation probe also gets a 404.
+// the same body count once (see failureEvidence). Five independent failures open the breaker. Any
+// other five failures trigger a generation probe. If the probe fails, the breaker opens. If the
+// probe succeeds, the failure count is reset, but recent evidence is kept. If no probe is possible,
+// five independent failures are needed. For clients without keys, failures of different bodies
+// count as independent. A 404 without a reason may be the fault of the request, so it is never
+// evidence. Such 404s open the breaker only if a generation probe also gets a 404.
 type breakerCircuit struct {
 	isOpen       bool
 	openUntil    time.Time

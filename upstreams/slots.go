@@ -180,8 +180,8 @@ type Limits struct {
 	Text   int  `json:"text"`
 	Vision int  `json:"vision"`
 	Audio  int  `json:"audio"`
-	// Source is LimitFromConfig, or the engine package's SlotsReported, SlotsOfProfile or
-	// SlotsDefault.
+	// Source is LimitFromConfig, engine.SlotsReported, engine.SlotsOfProfile or
+	// engine.SlotsDefault.
 	Source string `json:"source"`
 	Exact  bool   `json:"exact,omitempty"` // the fleet enforces the limit exactly
 }

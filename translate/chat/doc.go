@@ -48,5 +48,5 @@
 // engine's profile. If the client does not want reasoning, the edge removes it from the answer.
 //
 // Engines may split a text in the middle of a surrogate pair. The edge replaces lone surrogates
-// with U+FFFD in conversation texts (ParseWithRepair) and in tool call arguments (Arguments).
+// with U+FFFD in conversation texts (ParseWithRepair) and in tool call arguments (ToolArguments).
 package chat

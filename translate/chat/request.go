@@ -40,7 +40,7 @@ type RequestFacts struct {
 	ContinuousUsage bool
 	// StructuredOutput is true if the answer must be JSON, with or without a schema.
 	StructuredOutput bool
-	// A translator sets Implied.
+	// A translator sets ImpliedProperties.
 	ImpliedProperties
 	// Flex is true if the client agrees to be served after other clients. A dialect sets Flex if
 	// its translation drops service_tier.

@@ -33,7 +33,7 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "does not know the role developer: chat messages of that role are sent as system",
 }
 
-// DoctorOptions configures Doctor.
+// DoctorOptions configures RunDoctor.
 type DoctorOptions struct {
 	URLs   []string
 	APIKey string
@@ -177,7 +177,7 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	return err
 }
 
-// formTexts explains the values of Forms to an operator, except as_sent.
+// formTexts explains the values of RequestForms to an operator, except as_sent.
 var formTexts = []struct {
 	name  string
 	of    func(f RequestForms) string

@@ -164,7 +164,7 @@ func (p *Profile) IsClientFault(status int, errorType, message string) bool {
 }
 
 // IsOverload reports whether an error response means that the engine is full. The call's outcome is
-// then OutcomeRefused.
+// then upstreams.OutcomeRefused.
 func (p *Profile) IsOverload(status int, errorType, message string) bool {
 	return matchesError(p.spec.Overloads, status, errorType, message)
 }
