@@ -101,7 +101,7 @@ func TestScenarioThatNeedsItsFleet(t *testing.T) {
 		c := &RunCmd{Scenario: "failover", Options: o}
 		var e *exit.Error
 		if _, err := c.startScenarioFleet(context.Background(), io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
-			t.Errorf("play(%+v): %v, want a usage error", o, err)
+			t.Errorf("startScenarioFleet(%+v): %v, want a usage error", o, err)
 		}
 	}
 	c := &RunCmd{Scenario: "chat", Options: load.Options{URL: "http://127.0.0.1:1"}}

@@ -102,7 +102,7 @@ func TestFactsOfEngines(t *testing.T) {
 			t.Parallel()
 			r, now := probed(t, c.pages...), time.Now()
 			if got := r.IsReady(now); got != c.ready {
-				t.Errorf("Ready = %t, want %t", got, c.ready)
+				t.Errorf("IsReady = %t, want %t", got, c.ready)
 			}
 			if got := r.PoolCapacity(upstreams.PoolText, now).Total; got != c.slots {
 				t.Errorf("%d slots, want %d", got, c.slots)

@@ -387,7 +387,7 @@ func TestCapacity(t *testing.T) {
 	}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
 	if sum := apart.TotalCapacity(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
-		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
+		t.Errorf("TotalCapacity = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
 	// The four slots of the shared pool count only once, although calls of every kind can use them.
 	// A call in one of these slots also counts once.

@@ -70,7 +70,7 @@ func TestBusyInARoute(t *testing.T) {
 			}
 			room := r.UsableSlots(plan.Upstream("a")[0], &routing.Query{Now: now})
 			if room.None == (c.full || c.goes != "") || c.a == busy && room.Slots > 0 {
-				t.Errorf("%s, %v and %v: Room = %+v, want none: %t", policy, c.a, c.b, room, !c.full && c.goes == "")
+				t.Errorf("%s, %v and %v: UsableSlots = %+v, want none: %t", policy, c.a, c.b, room, !c.full && c.goes == "")
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestCacheCounts(t *testing.T) {
 		counts bool
 	}{{0, false}, {0, false}, {16, true}, {0, true}} {
 		if c.RecordCached(step.cached) != step.counts {
-			t.Errorf("answer %d: Counted(%v) = %v, want %v", i, step.cached, !step.counts, step.counts)
+			t.Errorf("answer %d: RecordCached(%v) = %v, want %v", i, step.cached, !step.counts, step.counts)
 		}
 	}
 }

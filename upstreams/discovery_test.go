@@ -89,7 +89,7 @@ func TestPodIsDeleted(t *testing.T) {
 	k.api.PutObject(kubeapi.PodsPath, kubeapi.DeletingPod(a))
 	eventually(t, "no new call", func() bool { return !canLease(u) && u.State() == StateRetiring })
 	if why := u.DescribeObstacle("x", time.Now()); !strings.Contains(why, "Kubernetes") || u.slots.inFlight() != 1 {
-		t.Errorf("Obstacle = %q with %d calls, want one that names Kubernetes, with 1 call", why, u.slots.inFlight())
+		t.Errorf("DescribeObstacle = %q with %d calls, want one that names Kubernetes, with 1 call", why, u.slots.inFlight())
 	}
 	<-k.changed
 	after := apply(t, k.set, k.spec).Upstream("a")
@@ -145,7 +145,7 @@ func TestKubernetesIsAway(t *testing.T) {
 	byName := k.named("a")
 	eventually(t, "up by its name", func() bool { return canLease(byName) })
 	if d := k.set.DiscoveryStatuses(time.Now()); len(d) != 1 || d[0].Age != -1 || d[0].Trouble == "" || d[0].Stale <= 0 || d[0].Failed == 0 {
-		t.Errorf("Discoveries = %+v, want 1 in trouble without an answer", d)
+		t.Errorf("DiscoveryStatuses = %+v, want 1 in trouble without an answer", d)
 	}
 	k.api.SetUnavailable(false)
 	<-k.changed

@@ -172,10 +172,10 @@ func TestLacksFeature(t *testing.T) {
 	call(chat, OutcomeOK, 1, false)
 	take()
 	if !m.LacksFeature(chat|FeatureTools, MomentOf(now)) || m.LacksFeature(chat, MomentOf(now)) || m.LacksFeature(chat|FeatureForcedTool, MomentOf(now)) || other.LacksFeature(FeatureTools, MomentOf(now)) {
-		t.Errorf("Lacking = %+v, want tools alone, and chat served", LackedFeatures(u, now))
+		t.Errorf("LackedFeatures = %+v, want tools alone, and chat served", LackedFeatures(u, now))
 	}
 	if all := LackedFeatures(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
-		t.Errorf("Lacking = %+v, want tools with status 400 and its flag", all)
+		t.Errorf("LackedFeatures = %+v, want tools with status 400 and its flag", all)
 	}
 	now = now.Add(minLackPause)
 	if m.LacksFeature(FeatureTools, MomentOf(now)) {
@@ -248,7 +248,7 @@ func TestRefusing(t *testing.T) {
 	all := RefusedFeatures(u, now)
 	if len(all) != 1 || all[0].Served != "m" || all[0].Feature != "forced_tool" || all[0].Status != 400 || all[0].Refused != 6 || all[0].Answers != 10 ||
 		!strings.Contains(all[0].Remedy(), "--enable-auto-tool-choice") {
-		t.Errorf("Lacking = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
+		t.Errorf("RefusedFeatures = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
 	}
 	if all := RefusedFeatures(u, now.Add(shownRefusalTime+time.Minute)); all != nil {
 		t.Errorf("long after the last refusal: %+v", all)

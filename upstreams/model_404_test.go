@@ -179,7 +179,7 @@ func TestNextChance(t *testing.T) {
 		synctest.Wait()
 		now := time.Now()
 		if d := u.RetryDelay("m", now); d != 0 {
-			t.Errorf("EstimateAcceptDelay while up = %v, want 0", d)
+			t.Errorf("RetryDelay while up = %v, want 0", d)
 		}
 		for i := range openAfterFailures {
 			u.failFor(t, i, OutcomeBadResponse)
@@ -190,11 +190,11 @@ func TestNextChance(t *testing.T) {
 		e.set(0, 0)
 		sleepAndSettle(time.Minute)
 		if d := u.RetryDelay("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultProbeInterval*11/10+recoveryConfirmPause {
-			t.Errorf("state %v, EstimateAcceptDelay = %v; want down and the pause between probes", u.State(), d)
+			t.Errorf("state %v, RetryDelay = %v; want down and the pause between probes", u.State(), d)
 		}
 		u.removal.isRetiring.Store(true)
 		if d := u.RetryDelay("m", time.Now()); d < time.Minute {
-			t.Errorf("EstimateAcceptDelay while retiring = %v, want at least 1 m", d)
+			t.Errorf("RetryDelay while retiring = %v, want at least 1 m", d)
 		}
 	})
 }

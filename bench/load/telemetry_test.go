@@ -27,7 +27,7 @@ func TestTelemetryGap(t *testing.T) {
 		"gpu-b=http://10.0.0.2:8000": {"gpu-b", "http://10.0.0.2:8000"}, "http://10.0.0.2/?a=b": {"", "http://10.0.0.2/?a=b"}, "10.0.0.2:8000": {"", "10.0.0.2:8000"},
 	} {
 		if name, base := splitEngineURL(text); name != want[0] || base != want[1] {
-			t.Errorf("engineName(%s) = %q, %q; want %q", text, name, base, want)
+			t.Errorf("splitEngineURL(%s) = %q, %q; want %q", text, name, base, want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 		seen, err := judgeFairness(keys, []keyService{c.docs, c.code, c.one}, 4)
 		switch {
 		case c.want == "" && (err != nil || !strings.Contains(seen, "one waited")):
-			t.Errorf("%s: judge = %q, %v; want that one waited", c.name, seen, err)
+			t.Errorf("%s: judgeFairness = %q, %v; want that one waited", c.name, seen, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -65,7 +65,7 @@ func TestFairKeys(t *testing.T) {
 	defer f.Close()
 	seen, err := f.PerformAction(context.Background(), "fair sim 500ms")
 	if t.Log(seen); err != nil || !strings.Contains(seen, "of the tokens (due: 33.3 %), code ") {
-		t.Errorf("judge = %q, %v; want a third as due and the share of code", seen, err)
+		t.Errorf("fair = %q, %v; want a third as due and the share of code", seen, err)
 	}
 	if err := f.makeStreamedCall(context.Background(), "sim", `"sim":{"tokens":1}`); err != nil {
 		t.Errorf("a call of the run's own key: %v", err)

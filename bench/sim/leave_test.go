@@ -157,7 +157,7 @@ func TestUnlistenAndDrop(t *testing.T) {
 		t.Error("connection accepted after Unlisten")
 	}
 	if n := e.DropConns(0.5, true); n != 2 {
-		t.Errorf("Drop = %d, want 2", n)
+		t.Errorf("DropConns = %d, want 2", n)
 	}
 	eventually(t, "two are left", func() bool { return e.Stats().Conns == 2 })
 	if err := e.Relisten(); err != nil {

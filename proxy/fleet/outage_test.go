@@ -133,7 +133,7 @@ func TestLost(t *testing.T) {
 			d := key.TakeRequest(limits, w.now)
 			if !d.OK {
 				if d.Unavailable != (lost == config.StoreLostClosed) || d.RetryAfter <= 0 {
-					t.Errorf("%s: Take = %+v, want a refusal with a wait, unavailable only if closed", lost, d)
+					t.Errorf("%s: TakeRequest = %+v, want a refusal with a wait, unavailable only if closed", lost, d)
 				}
 				break
 			}

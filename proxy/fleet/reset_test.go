@@ -123,7 +123,7 @@ func TestReset(t *testing.T) {
 			for i := range 12 {
 				between.armed.Store(1)
 				if d := key.TakeRequest(limits, now); d.OK != (i < 10) || d.Unavailable {
-					t.Errorf("call %d: Take = %+v, want OK: %t", i, d, i < 10)
+					t.Errorf("call %d: TakeRequest = %+v, want OK: %t", i, d, i < 10)
 				}
 			}
 			if between.done.Load() < 2 {

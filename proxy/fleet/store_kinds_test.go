@@ -94,7 +94,7 @@ func TestRealStoreCluster(t *testing.T) {
 	for _, id := range []string{"b", "c", "d", "e"} { // with these keys and "a", every node has accounts
 		for _, f := range fleet.edges {
 			if d := newAccount(&f.edgeState, id).TakeRequest(limits, time.Now()); !d.OK {
-				t.Errorf("key %s: Take = %+v, want OK", id, d)
+				t.Errorf("key %s: TakeRequest = %+v, want OK", id, d)
 			}
 		}
 	}

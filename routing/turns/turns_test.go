@@ -23,7 +23,7 @@ func TestWeight(t *testing.T) {
 		{-5, 10, 40}, // the engine reports more cached tokens than prompt tokens
 	} {
 		if got := ServiceUnits(c.uncached, c.answer); got != c.want {
-			t.Errorf("Weight(%d, %d) = %d, want %d", c.uncached, c.answer, got, c.want)
+			t.Errorf("ServiceUnits(%d, %d) = %d, want %d", c.uncached, c.answer, got, c.want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestZeroTurnChargesNothing(t *testing.T) {
 func TestQuietSchedulerCountsNothing(t *testing.T) {
 	var l Scheduler
 	if turn := l.BeginTurn("a", 1, 500, start); turn.IsActive() || len(l.accounts) != 0 {
-		t.Fatalf("Begin = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
+		t.Fatalf("BeginTurn = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
 	}
 	a := l.StartWait("a", 1, start)
 	running := l.BeginTurn("b", 1, 500, start)

@@ -55,7 +55,7 @@ func TestRequestFacts(t *testing.T) {
 		`"reasoning":{"exclude":false},"include_reasoning":false`: false,
 	} {
 		if r := decode(bodyWith(more)); r.Reasoning.Include != want {
-			t.Errorf("%s: IncludeReasoning is %v", more, r.Reasoning.Include)
+			t.Errorf("%s: Reasoning.Include is %v", more, r.Reasoning.Include)
 		}
 	}
 	// reasoning.enabled sets the effort only if the request has no effort.

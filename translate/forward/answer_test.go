@@ -95,7 +95,7 @@ func TestStreamSignsOfLife(t *testing.T) {
 	var s Stream
 	s.Reset("public", 1)
 	if got := string(s.AppendKeepalive(nil)); got != ": keep-alive\n\n" {
-		t.Errorf("Keepalive = %q, want a comment", got)
+		t.Errorf("AppendKeepalive = %q, want a comment", got)
 	}
 	if out := s.AppendFailure(s.AppendFailure(nil, apierr.InternalError(nil)), apierr.InternalError(nil)); strings.Count(string(out), "data: ") != 1 {
 		t.Errorf("failed twice: %s", out)
@@ -179,11 +179,11 @@ func TestEdit(t *testing.T) {
 	}
 	for name, code := range map[string]string{"image[]": "", "mask": "", "model": "duplicate_member", "x-file": "unsupported_parameter"} {
 		if _, err := e.BeginFile(name); errorCode(err) != code {
-			t.Errorf("File(%s) = %v, want the code %q", name, err, code)
+			t.Errorf("BeginFile(%s) = %v, want the code %q", name, err, code)
 		}
 	}
 	if _, err := e.Finish(); err != nil || string(e.Model()) != "m" || e.WantsStream() || e.EndFile(0) != nil {
-		t.Errorf("End = %v, want success with the model m", err)
+		t.Errorf("Finish = %v, want success with the model m", err)
 	}
 	if _, err := new(ImageEdit).BeginFile("model"); errorCode(err) != "invalid_type" {
 		t.Errorf("model as a file: %v", err)

@@ -25,7 +25,7 @@ func TestBegins(t *testing.T) {
 		{"dates", false, true},
 	} {
 		if events, decided := LooksLikeEvents([]byte(c.text)); events != c.events || decided != c.decided {
-			t.Errorf("Begins(%q) = %t, %t, want %t, %t", c.text, events, decided, c.events, c.decided)
+			t.Errorf("LooksLikeEvents(%q) = %t, %t, want %t, %t", c.text, events, decided, c.events, c.decided)
 		}
 	}
 }

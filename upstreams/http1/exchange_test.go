@@ -314,7 +314,7 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 		t.Fatalf("Read = %q, %v; want nothing and %v", p[:n], err, ErrNoBytesYet)
 	}
 	if took := time.Since(begin); took < 30*time.Millisecond {
-		t.Errorf("ErrNotYet after %v, before the time", took)
+		t.Errorf("ErrNoBytesYet after %v, before the time", took)
 	}
 	if n, err := x.Read(p, begin); n != 0 || err != ErrNoBytesYet {
 		t.Fatalf("with a time in the past: %q, %v", p[:n], err)

@@ -115,7 +115,7 @@ func TestStaySpareBuffer(t *testing.T) {
 		ran = true
 		text, room := x.TakeBuffered(), x.SpareBuffer()
 		if n, err := x.Read(make([]byte, 1), inThirtySeconds()); n != 0 || !errors.Is(err, ErrNoBytesYet) {
-			t.Errorf("a read in the step: %d, %v; want ErrNotYet", n, err)
+			t.Errorf("a read in the step: %d, %v; want ErrNoBytesYet", n, err)
 		}
 		if len(room) == 0 || len(room) > readBufferSize-len(text) {
 			t.Fatalf("%d bytes of room", len(room))

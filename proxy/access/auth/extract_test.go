@@ -92,7 +92,7 @@ func TestExtractHeaders(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, present, err := ExtractCredential(&CredentialInput{Authorization: headers(c.authorization...), APIKey: headers(c.apiKey...)})
 			if errorCode(t, err) != c.err || string(got.key) != c.key || present != (c.key != "") {
-				t.Errorf("Extract = %q, %v, %v; want key %q, error %q", got.key, present, err, c.key, c.err)
+				t.Errorf("ExtractCredential = %q, %v, %v; want key %q, error %q", got.key, present, err, c.key, c.err)
 			}
 		})
 	}

@@ -251,7 +251,7 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 		if err != c.err && (c.err != nil || err != nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		} else if err == nil && k.ID != "corp/alice" {
-			t.Errorf("Find(%s) = key %q, want corp/alice", name, k.ID)
+			t.Errorf("FindKey(%s) = key %q, want corp/alice", name, k.ID)
 		}
 		if p.renewed != c.asked || c.known != (p.suspect > 0) {
 			t.Errorf("%s: asked %d times, %d for a bad signature", name, p.renewed, p.suspect)
@@ -300,7 +300,7 @@ func TestTokenDoesNotAllocate(t *testing.T) {
 	} {
 		_, _ = r.FindKey(c, now)
 		if n := testing.AllocsPerRun(100, func() { _, _ = r.FindKey(c, now) }); n != 0 {
-			t.Errorf("Find(%s) allocates %v times, want 0", name, n)
+			t.Errorf("FindKey(%s) allocates %v times, want 0", name, n)
 		}
 	}
 }

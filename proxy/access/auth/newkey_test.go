@@ -71,7 +71,7 @@ func TestChecksum(t *testing.T) {
 	}
 	for _, bad := range []string{"", KeyPrefix, plain[1:], plain[:len(plain)-1], plain + "0", strings.ToUpper(plain)} {
 		if HasValidChecksum(bad) {
-			t.Errorf("Checksum(%q) = true, want false", bad)
+			t.Errorf("HasValidChecksum(%q) = true, want false", bad)
 		}
 	}
 }

@@ -98,12 +98,12 @@ func TestFind(t *testing.T) {
 		k, err := r.FindKey(Credential{key: []byte(c.plain)}, at)
 		if c.id == "" {
 			if k != nil || err != error(errInvalidKey) {
-				t.Errorf("Find(%q) = %v, %v; want the one error", c.plain, k, err)
+				t.Errorf("FindKey(%q) = %v, %v; want the one error", c.plain, k, err)
 			}
 			continue
 		}
 		if err != nil || k.ID != c.id {
-			t.Errorf("Find(%q) = %v, %v; want %s", c.plain, k, err, c.id)
+			t.Errorf("FindKey(%q) = %v, %v; want %s", c.plain, k, err, c.id)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestScopes(t *testing.T) {
 		{nil, "anything", false},
 	} {
 		if got := c.key.AllowsModel(c.model); got != c.want {
-			t.Errorf("%+v: Allows(%q) = %v, want %v", c.key, c.model, got, c.want)
+			t.Errorf("%+v: AllowsModel(%q) = %v, want %v", c.key, c.model, got, c.want)
 		}
 	}
 	for _, c := range []struct {

@@ -37,7 +37,7 @@ func TestWithhold(t *testing.T) {
 	} {
 		for _, e := range next.byHash {
 			if e.key.ID == c.key && e.key.AllowsModel(c.model) != c.want {
-				t.Errorf("%s: Allows(%s) = %v, want %v", c.key, c.model, !c.want, c.want)
+				t.Errorf("%s: AllowsModel(%s) = %v, want %v", c.key, c.model, !c.want, c.want)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestMisframed(t *testing.T) {
 		listen.ErrBareLineEnd: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
 	} {
 		if e := FramingError(err); !strings.Contains(e.Message, says) {
-			t.Errorf("Misframed(%v) = %q, want %q in it", err, e.Message, says)
+			t.Errorf("FramingError(%v) = %q, want %q in it", err, e.Message, says)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestPipelinedBytes(t *testing.T) {
 		}
 		server.UnwatchDisconnect(w)
 		if w.called.Load() != 0 {
-			t.Fatal("ClientGone for bytes")
+			t.Fatal("OnDisconnect was called for bytes")
 		}
 	}
 	rest := make([]byte, sent.Len()-got.Len())

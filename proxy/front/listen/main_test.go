@@ -47,7 +47,7 @@ func (w *waiter) mustNotBeCalled(t *testing.T) {
 	t.Helper()
 	time.Sleep(30 * time.Millisecond)
 	if n := w.called.Load(); n != 0 {
-		t.Errorf("ClientGone was called %d times", n)
+		t.Errorf("OnDisconnect was called %d times", n)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestHarmless(t *testing.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
 		line := CleanLine(s)
 		if i := strings.IndexFunc(line, isUnsafeRune); i >= 0 {
-			t.Fatalf("Line(%q) = %q, want no character that acts as a command", s, line)
+			t.Fatalf("CleanLine(%q) = %q, want no character that acts as a command", s, line)
 		}
 		if CleanLine(line) != line || CleanText(line) != line {
 			t.Fatalf("%q is cleaned twice", line)

@@ -257,7 +257,7 @@ func TestSparkline(t *testing.T) {
 func TestFormatDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0 s", 59 * time.Second: "59 s", 5 * time.Minute: "5 min", 125 * time.Minute: "2 h 5 min", 50 * time.Hour: "2 d 2 h"} {
 		if got := FormatDuration(d); got != want {
-			t.Errorf("Ago(%v) = %s, want %s", d, got, want)
+			t.Errorf("FormatDuration(%v) = %s, want %s", d, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0: "–", -1: "–", 0.5: "0.5 ms", 250.4: "250 ms", 1234: "1.23 s", 61000: "1 min"} {

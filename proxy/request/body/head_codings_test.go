@@ -23,7 +23,7 @@ func TestCheckBodyHeaders_Codings(t *testing.T) {
 			h.Set("Content-Encoding", c.coding)
 		}
 		if e := CheckBodyHeaders(&h, c.form); e == nil || e.Status != 415 || e.Codings != c.accept {
-			t.Errorf("CheckHead for %s in %s = %+v, want a 415 that accepts %q", c.media, c.coding, e, c.accept)
+			t.Errorf("CheckBodyHeaders for %s in %s = %+v, want a 415 that accepts %q", c.media, c.coding, e, c.accept)
 		}
 	}
 }

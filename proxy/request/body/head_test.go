@@ -25,7 +25,7 @@ func TestCheckBodyHeaders_Charset(t *testing.T) {
 		h.SetMethod("POST")
 		h.SetContentType(kind)
 		if e := CheckBodyHeaders(h, false); (e != nil) != refused || e != nil && e.Status != 415 {
-			t.Errorf("CheckHead for %s = %v, want a 415: %v", kind, e, refused)
+			t.Errorf("CheckBodyHeaders for %s = %v, want a 415: %v", kind, e, refused)
 		}
 	}
 }

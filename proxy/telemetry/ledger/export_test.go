@@ -245,7 +245,7 @@ func TestExportToURL(t *testing.T) {
 	close(wait)
 	hang.Store(nil)
 	if e.now = e.now.Add(time.Minute); x.OldestPendingAge() != time.Minute {
-		t.Errorf("Behind = %s, want 1 m", x.OldestPendingAge())
+		t.Errorf("OldestPendingAge = %s, want 1 m", x.OldestPendingAge())
 	}
 	if err := round(10 * time.Second); err != nil {
 		t.Fatal(err)

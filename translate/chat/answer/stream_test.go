@@ -405,7 +405,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 				continue
 			}
 			if !errors.As(err, &bad) || bad.Reason != translate.ReasonTooLarge || n < 31 {
-				t.Fatalf("event %d: got the error %v, want TooLarge", n, err)
+				t.Fatalf("event %d: got the error %v, want ReasonTooLarge", n, err)
 			}
 			return
 		}
@@ -431,7 +431,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 				continue
 			}
 			if !errors.As(err, &bad) || bad.Reason != translate.ReasonTooLarge || n != maxMembers {
-				t.Fatalf("member %d: got the error %v, want TooLarge", n, err)
+				t.Fatalf("member %d: got the error %v, want ReasonTooLarge", n, err)
 			}
 			return
 		}

@@ -95,7 +95,7 @@ func TestPiece(t *testing.T) {
 					}
 				}
 				if part.ContributesOnce() != (len(said) > 1 && !part.Hold) {
-					t.Errorf("%s: Unique = %v, want %v", said, part.ContributesOnce(), !part.ContributesOnce())
+					t.Errorf("%s: ContributesOnce = %v, want %v", said, part.ContributesOnce(), !part.ContributesOnce())
 				}
 				got = append(got, said)
 			}

@@ -69,7 +69,7 @@ func TestBlank(t *testing.T) {
 		``: true, ` `: true, `\n\t\r `: true, ` \u0020\u000a`: true, `x`: false, `\\`: false, `\"n`: false, ` \u2028`: false, `\ud83d`: false,
 	} {
 		if IsBlank([]byte(text)) != want {
-			t.Errorf("Blank(%q) = %v, want %v", text, !want, want)
+			t.Errorf("IsBlank(%q) = %v, want %v", text, !want, want)
 		}
 	}
 }

@@ -25,14 +25,14 @@ func TestClaims(t *testing.T) {
 		"sub.x": "", "": "", ".": "", "realm_access": "",
 	} {
 		if got := c.StringValue(name); got != want {
-			t.Errorf("Text(%q) = %q, want %q", name, got, want)
+			t.Errorf("StringValue(%q) = %q, want %q", name, got, want)
 		}
 	}
 	for name, want := range map[string]string{
 		"groups": "[a b]", "scope": "[read write]", "realm_access.roles": "[ml]", "sub": "[alice]", "n": "[]", "realm_access": "[]",
 	} {
 		if got := fmt.Sprint(c.stringValues(name)); got != want {
-			t.Errorf("texts(%q) = %s, want %s", name, got, want)
+			t.Errorf("stringValues(%q) = %s, want %s", name, got, want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestClaimsOfProviders(t *testing.T) {
 		got := c.stringValues(name)
 		slices.Sort(got)
 		if fmt.Sprint(got) != want {
-			t.Errorf("texts(%q) = %v, want %s", name, got, want)
+			t.Errorf("stringValues(%q) = %v, want %s", name, got, want)
 		}
 	}
 }
