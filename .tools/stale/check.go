@@ -15,6 +15,7 @@ var (
 	linkPattern        = regexp.MustCompile(`(?:^|[\s(])\[\*?([A-Z]\w*[a-z]\w*)\](?:[^(\[:]|$)`)
 	camelPattern       = regexp.MustCompile(`(?:^|[^\w./%$"<&#=-])([A-Z]*[a-z]+[0-9]*[A-Z]\w*)`)
 	midSentencePattern = regexp.MustCompile(`[a-z,;)] [A-Z][a-z]\w*(?:$|[^\w…])`)
+	filePattern        = regexp.MustCompile(`(?:^|[^\w./-])(\w+\.go)(?:$|[^\w/])`)
 	packagePattern     = regexp.MustCompile(`\b[Pp]ackages? (\w+)`)
 	quotedPattern      = regexp.MustCompile(`"[^"]*"`)
 	directivePattern   = regexp.MustCompile(`^//[a-z]+:`)
@@ -54,7 +55,7 @@ func (m *module) checkFile(p *pkg, f *file) (findings []string) {
 			at := m.fset.Position(comment.Pos())
 			for i, line := range strings.Split(comment.Text, "\n") {
 				line = quotedPattern.ReplaceAllString(line, `"`)
-				for _, word := range slices.Concat(m.staleReferences(p, f, line), staleLinks(p, line), m.staleWords(p, before, line)) {
+				for _, word := range slices.Concat(m.staleReferences(p, f, line), staleLinks(p, line), staleFiles(p, line), m.staleWords(p, before, line)) {
 					findings = append(findings, fmt.Sprintf("%s:%d: %s does not exist", at.Filename, at.Line+i, word))
 				}
 				before = line
@@ -196,6 +197,16 @@ func staleLinks(p *pkg, line string) (stale []string) {
 	for _, found := range linkPattern.FindAllStringSubmatch(line, -1) {
 		if !p.idents[found[1]] {
 			stale = append(stale, "["+found[1]+"]")
+		}
+	}
+	return stale
+}
+
+// staleFiles returns the files in a line that the package does not have.
+func staleFiles(p *pkg, line string) (stale []string) {
+	for _, found := range filePattern.FindAllStringSubmatch(line, -1) {
+		if !p.names[found[1]] {
+			stale = append(stale, found[1])
 		}
 	}
 	return stale

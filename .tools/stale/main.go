@@ -6,6 +6,7 @@
 //     written like a type, and there is no such declaration, method, field or promoted member
 //   - a word that is written like an identifier (camelCase, or a capital within a sentence), but is
 //     neither an identifier of the package nor part of a string of the module
+//   - name.go if the folder has no such file
 //   - a doc comment that starts with an identifier that the package does not have
 //
 // Settings (admin.listen), quoted text and the packages of other modules are not checked. An identifier

@@ -32,6 +32,7 @@ type module struct {
 // pkg contains the names of the packages in one folder.
 type pkg struct {
 	files  []*file
+	names  map[string]bool    // the names of its files
 	scope  map[string]bool    // names that are declared outside of functions
 	idents map[string]bool    // all identifiers
 	vars   map[string]bool    // the identifiers that are not only names of packages
@@ -131,7 +132,7 @@ func (m *module) listFiles(root string) (names []string, err error) {
 func (m *module) addFile(folder string, f *ast.File) {
 	p := m.packages[folder]
 	if p == nil {
-		p = &pkg{scope: map[string]bool{}, idents: map[string]bool{}, vars: map[string]bool{}, types: map[string]*goType{}}
+		p = &pkg{names: map[string]bool{}, scope: map[string]bool{}, idents: map[string]bool{}, vars: map[string]bool{}, types: map[string]*goType{}}
 		m.packages[folder] = p
 	}
 	name := strings.TrimSuffix(f.Name.Name, "_test")
@@ -152,6 +153,7 @@ func (m *module) addFile(folder string, f *ast.File) {
 	}
 	added := &file{f, imports}
 	p.files = append(p.files, added)
+	p.names[path.Base(m.fset.Position(f.Package).Filename)] = true
 	for _, decl := range f.Decls {
 		m.addDeclaration(p, decl)
 	}

@@ -61,6 +61,7 @@ func TestComments(t *testing.T) {
 		"// part.Slots and Files.Anything are members":           "",
 		"// queue.Slots is a member, queue.Gone is not":          "queue.Gone",
 		"// admin.listen and queue.timeout are settings":         "",
+		"// front.go, not back.go or queue/queue.go":             "back.go",
 		"// [Server], [Server.Serve] and [queue.Queue]":          "",
 		"// [Servant] and [Server.Servant]":                      "[Servant] Server.Servant",
 		"// calls leaveQueue of package queue":                   "",
