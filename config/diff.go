@@ -17,7 +17,7 @@ import (
 // ChangeKind is the kind of a ChangedSetting.
 type ChangeKind string
 
-// Kinds of a SettingChange.
+// Kinds of a ChangedSetting.
 const (
 	SettingAdded   ChangeKind = "added"
 	SettingRemoved ChangeKind = "removed"

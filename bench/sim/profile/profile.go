@@ -19,9 +19,9 @@ type Profile struct {
 	Name        string
 	Description string   // description of the engine and its special features
 	Family      string   // name of the engine whose chunks, checks and errors this engine shares
-	Work        string   // kinds of work, as in inferenceKinds, separated by spaces; if empty, all
+	Work        string   // kinds of work, separated by spaces; if empty, all
 	Models      []string // models served by default; "sim" if nil
-	Slots       int      // default number of slots; defaultSlots if 0
+	Slots       int      // default number of slots; 0 means the default of sim
 
 	Server     string // Server header
 	Dated      bool   // sends the Date header
