@@ -8,8 +8,12 @@ type Event struct {
 	Data []byte // from all "data" fields, joined by "\n"; never nil in an event from NextEvent
 }
 
-// IsBlank reports whether the event has no data, or only null, which llama.cpp sends.
+// IsBlank reports whether the event only keeps the connection alive: it has no data, or only null,
+// which llama.cpp sends, or it is a ping, which gateways send.
 func (e Event) IsBlank() bool {
+	if string(e.Name) == "ping" {
+		return true
+	}
 	if len(e.Data) > 0 && e.Data[0] == '{' {
 		return false
 	}

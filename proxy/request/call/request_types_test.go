@@ -229,6 +229,24 @@ func TestChargeWhenClientLeaves(t *testing.T) {
 	}
 }
 
+// TestPingIsNoToken checks that the pings of a gateway in front of an engine do not count as the
+// beginning of the answer. The edge would learn a wrong time to the first token.
+func TestPingIsNoToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := calltest.Delay(15*time.Second, calltest.AnswerText("late")) // longer than stream.commit_after
+		e := calltest.New(t, oneEngine("", ""), singleEngine(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "event: ping\ndata: {\"type\":\"ping\"}\n\n")
+			w.(http.Flusher).Flush()
+			answer(w, r)
+		}))
+		got := e.Post(chatPath, chat(stream))
+		if line := e.LastCall(); !strings.Contains(got.Body, "late") || line["ttft_ms"] != 15000.0 {
+			t.Errorf("the first token came after %v ms, want 15000: %s", line["ttft_ms"], got.Body)
+		}
+	})
+}
+
 // TestTiers checks that a later tier answers a call if the first tier has no free slot.
 func TestTiers(t *testing.T) {
 	const tiers = `

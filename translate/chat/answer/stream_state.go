@@ -201,10 +201,9 @@ const (
 var (
 	doneData  = []byte("[DONE]")
 	errorName = []byte("error")
-	pingName  = []byte("ping")
 )
 
-// classifyEvent returns the kind of an event. The edge ignores events without data, as clients do.
+// classifyEvent returns the kind of an event. The edge ignores blank events, as clients do.
 func classifyEvent(ev sse.Event) eventKind {
 	if len(ev.Data) > 0 && ev.Data[0] == '{' && len(ev.Name) == 0 {
 		return eventChunk
@@ -214,7 +213,7 @@ func classifyEvent(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case ev.IsBlank(), bytes.Equal(ev.Name, pingName): // gateways send these events to keep connections alive
+	case ev.IsBlank():
 		return eventIgnored
 	}
 	return eventChunk
