@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -75,6 +76,35 @@ func TestToolCallIDs(t *testing.T) {
 				}
 				seen[id] = true
 			}
+		})
+	}
+}
+
+// TestSpeechIsCharged checks that speech is charged an estimate, because engines count no tokens of it.
+func TestSpeechIsCharged(t *testing.T) {
+	for _, tt := range []struct {
+		name, proto, more string
+		answer            http.HandlerFunc
+		charged           bool
+	}{
+		{"audio", "HTTP/1.1", "", calltest.AnswerPieces(200, "audio/wav", "RIFF", "sound"), true},
+		{"whole audio", "HTTP/1.0", "", calltest.AnswerPieces(200, "audio/wav", "RIFFsound"), true},
+		{"events", "HTTP/1.1", `,"stream_format":"sse"`, calltest.AnswerPieces(200, "audio/mpeg", "sound"), true},
+		{"failure", "HTTP/1.1", "", calltest.AnswerPieces(200, "audio/wav", ""), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := calltest.New(t, models, enginesOf(tt.answer)...)
+				answer, err := e.Connect().PostProto(tt.proto, "/v1/audio/speech", `{"model":"say","voice":"v","input":"hi"`+tt.more+`}`)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.ReadAll(answer.Body)
+				synctest.Wait()
+				if line := e.LastCall(); (line["prompt_tokens"] != int64(0)) != tt.charged || line["tokens_estimated"] != tt.charged {
+					t.Errorf("the log has %v, want an estimate: %v", line, tt.charged)
+				}
+			})
 		})
 	}
 }

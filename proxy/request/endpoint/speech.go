@@ -85,16 +85,22 @@ func (r *speechRequest) Unary(about CallInfo) Unary {
 }
 
 func (r *speechRequest) Stream(about CallInfo) Stream {
+	r.answer.initAnswer(&about)
 	if !r.parsed.WantsEvents() {
-		return audioStream{mediaType: r.parsed.ContentType()}
+		return audioStream{mediaType: r.parsed.ContentType(), answer: &r.answer}
 	}
-	s := new(speechEvents)
+	s := &speechEvents{answer: &r.answer}
 	s.Reset(about.Model.ID, 0)
 	s.SetSpeech()
 	return s
 }
 
-type speechEvents struct{ forwardedEvents }
+type speechEvents struct {
+	forwardedEvents
+	answer *forwardedAnswer
+}
+
+func (s *speechEvents) Usage() translate.Usage { return s.answer.usageOrEstimate(s.Stream.Usage()) }
 
 // AppendBody implements Stream for plain audio.
 func (s *speechEvents) AppendBody(dst, piece []byte, _ ReplyHead) ([]byte, error) {
@@ -116,6 +122,7 @@ func (a *speechAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, 
 	case !reply.IsFramed():
 		return dst, translate.ErrNoLength
 	}
+	a.usage = a.usageOrEstimate(translate.Usage{})
 	return append(dst, body...), nil
 }
 
@@ -124,7 +131,10 @@ func (a *speechAnswer) MediaType() string             { return a.mediaType }
 
 // audioStream is the Stream for plain audio. It has no events, because the attempt relays the audio
 // bytes.
-type audioStream struct{ mediaType string }
+type audioStream struct {
+	mediaType string
+	answer    *forwardedAnswer
+}
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)        { return dst, nil }
 func (audioStream) AppendBody(dst, _ []byte, _ ReplyHead) ([]byte, error) { return dst, nil }
@@ -139,8 +149,10 @@ func (audioStream) IsFinished() bool         { return false }
 func (audioStream) IsDone() bool             { return false }
 func (audioStream) BufferedBytes() int       { return 0 }
 func (audioStream) Markup() translate.Markup { return 0 }
-func (audioStream) Usage() translate.Usage   { return translate.Usage{} }
 func (audioStream) MarkEnded()               {}
+
+// Usage returns an estimate, because audio contains no counts.
+func (s audioStream) Usage() translate.Usage { return s.answer.usageOrEstimate(translate.Usage{}) }
 
 func (audioStream) HasInBandErrors() bool { return false }
 func (s audioStream) MediaType() string   { return s.mediaType }
