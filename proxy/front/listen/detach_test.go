@@ -90,8 +90,9 @@ func TestDetachment(t *testing.T) {
 		d   detachment
 		ran []string
 	)
-	closes := func(name string) (then func(), detached bool) {
-		d.setOnClose(func() { ran = append(ran, name) })
+	closes := func(name string) (then *func(), detached bool) {
+		run := func() { ran = append(ran, name) }
+		d.onClose.Store(&run)
 		return d.takeOnClose()
 	}
 	first, _ := closes("first")
@@ -101,13 +102,13 @@ func TestDetachment(t *testing.T) {
 	if _, detached := d.takeOnClose(); detached {
 		t.Fatal("a Close without a function does not close the connection")
 	}
-	first()
-	d.takeWaiting()()
+	(*first)()
+	(*d.takeWaiting())()
 	if then := d.takeWaiting(); then != nil {
 		t.Fatal("a function runs twice")
 	}
 	third, _ := closes("third")
-	third()
+	(*third)()
 	if got := strings.Join(ran, " "); got != "first second third" {
 		t.Errorf("ran %s, want first second third", got)
 	}
