@@ -2,6 +2,7 @@ package http1
 
 import (
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -23,12 +24,29 @@ const (
 type delivery struct {
 	t            *Transport
 	c            *conn
-	req          Request
+	req          *Request // pooled; nil before Send and once the response head has arrived
 	sendCount    int32
 	reusedConn   bool // c has served an earlier exchange
 	fitsOneWrite bool // the request fits in one write
 	isIncomplete bool // the request was not completely written to c
 	ack          ackWatch
+}
+
+var requestPool = sync.Pool{New: func() any { return new(Request) }}
+
+// setRequest stores a copy of r.
+func (d *delivery) setRequest(r *Request) {
+	d.req = requestPool.Get().(*Request)
+	*d.req = *r
+}
+
+// releaseRequest is called once the request will not be sent again.
+func (d *delivery) releaseRequest() {
+	if d.req != nil {
+		*d.req = Request{}
+		requestPool.Put(d.req)
+		d.req = nil
+	}
 }
 
 // start picks a connection and writes the request, or leaves the write to the first call of
@@ -55,7 +73,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 			return d.write(life, in)
 		}
 		o := writeBuffersPool.Get().(*writeBuffers)
-		d.t.appendFullRequest(o, &d.req)
+		d.t.appendFullRequest(o, d.req)
 		c.poll.unsentRequest = o
 		d.ack.begin(d.req.At, d.t.ackTimeout)
 		return nil
@@ -94,7 +112,7 @@ func (d *delivery) detach(life *lifetime) {
 func (d *delivery) newRequestWriter(life *lifetime, in *reply) requestWriter {
 	d.sendCount++
 	life.isWriting.Store(true)
-	return requestWriter{t: d.t, c: d.c, req: &d.req, reply: in, ack: &d.ack, sentFlag: &life.mayHaveSent, reusedConn: d.reusedConn}
+	return requestWriter{t: d.t, c: d.c, req: d.req, reply: in, ack: &d.ack, sentFlag: &life.mayHaveSent, reusedConn: d.reusedConn}
 }
 
 func (d *delivery) write(life *lifetime, in *reply) error {

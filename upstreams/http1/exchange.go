@@ -44,7 +44,7 @@ func (x *Exchange) Send(r *Request) error {
 	if err := r.check(); err != nil {
 		return x.life.fail(&Failure{Kind: KindAborted, Reason: ReasonRequest, Err: err})
 	}
-	x.delivery.req = *r
+	x.delivery.setRequest(r)
 	return x.delivery.start(&x.life, &x.reply)
 }
 
@@ -60,6 +60,9 @@ func (x *Exchange) Await(until time.Time) error {
 	if err == nil && x.delivery.c == nil {
 		panic("BUG: Await before Send")
 	}
+	if err == nil && x.reply.body.kind != bodyUnknown { // the head has already arrived
+		return nil
+	}
 	for err == nil {
 		var whole bool
 		whole, err = x.reply.parseHead()
@@ -72,7 +75,7 @@ func (x *Exchange) Await(until time.Time) error {
 			err = x.delivery.resendOnNewConn(&x.life, &x.reply, true)
 		default:
 			x.reply.beginBody(x.delivery.req.Method)
-			x.delivery.req = Request{}
+			x.delivery.releaseRequest()
 			return nil
 		}
 	}
@@ -244,7 +247,7 @@ func (x *Exchange) CloseAt(now time.Time) {
 		}
 	}
 	x.delivery.c, x.reply.head.valueBuf = nil, nil
-	x.delivery.req = Request{}
+	x.delivery.releaseRequest()
 	x.reply.received.release()
 }
 

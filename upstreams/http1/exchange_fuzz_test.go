@@ -65,7 +65,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	x := &Exchange{}
 	hosts := NewHostWatch(nil)
 	x.Begin(&Transport{upstream: "gpu-a", hosts: hosts, idle: idlePool{rejectsConns: true, hosts: hosts}}, nil)
-	x.delivery.req, x.delivery.sendCount = Request{Method: method}, 1
+	x.delivery.req, x.delivery.sendCount = &Request{Method: method}, 1
 	x.delivery.c = &conn{nc: &pieceConn{data: reply, sizes: sizes}, sock: &net.TCPConn{}}
 	defer x.Close()
 	past := time.Unix(1, 0)

@@ -115,7 +115,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 		if err := x.delivery.attach(&x.life, c, false); err != nil {
 			t.Fatal(err)
 		}
-		x.delivery.req = *post(strings.Repeat("a", size))
+		x.delivery.setRequest(post(strings.Repeat("a", size)))
 		if err := errors.Join(x.delivery.write(&x.life, &x.reply), x.Await(inThirtySeconds())); err != nil {
 			t.Fatal(err)
 		}

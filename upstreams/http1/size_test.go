@@ -8,7 +8,7 @@ import (
 // TestExchangeSize limits the size of an Exchange. One more word would move an Exchange, and the
 // lease that embeds it, into the allocator's next size class.
 func TestExchangeSize(t *testing.T) {
-	if size := unsafe.Sizeof(Exchange{}); unsafe.Sizeof(uintptr(0)) == 8 && size > 696 {
-		t.Errorf("an exchange has %d bytes, want 696 at most", size)
+	if size := unsafe.Sizeof(Exchange{}); unsafe.Sizeof(uintptr(0)) == 8 && size > 472 {
+		t.Errorf("an exchange has %d bytes, want 472 at most", size)
 	}
 }
