@@ -23,21 +23,25 @@ import (
 type Params struct {
 	Request      ClientRequest
 	Model        *snapshot.Model
-	PromptTokens int // estimated
-	Start        time.Time
-	Begun        time.Time // when this attempt began; Start is when the call began
-	RequestID    []byte
+	PromptTokens int    // estimated
 	Key          string // id of the client's key, or empty
 	Tiers        routing.TierSet
 	Body         BodyHasher
-	Traceparent  []byte // client's traceparent header, which is used if tracing is off
-	Tracestate   []byte
-	Span         *observe.CallSpan // nil if tracing is off
-	Number       int               // 1 for the first attempt
 	Memory       *ReplyMemory
 	Abort        *Abort
-	Mover        CallMover
 	Guard        *guard.Guard
+}
+
+// SendParams are the inputs of Begin and Send, which an attempt does not store.
+type SendParams struct {
+	Start       time.Time // when the call began
+	Begun       time.Time // when this attempt began
+	RequestID   []byte
+	Traceparent []byte // client's traceparent header, which is used if tracing is off
+	Tracestate  []byte
+	Span        *observe.CallSpan // nil if tracing is off
+	Number      int               // 1 for the first attempt
+	Mover       CallMover
 }
 
 // ClientRequest is the part of the client's request that an attempt reads.
@@ -67,36 +71,36 @@ type Attempt struct {
 
 // Begin starts an attempt. The attempt owns the lease. Send will write the request to the exchange
 // x.
-func (a *Attempt) Begin(t *Params, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
+func (a *Attempt) Begin(t *Params, p *SendParams, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	if sends := a.sendCount; a.params.Model != nil { // not the call's first attempt
 		*a = Attempt{}
 		a.sendCount = sends
 	}
 	a.params, a.lease, a.target = *t, lease, target
 	a.Reply.x, a.Reply.memory = x, t.Memory
-	a.Reply.timeouts = responseTimeouts{limits: &t.Model.Clocks, callStart: instant.FromTime(t.Start), upstream: lease.Upstream(), lease: lease, mover: t.Mover}
-	if t.Span != nil {
+	a.Reply.timeouts = responseTimeouts{limits: &t.Model.Clocks, callStart: instant.FromTime(p.Start), upstream: lease.Upstream(), lease: lease, mover: p.Mover}
+	if p.Span != nil {
 		up := lease.Upstream()
-		a.span = t.Span.StartAttempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
+		a.span = p.Span.StartAttempt(p.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
 	}
 	t.Abort.SetExchange(x)
 }
 
 // Send writes the request. If once is true, the request must not be sent twice, so Send uses only a
 // connection that is known to be open.
-func (a *Attempt) Send(s endpoint.EngineRequest, streamed, once bool) error {
+func (a *Attempt) Send(p *SendParams, s endpoint.EngineRequest, streamed, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.timeouts.limits
 	r := http1.Request{
 		Method: "POST", Path: s.Path,
 		ContentType: s.ContentType, Accept: s.Accept,
-		RequestID: a.params.RequestID, Traceparent: a.traceparent(), Tracestate: a.params.Tracestate,
-		Body: s.Body, BodyReader: s.Reader, At: a.params.Begun,
+		RequestID: p.RequestID, Traceparent: a.traceparent(p), Tracestate: p.Tracestate,
+		Body: s.Body, BodyReader: s.Reader, At: p.Begun,
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.timeouts.firstEventTimeout(),
 		NoReplay: once,
 	}
 	err := x.Send(&r)
 	a.sendCount += x.SendCount()
-	sentAt := instant.FromTime(a.params.Begun)
+	sentAt := instant.FromTime(p.Begun)
 	if !x.WasSentAtOnce() {
 		sentAt = instant.Now()
 	}
@@ -116,11 +120,11 @@ func (a *Attempt) Send(s endpoint.EngineRequest, streamed, once bool) error {
 	return err
 }
 
-func (a *Attempt) traceparent() []byte {
+func (a *Attempt) traceparent(p *SendParams) []byte {
 	if a.span != nil {
 		return a.span.AppendTraceparent(nil)
 	}
-	return a.params.Traceparent
+	return p.Traceparent
 }
 
 // AwaitHead waits for the response headers until the given time. It returns nil for a usable

@@ -69,7 +69,7 @@ func setDebugHeaders(h *fasthttp.ResponseHeader, r *observe.Record, attempts int
 // appendHeaderLines appends the header lines common to all answers, without the line break after
 // the last line.
 func (c *Call) appendHeaderLines(dst []byte) []byte {
-	dst = endpoint.AppendCommonLines(dst, c.client.requestID, c.record.ProxyRequestID)
+	dst = endpoint.AppendCommonLines(dst, c.requestID(), c.record.ProxyRequestID)
 	if l := c.limits.keyLimits; l != nil && l.HasRateLimit() {
 		var settled *limit.Reservation
 		u := &c.tokens.usage
@@ -105,7 +105,7 @@ func (c *Call) answerError(f *failure.Failure) {
 	default:
 		c.client.closeWithoutResponse()
 	}
-	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
+	logUpstreamFailure(c.services.Log, c.requestID(), &c.record, f)
 }
 
 func (c *Call) writeError(e *apierr.Error) {
@@ -116,7 +116,7 @@ func (c *Call) writeError(e *apierr.Error) {
 	ctx.Response.Header.SetContentType(jsonType)
 	c.setHeaders()
 	endpoint.SetErrorHeaders(&ctx.Response.Header, e)
-	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.client.requestID)))
+	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.requestID())))
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 

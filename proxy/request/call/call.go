@@ -56,6 +56,7 @@ func (s *Services) beginCall(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *C
 	now := time.Now()
 	c.services, c.ep = s, ep
 	c.client.initFromRequest(ctx)
+	endpoint.AppendRequestID(c.record.RequestID[:0])
 	c.config.initFromSnapshot(s.Current())
 	c.body.Reset(s.Bodies)
 	c.memory.Budget = s.Replies
@@ -88,6 +89,9 @@ func (c *Call) CancelIfRevoked(keys *auth.KeyRing) {
 		c.abort.Cancel(failure.ErrRevoked)
 	}
 }
+
+// requestID returns the request id, which does not change during the call.
+func (c *Call) requestID() []byte { return c.record.RequestID[:] }
 
 // attemptCount returns the number of attempts for the log. A failed dial counts even though no
 // request was sent. If a request was sent again because a reused connection was closed, the second
@@ -212,7 +216,6 @@ func (c *Call) chargeTokens() {
 
 func (c *Call) reportCall() {
 	now := c.times.endTime()
-	copy(c.record.RequestID[:], c.client.requestID)
 	c.record.Attempts = c.attemptCount()
 	if n := c.attemptState.stepCounts.Resumes; n > 0 {
 		c.record.Resumed = n
@@ -236,10 +239,10 @@ func (c *Call) reportCall() {
 }
 
 func recycleCall(c *Call) {
-	id, lines, why := c.client.requestID, c.client.commonHeaderLines[:0], c.search.pickReason
+	lines, why := c.client.commonHeaderLines[:0], c.search.pickReason
 	excluded, prefix := c.search.excluded[:0], c.search.conversation.hashes[:0]
 	*c = Call{} // in place, because a new value would first be built and then copied
-	c.client.requestID, c.client.commonHeaderLines, c.search.pickReason = id, lines, why
+	c.client.commonHeaderLines, c.search.pickReason = lines, why
 	c.search.excluded, c.search.conversation.hashes = excluded, prefix
 	callPool.Put(c)
 }

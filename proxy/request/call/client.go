@@ -10,15 +10,13 @@ import (
 
 	"penstock/proxy/front/listen"
 	"penstock/proxy/request/body"
-	"penstock/proxy/request/endpoint"
 	"penstock/translate/apierr"
 )
 
 type callClient struct {
 	ctx               *fasthttp.RequestCtx // nil once the stream has left fasthttp
 	conn              clientConn           // nil if the connection cannot be watched
-	requestID         []byte
-	commonHeaderLines []byte // header lines common to all answers; nil until they are set
+	commonHeaderLines []byte               // header lines common to all answers; nil until they are set
 	isHTTP11          bool
 }
 
@@ -48,7 +46,6 @@ func clientAddress(a net.Addr) string {
 
 func (cl *callClient) initFromRequest(ctx *fasthttp.RequestCtx) {
 	cl.ctx, cl.conn, cl.isHTTP11 = ctx, clientConnection(ctx.Conn()), ctx.Request.Header.IsHTTP11()
-	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
 }
 
 const maxProxyIDBytes = 128

@@ -73,7 +73,7 @@ func (c *Call) fetchEngineTokenCount() (tokens int, ok bool) {
 	err = x.Send(&http1.Request{
 		Method: "POST", Path: u.Engine().Path(local.Operation),
 		ContentType: jsonType, Accept: jsonType,
-		RequestID: c.client.requestID, Traceparent: c.trace.engineTraceparent(&c.client),
+		RequestID: c.requestID(), Traceparent: c.trace.engineTraceparent(&c.client),
 		Tracestate:     c.trace.engineTracestate(&c.client),
 		Body:           local.Segments(nil, c.body.ClientBytes(), &request),
 		ConnectTimeout: min(m.Clocks.Connect.D(), countTimeout), WriteTimeout: countTimeout,

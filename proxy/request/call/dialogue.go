@@ -143,7 +143,7 @@ func (d *Dialogue) Reconnect(err error) *apierr.Error {
 func (d *Dialogue) failDialogue(f *failure.Failure) *apierr.Error {
 	c := d.call
 	recordBrokenAnswer(&c.record, f)
-	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
+	logUpstreamFailure(c.services.Log, c.requestID(), &c.record, f)
 	c.failAttempt(f, time.Now())
 	return c.ep.Dialect.ConvertError(f.API)
 }

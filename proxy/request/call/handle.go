@@ -64,7 +64,7 @@ func (c *Call) checkAndAdmit() *failure.Failure {
 // beginWatch makes the connection cancel the call if the client disconnects or the key is revoked. It
 // returns the cause if this has already happened.
 func (c *Call) beginWatch() (cause error) {
-	c.callStatus.publishStatus(c.client.requestID, &c.record)
+	c.callStatus.publishStatus(&c.record)
 	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
 		return failure.ErrClientGone
 	}

@@ -67,7 +67,7 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 		return f
 	}
 	c.record.Hooks.Failed, c.record.Hooks.Detail = of.Name, string(blamed.Detail)
-	logHookFailure(c.services.Log, c.client.requestID, of, blamed)
+	logHookFailure(c.services.Log, c.requestID(), of, blamed)
 	if of.OnError == config.HookFailOpen {
 		return nil
 	}
@@ -106,7 +106,7 @@ func logHookFailure(log *zap.Logger, requestID []byte, of *config.Hook, blamed *
 
 func (c *Call) buildHookQuestion(of *config.Hook) *hook.Question {
 	q := &hook.Question{
-		RequestID: string(c.client.requestID), Endpoint: c.ep.Path, Model: c.record.Model, Key: c.record.Key,
+		RequestID: string(c.requestID()), Endpoint: c.ep.Path, Model: c.record.Model, Key: c.record.Key,
 		PromptTokens: c.tokens.estimatedPrompt, BodyBytes: int64(len(c.body.ClientBytes())), Stream: c.record.Stream,
 	}
 	if of.Send == config.HookSendBody && !c.ep.Form {

@@ -15,8 +15,6 @@ import (
 // watches the call, publishStatus sets the fields that are not atomic. These fields do not change
 // afterwards.
 type callStatus struct {
-	id                        observe.RequestID
-	start                     time.Time
 	key, dialect, model, pool string
 	class, account            string
 	isStream                  bool
@@ -37,9 +35,8 @@ var (
 
 // publishStatus sets the fields that do not change later. It must be called before the connection
 // watches the call.
-func (s *callStatus) publishStatus(id []byte, r *observe.Record) {
-	copy(s.id[:], id)
-	s.start, s.key, s.dialect, s.model, s.pool, s.isStream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
+func (s *callStatus) publishStatus(r *observe.Record) {
+	s.key, s.dialect, s.model, s.pool, s.isStream = r.Key, r.Dialect, r.Model, r.Pool, r.Stream
 	s.class, s.account = r.Class, r.AccountKey()
 }
 
@@ -55,11 +52,14 @@ func (s *callStatus) answeringModel() string {
 	return s.model
 }
 
-func (s *callStatus) statusRow(now time.Time) status.Call {
+// statusRow may be called from any goroutine. The record's RequestID and Start do not change during the
+// call.
+func (c *Call) statusRow(now time.Time) status.Call {
+	s, start := &c.callStatus, c.record.Start
 	row := status.Call{
-		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
+		ID: c.record.RequestID.String(), Start: start, Key: s.key, Dialect: s.dialect,
 		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.isStream,
-		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
+		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(start)),
 	}
 	if m := s.answeringModel(); m != s.model {
 		row.Model, row.Asked = m, s.model
@@ -71,14 +71,14 @@ func (s *callStatus) statusRow(now time.Time) status.Call {
 		row.Upstream = u.Label()
 	}
 	if first := s.firstAt.Load(); first != 0 {
-		row.TTFT = status.Millis(time.Unix(0, first).Sub(s.start))
+		row.TTFT = status.Millis(time.Unix(0, first).Sub(start))
 	}
 	return row
 }
 
 // InFlightCalls returns the running calls whose model is known.
 func InFlightCalls(clients *listen.Listener, now time.Time) (out []status.Call) {
-	clients.EachWaiter(func(w listen.DisconnectWaiter) { out = append(out, w.(*Call).callStatus.statusRow(now)) })
+	clients.EachWaiter(func(w listen.DisconnectWaiter) { out = append(out, w.(*Call).statusRow(now)) })
 	return out
 }
 

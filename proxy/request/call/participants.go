@@ -82,7 +82,7 @@ func (all participants) notifyShown(b []byte) {
 func (c *Call) participantCall(now time.Time) participant.Call {
 	a := participant.Call{
 		Snapshot: c.config.snapshot, Model: c.config.model, Endpoint: c.ep, Request: c.request, Body: &c.body,
-		RequestID: c.client.requestID, Key: c.limits.key, Pool: c.search.pool, Tiers: c.keyTiers(),
+		RequestID: c.requestID(), Key: c.limits.key, Pool: c.search.pool, Tiers: c.keyTiers(),
 		Tokens: c.tokens.estimatedPrompt, Engines: c.attemptState.targetCount, Fallback: c.record.Asked != "", Now: now, Abort: &c.abort,
 	}
 	if c.client.ctx != nil && c.relay == nil {

@@ -320,7 +320,7 @@ func (r *relay) endWithError(f *failure.Failure) {
 	c := r.call
 	r.recordUsage()
 	recordBrokenAnswer(&c.record, f)
-	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
+	logUpstreamFailure(c.services.Log, c.requestID(), &c.record, f)
 	c.failAttempt(f, time.Now())
 	switch e := c.ep.Dialect.ConvertError(f.API); {
 	case r.form == formPassthrough, r.form == formStream && !r.streamCodec.HasInBandErrors():
@@ -328,7 +328,7 @@ func (r *relay) endWithError(f *failure.Failure) {
 	case f.Result == observe.OutcomeClientGone: // the client may have closed only its sending side
 		r.brokenOff = true
 	case r.form == formWhitespace:
-		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
+		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.requestID()))
 	default:
 		*r.out = r.streamCodec.AppendFailure(*r.out, e)
 	}

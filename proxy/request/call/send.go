@@ -34,23 +34,25 @@ func (c *Call) sendRequest(s engineSlot, x *http1.Exchange) *failure.Failure {
 	a := &c.attempt
 	terms := attempt.Params{
 		Request: c.request, Model: c.config.model, PromptTokens: c.tokens.estimatedPrompt,
-		Start: c.record.Start, Begun: c.times.stepStart, RequestID: c.client.requestID,
 		Key: c.record.Key, Tiers: c.keyTiers(), Body: &c.fingerprint,
-		Span: c.trace.span, Number: c.attemptState.targetCount,
-		Memory: &c.memory, Abort: &c.abort, Guard: c.services.Guard, Mover: c,
+		Memory: &c.memory, Abort: &c.abort, Guard: c.services.Guard,
+	}
+	sent := attempt.SendParams{
+		Start: c.record.Start, Begun: c.times.stepStart, RequestID: c.requestID(),
+		Span: c.trace.span, Number: c.attemptState.targetCount, Mover: c,
 	}
 	if c.trace.span == nil {
-		terms.Traceparent = c.trace.engineTraceparent(&c.client)
+		sent.Traceparent = c.trace.engineTraceparent(&c.client)
 	}
-	if c.trace.span != nil || terms.Traceparent != nil {
-		terms.Tracestate = c.trace.engineTracestate(&c.client)
+	if c.trace.span != nil || sent.Traceparent != nil {
+		sent.Tracestate = c.trace.engineTracestate(&c.client)
 	}
-	a.Begin(&terms, s.lease, s.target, x)
+	a.Begin(&terms, &sent, s.lease, s.target, x)
 	to := c.endpointTarget(s.lease.Upstream(), s.target)
 	sending, err := c.request.EncodeRequest(to)
 	s.lease.SetFeatures(c.search.neededFeatures)
 	if err == nil {
-		err = a.Send(sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
+		err = a.Send(&sent, sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
 	}
 	if errors.Is(err, endpoint.ErrEngineLacksEndpoint) {
 		f := failure.NoEndpoint(0)

@@ -42,7 +42,7 @@ func (c *Call) awaitAnswer() *failure.Failure {
 
 func (c *Call) callInfo() endpoint.CallInfo {
 	return endpoint.CallInfo{
-		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
+		Model: c.config.model.Config, RequestID: c.requestID(), Created: c.record.Start,
 		PromptTokens: c.tokens.estimatedPrompt, Streamed: c.attempt.RequestedStream(),
 	}
 }

@@ -121,17 +121,17 @@ func (p *runningCopy) makeAttempt(again bool) error {
 	if again {
 		exchange = lease.NewExchange
 	}
+	sent := attempt.SendParams{Start: p.record.Start, Begun: p.record.Start, RequestID: p.id, Number: 1, Mover: abandoningMover{}}
 	p.attempt.Begin(&attempt.Params{
-		Request: p.request, Model: p.model, PromptTokens: p.tokens, Start: p.record.Start, Begun: p.record.Start,
-		RequestID: p.id, Tiers: p.tiers, Body: noBodyHash{}, Number: 1,
-		Memory: &p.memory, Abort: &p.abort, Guard: p.shadows.o.Guard, Mover: abandoningMover{},
-	}, lease, target, exchange())
+		Request: p.request, Model: p.model, PromptTokens: p.tokens, Tiers: p.tiers, Body: noBodyHash{},
+		Memory: &p.memory, Abort: &p.abort, Guard: p.shadows.o.Guard,
+	}, &sent, lease, target, exchange())
 	to := p.endpointTarget()
 	sending, err := p.request.EncodeRequest(to)
 	if err != nil {
 		return err
 	}
-	if err := p.attempt.Send(sending, to.Stream, false); err != nil {
+	if err := p.attempt.Send(&sent, sending, to.Stream, false); err != nil {
 		return err
 	}
 	about := endpoint.CallInfo{

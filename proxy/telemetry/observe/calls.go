@@ -207,7 +207,7 @@ type StreamMeter struct {
 	flushedAt     instant.Time // when measurements were last added to the counters
 	flushedEvents int          // number of events already added to the counters
 	gapCount      int
-	gaps          [16]float64 // in seconds; only gaps[:gapCount] is valid
+	gaps          [16]float32 // in seconds; only gaps[:gapCount] is valid
 }
 
 // flushInterval is how long a StreamMeter collects measurements. It is shorter than the interval at
@@ -239,7 +239,7 @@ func (m *StreamMeter) RecordEvents(events int, at instant.Time) {
 		return
 	}
 	if m.lastEvent != 0 {
-		m.gaps[m.gapCount] = at.Sub(m.lastEvent).Seconds()
+		m.gaps[m.gapCount] = float32(at.Sub(m.lastEvent).Seconds())
 		m.gapCount++
 	}
 	m.lastEvent, m.seenEvents = at, events
@@ -252,7 +252,7 @@ func (m *StreamMeter) RecordEvents(events int, at instant.Time) {
 func (m *StreamMeter) flushCounters() {
 	if m.model.itl != nil {
 		for _, gap := range m.gaps[:m.gapCount] {
-			m.model.itl.Update(gap)
+			m.model.itl.Update(float64(gap))
 		}
 	}
 	if m.seenEvents != m.flushedEvents {
