@@ -55,11 +55,11 @@ func (r *chatRequest) Decode(in DecodeInput) (err error) {
 }
 
 func setAnswerOptions(r *chatRequest, about *CallInfo) {
-	r.answer.setOptions(about, r.chat)
+	r.answer.setOptions(about, &r.chat.Request)
 	o := &r.answer.options
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage
 	o.StripReasoning = !r.chat.Reasoning.Include
-	o.StripTimings = about.Model.Retry.Resume > 0 && !chat.RequestsTimings(r.chat)
+	o.StripTimings = about.Model.Retry.Resume > 0 && !chat.RequestsTimings(&r.chat.Request)
 }
 
 const chatIDPrefix = "chatcmpl-"

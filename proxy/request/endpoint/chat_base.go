@@ -19,42 +19,54 @@ import (
 // checks the chat request and writes it for an engine.
 type chatBase struct {
 	bufferedBody
-	chat        *chat.Request // nil after Release
+	chat        *pendingChat // nil after Release
 	wantsStream bool
-	rules       chat.ModelRules // the model's rules, including the context length of its engines
 	// Whether an unsupported reasoning effort is lowered rather than rejected.
 	mayLowerEffort bool
 	usageAtStart   bool // whether the client expects token counts at the start of a stream
-	segments       [][]byte
-	segmentBuf     []byte
 	answer         chatAnswer
 	events         dialectEvents
 }
 
+// pendingChat is a chat request that may still be sent to an engine.
+type pendingChat struct {
+	chat.Request
+	rules      chat.ModelRules // the model's rules, including the context length of its engines
+	segments   [][]byte
+	segmentBuf []byte
+}
+
 var (
-	chatRequestPool = sync.Pool{New: func() any { return new(chat.Request) }}
+	chatRequestPool = sync.Pool{New: func() any { return new(pendingChat) }}
 	completionPool  = sync.Pool{New: func() any { return new(answer.Completion) }}
 )
 
-func newChatRequest() *chat.Request { return chatRequestPool.Get().(*chat.Request) }
+func newChatRequest() *pendingChat { return chatRequestPool.Get().(*pendingChat) }
 
 func (b *chatBase) Model() []byte           { return b.chat.Model }
 func (b *chatBase) ClientWantsStream() bool { return b.wantsStream }
-func (b *chatBase) Chat() *chat.Request     { return b.chat }
 func (b *chatBase) AnswersJSON() bool       { return true }
 func (b *chatBase) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
 	return classifyTextReply(reply, streamed)
 }
 
+// Chat implements Request.
+func (b *chatBase) Chat() *chat.Request {
+	if b.chat == nil {
+		return nil
+	}
+	return &b.chat.Request
+}
+
 var textOnly = []string{"text"}
 
 func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
-	rules, prompt := m.ChatRules(now, b.mayLowerEffort, &b.rules), &b.chat.Prompt
+	rules, prompt := m.ChatRules(now, b.mayLowerEffort, &b.chat.rules), &b.chat.Prompt
 	// The catalog also lists such a model as text-only.
 	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.IsTextOnly() {
-		b.rules = *rules
-		b.rules.InputModalities = textOnly
-		rules = &b.rules
+		b.chat.rules = *rules
+		b.chat.rules.InputModalities = textOnly
+		rules = &b.chat.rules
 	}
 	if err := b.chat.CheckRules(rules); err != nil {
 		return CheckResult{}, err
@@ -75,7 +87,7 @@ func (b *chatBase) EstimateTokens(bytesPerToken float64) (prompt, output int) {
 	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.ClientLimit()) * tokens.GeneratedChoices(b.chat.N)
 }
 
-func (b *chatBase) AnswerTokenLimit() TokenLimit { return chatLimit{b.chat} }
+func (b *chatBase) AnswerTokenLimit() TokenLimit { return chatLimit{&b.chat.Request} }
 
 type chatLimit struct{ chat *chat.Request }
 
@@ -101,7 +113,7 @@ func (b *chatBase) SessionHashes() chat.SessionHashes {
 	if b.chat == nil {
 		return chat.SessionHashes{}
 	}
-	return chat.RequestSession(b.chat)
+	return chat.RequestSession(&b.chat.Request)
 }
 
 // WantsStream implements Request. It also returns true for an engine that can cancel only streams.
@@ -119,8 +131,9 @@ func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.usageAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
-	b.segments, b.segmentBuf = b.chat.Segments(b.segments[:0], b.segmentBuf[:0], &format)
-	return newEngineRequest(p.Path(config.OpChat), to.Stream, b.segments), nil
+	r := b.chat
+	r.segments, r.segmentBuf = r.Segments(r.segments[:0], r.segmentBuf[:0], &format)
+	return newEngineRequest(p.Path(config.OpChat), to.Stream, r.segments), nil
 }
 
 // setEngineFormat sets format to the format for a target.
@@ -149,21 +162,22 @@ func (b *chatBase) wrapStream(of translate.Stream) Stream {
 }
 
 func (b *chatBase) Release() {
-	if b.chat != nil {
-		b.chat.Reset()
-		chatRequestPool.Put(b.chat)
+	if r := b.chat; r != nil {
+		r.Reset()
+		r.rules = chat.ModelRules{}
+		clear(r.segments[:cap(r.segments)]) // the segments refer to the request
+		chatRequestPool.Put(r)
 		b.chat = nil
 	}
 }
 
-// recycle releases everything except the buffers, which a later request can reuse.
+// recycle releases everything except a buffer, which a later request can reuse.
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
-	clear(b.segments[:cap(b.segments)]) // the segments refer to requests
-	segments, room, tools := b.segments[:0], b.segmentBuf[:0], b.answer.tools[:0]
+	tools := b.answer.tools[:0]
 	*b = chatBase{}
-	b.segments, b.segmentBuf, b.answer.tools = segments, room, tools
+	b.answer.tools = tools
 }
 
 // chatAnswer is the Unary for chat and for the dialects translated to chat.

@@ -47,7 +47,7 @@ func TestEstimate(t *testing.T) {
 		body = `{"model":"m",` + body + `}`
 		var c completionRequest
 		c.initCodec(&c.parsed, "", 0)
-		b := chatBase{chat: new(chat.Request)}
+		b := chatBase{chat: new(pendingChat)}
 		var got int
 		if err := c.parsed.DecodeCompletion([]byte(body)); err == nil {
 			if err := c.parsed.CheckRules(new(chat.ModelRules)); err != nil {

@@ -58,7 +58,7 @@ func (r *translatedRequest) Decode(in DecodeInput) error {
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
-		return r.dialect.Decode(dst, in.Body.ClientBytes(), r.chat, o)
+		return r.dialect.Decode(dst, in.Body.ClientBytes(), &r.chat.Request, o)
 	})
 	r.wantsStream, r.isDecoded = r.chat.Stream, true
 	// A hook may still need the client's bytes.
@@ -105,7 +105,7 @@ func (r *translatedRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckR
 }
 
 func (r *translatedRequest) Unary(about CallInfo) Unary {
-	r.answer.setOptions(&about, r.chat)
+	r.answer.setOptions(&about, &r.chat.Request)
 	about.Seal = r.sealBox.WithModel(about.Model.ID)
 	r.dialect.PrepareAnswer(&about, &r.answer.options)
 	r.answer.writer = r.dialect
@@ -113,7 +113,7 @@ func (r *translatedRequest) Unary(about CallInfo) Unary {
 }
 
 func (r *translatedRequest) Stream(about CallInfo) Stream {
-	r.answer.setOptions(&about, r.chat)
+	r.answer.setOptions(&about, &r.chat.Request)
 	about.Seal = r.sealBox.WithModel(about.Model.ID)
 	r.dialect.PrepareAnswer(&about, &r.answer.options)
 	return r.wrapStream(r.dialect)
