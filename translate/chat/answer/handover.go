@@ -52,11 +52,11 @@ func (t *streamState) resume() {
 	*t = streamState{
 		seenChoices: t.seenChoices, choicesSeen: t.choicesSeen, unfinished: t.unfinished,
 		deltas: t.deltas, generatedBytes: t.generatedBytes, bytesAtUsage: t.generatedBytes,
-		promptEstimate: t.promptEstimate, earlierUsage: u,
+		promptEstimate: t.promptEstimate, earlierUsage: &u,
 	}
 }
 
-func (t *streamState) isResumed() bool { return t.earlierUsage.Resumed > 0 }
+func (t *streamState) isResumed() bool { return t.earlierUsage != nil }
 
 // addEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine
 // reported.

@@ -28,7 +28,7 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 		s.head.store(data[:p.headEnd], &p)
 	}
 	if !p.hasChoice {
-		s.state.usage = s.state.perChoice.addChunk(p.usage, s.state.choicesSeen-s.state.unfinished)
+		s.state.usage = s.state.choiceUsage().addChunk(p.usage, s.state.choicesSeen-s.state.unfinished)
 		s.state.usageFinal = s.state.allFinished(0)
 		s.state.bytesAtUsage = s.state.generatedBytes
 		if s.options.IncludeUsage {
@@ -82,7 +82,7 @@ func (s *Stream) acceptsSimpleChunk(p *simpleChunk) bool {
 	case p.seen&needs != needs:
 		return false
 	case !p.hasChoice: // if the engine counts each choice separately, the usage must be summed
-		return p.usage.Known && s.state.perChoice.count == 0
+		return p.usage.Known && (s.state.perChoice == nil || s.state.perChoice.count == 0)
 	case p.seen&choiceNeeds != choiceNeeds, p.usage.Known:
 		return false
 	case s.state.seenChoices[0]&1 == 0 && p.seen&seenRole != 0 && !p.hasRole:

@@ -20,7 +20,7 @@ func compareStreams(t rapid.TB, short, long *Stream, data string) (failed bool) 
 	if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) {
 		t.Fatalf("%s: got %q, %v; want %q, %v", data, got, gotErr, want, wantErr)
 	}
-	if short.state != long.state || short.started != long.started || short.opening != long.opening ||
+	if !reflect.DeepEqual(short.state, long.state) || short.started != long.started || short.opening != long.opening ||
 		!reflect.DeepEqual(short.identity, long.identity) || short.held.awaitsTimings != long.held.awaitsTimings ||
 		!bytes.Equal(short.held.event, long.held.event) {
 		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.streamCallState, long.streamCallState)

@@ -48,7 +48,11 @@ const maxKeptBuffer = 64 << 10
 
 // Reset prepares the Stream for a call and copies o. If o is nil, Reset only releases memory.
 func (s *Stream) Reset(o *Options) {
-	s.streamCallState = streamCallState{}
+	perChoice := s.state.perChoice
+	if perChoice != nil {
+		*perChoice = usagePerChoice{}
+	}
+	s.streamCallState = streamCallState{state: streamState{perChoice: perChoice}}
 	s.out.reset()
 	s.identity.reset()
 	s.held.reset()

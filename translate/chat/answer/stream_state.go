@@ -20,12 +20,12 @@ type streamState struct {
 	deltas         int // number of deltas that contain text or tool calls
 	generatedBytes int // bytes of text, reasoning and tool calls
 	usage          usageCounts
-	bytesAtUsage   int             // generatedBytes when usage or earlierUsage was set
-	promptEstimate int             // in tokens
-	earlierUsage   translate.Usage // usage of earlier engines in a resumed answer
-	perChoice      usagePerChoice
-	usageFinal     bool // every choice has ended and the usage chunk has arrived; only [DONE] is missing
-	ended          bool // [DONE] has arrived, or an unusable event after a complete answer
+	bytesAtUsage   int              // generatedBytes when usage or earlierUsage was set
+	promptEstimate int              // in tokens
+	earlierUsage   *translate.Usage // usage of earlier engines in a resumed answer; otherwise nil
+	perChoice      *usagePerChoice  // nil before usage first arrives; see choiceUsage
+	usageFinal     bool             // every choice has ended and the usage chunk has arrived; only [DONE] is missing
+	ended          bool             // [DONE] has arrived, or an unusable event after a complete answer
 }
 
 // allFinished reports whether at least n choices have arrived and all of them have a finish_reason.
@@ -89,9 +89,9 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 		case t.isResumed():
 			t.usage = t.addEarlierUsage(u)
 		case !only.Exists():
-			t.usage = t.perChoice.addChunk(u, t.choicesSeen-t.unfinished)
+			t.usage = t.choiceUsage().addChunk(u, t.choicesSeen-t.unfinished)
 		default:
-			t.usage = t.perChoice.addChoice(u, c, only)
+			t.usage = t.choiceUsage().addChoice(u, c, only)
 		}
 		t.usageFinal = t.allFinished(0) && !only.Exists()
 		t.bytesAtUsage = t.generatedBytes
@@ -105,6 +105,14 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 		t.bytesAtUsage = t.generatedBytes
 	}
 	return false
+}
+
+// choiceUsage returns perChoice, which most streams need only at their end.
+func (t *streamState) choiceUsage() *usagePerChoice {
+	if t.perChoice == nil {
+		t.perChoice = new(usagePerChoice)
+	}
+	return t.perChoice
 }
 
 // usagePerChoice adds up the usage if an engine counts each choice separately.
@@ -181,9 +189,12 @@ func (t *streamState) countsSoFar() translate.Usage {
 	case u.Known:
 		return u.Usage
 	}
-	b := &t.earlierUsage
-	u := translate.EstimateUsage(max(t.deltas, b.Completion+t.tokensSince(t.bytesAtUsage))).WithPrompt(t.promptEstimate)
-	if b.Resumed > 0 { // the next engine's prompt includes the answer so far
+	tokens, b := t.tokensSince(t.bytesAtUsage), t.earlierUsage
+	if b != nil {
+		tokens += b.Completion
+	}
+	u := translate.EstimateUsage(max(t.deltas, tokens)).WithPrompt(t.promptEstimate)
+	if b != nil { // the next engine's prompt includes the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
 	return u
