@@ -195,8 +195,24 @@ type Stepper interface {
 // and never calls Step.
 func (x *Exchange) StayInPoller(until time.Time, s Stepper) bool {
 	x.life.inPoller.Store(true) // set before checkOpen, so that no abort is missed
-	defer x.life.inPoller.Store(false)
-	return x.life.checkOpen() != nil || x.reply.stayInPoller(x.delivery.c, x.delivery.t.guard, until, s)
+	defer x.endStay()
+	if x.life.checkOpen() != nil {
+		return true
+	}
+	if !x.reply.beginStay(x.delivery.c, x.delivery.t.guard, s) {
+		return x.reply.waitReadable(x.delivery.c, until)
+	}
+	_, _, err := x.delivery.c.fetch(until)
+	return x.reply.hasStayed(err)
+}
+
+// endStay undoes beginStay, even after a panic.
+func (x *Exchange) endStay() {
+	if x.delivery.c != nil {
+		p := &x.delivery.c.poll
+		p.staying, p.stepper, p.isInStep = nil, nil, false
+	}
+	x.life.inPoller.Store(false)
 }
 
 // failInvalid fails the exchange because the engine sent an invalid response.

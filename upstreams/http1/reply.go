@@ -238,17 +238,19 @@ func (r *reply) waitReadable(c *conn, until time.Time) bool {
 	return !errors.Is(err, ErrNoBytesYet)
 }
 
-// stayInPoller implements Exchange.StayInPoller.
-func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, s Stepper) bool {
+// beginStay prepares for a stay in the poller. It returns false if the reply must wait without s.
+func (r *reply) beginStay(c *conn, g Guard, s Stepper) bool {
 	if r.body.kind != bodyChunked || r.body.isDone || r.body.deferredErr != nil || r.readErr != nil ||
 		!r.received.isEmpty() || !c.canFetch() || !c.watchHangUps(g) {
-		return r.waitReadable(c, until)
+		return false
 	}
 	r.release()
-	p := &c.poll
-	p.staying, p.stepper = r, s
-	defer func() { p.staying, p.stepper, p.isInStep = nil, nil, false }()
-	_, _, err := c.fetch(until)
+	c.poll.staying, c.poll.stepper = r, s
+	return true
+}
+
+// hasStayed records the error that ended a stay. It returns false if no bytes have arrived.
+func (r *reply) hasStayed(err error) bool {
 	if err != nil && !errors.Is(err, ErrNoBytesYet) {
 		r.readErr = err
 	}

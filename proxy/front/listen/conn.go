@@ -227,6 +227,11 @@ func (c *Conn) Close() error {
 		}
 		return nil
 	}
+	return c.closeAttached()
+}
+
+// closeAttached is separate from Close so that a detached connection needs less of its stack.
+func (c *Conn) closeAttached() error {
 	if !c.isClosed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}

@@ -123,21 +123,20 @@ func (r *Reply) WaitForBytes(until instant.Time, s http1.Stepper) {
 	r.pendingErr = r.eventReader.PrepareForWait()
 	for r.pendingErr == nil {
 		look := r.timeouts.nextCheckAt()
-		if r.waitWithStepper(instant.Earlier(until, r.timeouts.nextWakeup()).StdTime(), s) || !look.HasPassed() || until.HasPassed() {
+		wake := instant.Earlier(until, r.timeouts.nextWakeup()).StdTime()
+		done := false
+		if s == nil {
+			done = r.x.WaitReadable(wake)
+		} else {
+			r.stepper = s
+			done = r.x.StayInPoller(wake, (*replyStepper)(r))
+			r.stepper = nil
+		}
+		if done || !look.HasPassed() || until.HasPassed() {
 			return
 		}
 		r.pendingErr = r.timeouts.checkTimeouts(instant.Now())
 	}
-}
-
-func (r *Reply) waitWithStepper(until time.Time, s http1.Stepper) bool {
-	if s == nil {
-		return r.x.WaitReadable(until)
-	}
-	r.stepper = s
-	done := r.x.StayInPoller(until, (*replyStepper)(r))
-	r.stepper = nil
-	return done
 }
 
 // replyStepper is the http1.Stepper of a Reply.

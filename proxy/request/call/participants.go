@@ -100,6 +100,8 @@ type participantsWriter struct {
 
 func (w participantsWriter) writeChunk(out *[]byte, last bool) (int, error) {
 	n, err := w.next.writeChunk(out, last)
-	w.participants.notifyShown((*out)[chunkPrefixLen : chunkPrefixLen+n])
+	if n > 0 {
+		w.participants.notifyShown((*out)[chunkPrefixLen : chunkPrefixLen+n])
+	}
 	return n, err
 }

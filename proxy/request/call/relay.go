@@ -34,6 +34,7 @@ type relay struct {
 	leavesFasthttp bool // whether writeBody returns errLeftFasthttp after it has written the first bytes
 	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors
 	freedRequest   bool // whether the stream has released the request
+	wait           waitState
 
 	streamCodec    endpoint.Stream       // used by formStream
 	stepper        http1.Stepper         // relays in the poller; nil if the stream does not stay there
@@ -43,6 +44,15 @@ type relay struct {
 	passthrough    *endpoint.Passthrough // used by formPassthrough
 	unaryCodec     endpoint.Unary        // used by formWhitespace
 }
+
+// waitState says whether a stream waits for its engine.
+type waitState uint8
+
+const (
+	waitNone waitState = iota
+	waitDue            // fillStream needs bytes, so waitForEngine must be called
+	waitDone           // waitForEngine has returned
+)
 
 // pullResult is the result of a pull. Its bytes are in relay.out.
 type pullResult struct {
@@ -135,6 +145,27 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 		if r.fillOut(); r.brokenOff {
 			return n, errAnswerBrokenOff
 		}
+		if r.wait == waitDue {
+			if r.stepper != nil {
+				return n, errMustWait
+			}
+			r.waitForEngine()
+		}
+	}
+}
+
+// errMustWait is returned by writeBody if the relay has a stepper and must wait for its engine. The
+// caller calls waitForEngine and then writeBody again. The wait then needs so little of the stack
+// that the garbage collector can shrink the stack to 4 KiB.
+var errMustWait = errors.New("the stream must wait for its engine")
+
+// waitForEngine waits until the engine sends bytes, or a keep-alive is due.
+func (r *relay) waitForEngine() {
+	r.recycleOutBuffer()
+	r.call.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.stepper)
+	r.wait = waitDone
+	if r.out == nil {
+		r.out = newOutBuffer()
 	}
 }
 
@@ -172,22 +203,20 @@ func (r *relay) fillOut() {
 
 func (r *relay) fillStream() {
 	c := r.call
-	if c.slots.slotWait != nil {
+	switch {
+	case r.wait == waitDone:
+		r.wait = waitNone
+	case c.slots.slotWait != nil:
 		fillWhileQueued(r)
 		r.readAt = instant.Now()
 		return
-	}
-	if c.leaveDrainedEngine() {
+	case c.leaveDrainedEngine():
 		r.handleFailure(failure.EngineDraining())
 		r.readAt = instant.Now()
 		return
-	}
-	if c.attempt.Reply.WouldBlock() {
-		r.recycleOutBuffer()
-		c.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.stepper)
-		if r.out == nil {
-			r.out = newOutBuffer()
-		}
+	case c.attempt.Reply.WouldBlock():
+		r.wait = waitDue
+		return
 	}
 	if !r.pulled.pending {
 		r.readEngine(r.nextKeepaliveAt())

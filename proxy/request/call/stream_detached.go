@@ -98,24 +98,34 @@ func (t *detachedStream) handlePanic() {
 }
 
 func (t *detachedStream) serve() {
-	shared, conn := t.call.services, t.conn
-	defer shared.Guard.Catch(guard.PlaceStream, func() {
-		defer conn.Close()
-		t.handlePanic()
-	})
+	shared := t.call.services
+	defer shared.Guard.Catch(guard.PlaceStream, t.breakOff)
 	t.stepper = t
 	_, err := t.writeBody(t)
+	for errors.Is(err, errMustWait) {
+		t.waitForEngine()
+		_, err = t.writeBody(t)
+	}
 	shared.Guard.Point("stream.serve")
 	_ = t.relay.Close()
-	keep := t.keepAlive && err == nil
-	t.conn = nil
+	t.leaveConn(shared, t.keepAlive && err == nil)
+}
+
+// breakOff closes the connection after a panic.
+func (t *detachedStream) breakOff() {
+	defer t.conn.Close()
+	t.handlePanic()
+}
+
+// leaveConn closes the connection, or passes it to fasthttp if keep is true.
+func (t *detachedStream) leaveConn(shared *Services, keep bool) {
 	if !keep {
-		_ = conn.Close()
+		_ = t.conn.Close()
 		return
 	}
-	conn.ResumeHTTP(shared.Current().Config.Timeouts.ClientIdle.D())
+	t.conn.ResumeHTTP(shared.Current().Config.Timeouts.ClientIdle.D())
 	// ServeNext closes the connection. Its errors have already been reported to the client.
-	_ = shared.ServeNext(conn)
+	_ = shared.ServeNext(t.conn)
 }
 
 // writeChunk sends the chunk and, if last is true, the empty chunk that ends the body. It uses a
