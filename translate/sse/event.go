@@ -46,7 +46,7 @@ type eventFields struct {
 	name               []byte // the name, if it had to be copied out of the event
 	dataStart, dataEnd int
 	hasName, hasData   bool
-	names              [2][]byte
+	names              *[2][]byte // buffers for name; nil before the first copy
 }
 
 // add reads the line event[start:stop], which must not be empty. Offset 0 of event is the start of
@@ -81,6 +81,9 @@ func (f *eventFields) addData(event []byte, start, stop int) {
 	}
 	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
 		// The data would overwrite the name, so copy it.
+		if f.names == nil {
+			f.names = new([2][]byte)
+		}
 		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
 		f.names[0] = f.name
 	}

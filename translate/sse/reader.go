@@ -20,12 +20,11 @@ type Reader struct {
 	in  readBuffer
 	cur eventFields
 
-	pastBOM bool // a byte order mark is no longer possible
-	rested  bool // nothing has been read since PrepareForWait, and the next byte starts an event
-	skipLF  bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
-
-	ev          Event // found by findEvent but not yet returned
+	pastBOM     bool // a byte order mark is no longer possible
+	rested      bool // nothing has been read since PrepareForWait, and the next byte starts an event
+	skipLF      bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
 	hasEvent    bool
+	ev          Event // found by findEvent but not yet returned
 	finalErr    error // io.EOF at the end of the source, or ErrTooLong
 	deferredErr error // an error that the source returned with data; reported once the data is consumed
 }

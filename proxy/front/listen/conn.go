@@ -29,9 +29,8 @@ type Conn struct {
 	stream  socket.Stream
 	framing framingChecker // used by plain connections; a tlsConn has a separate checker
 
-	fromListedProxy bool         // whether the peer is a proxy listed in SetProxies
-	proxyHeader     *proxyHeader // nil if the header has been read or is not expected
-	proxiedAddr     *net.TCPAddr // address of the client, if it is behind a proxy
+	proxyHeader *proxyHeader // nil if the header has been read or is not expected
+	proxiedAddr *net.TCPAddr // address of the client, if it is behind a proxy
 
 	client           disconnectState
 	nextRequestBytes []byte                // bytes of the next request that arrived with the current one
@@ -44,9 +43,10 @@ type Conn struct {
 	lastKey          auth.LastKeyCache // see ClientConnection
 	resumeIdle       time.Duration     // if not 0, the next read deadline is this far in the future
 
-	lingerOnClose atomic.Bool
-	isClosed      atomic.Bool
-	detachment    detachment // see DetachOnClose
+	lingerOnClose   atomic.Bool
+	isClosed        atomic.Bool
+	fromListedProxy bool       // whether the peer is a proxy listed in SetProxies
+	detachment      detachment // see DetachOnClose
 }
 
 // UnwrapConn returns the Conn that c wraps, for example if c is a TLS connection. If c is of

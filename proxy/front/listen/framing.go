@@ -69,13 +69,13 @@ type framingChecker struct {
 	isChunked       bool
 	hasLength       bool
 	needsHeaderScan bool // whether a header line requires a scan by package httpserver
+	pendingCR       bool // whether the previous byte was a CR that may end a line
 	contentLength   uint64
 	bodyLeft        uint64 // number of body bytes that have not arrived yet
 	chunks          chunked.Decoder
 
-	lineLength  int // length of the current line so far, without the line end
-	pendingCR   bool
-	partialLine [maxStoredLine]byte // first bytes of a line that arrives in multiple reads
+	lineLength  int                  // length of the current line so far, without the line end
+	partialLine *[maxStoredLine]byte // first bytes of a line that arrives in multiple reads; nil before the first
 
 	emptyLines     uint16 // number of empty lines before the next request
 	requestsBegun  uint32
@@ -121,7 +121,7 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 				return nil
 			}
 			p = p[1:]
-			if f.finishLine(f.partialLine[:min(f.lineLength, maxStoredLine)]) {
+			if f.finishLine(f.storedLine()) {
 				return p
 			}
 			continue
@@ -173,7 +173,7 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 		}
 		if f.lineLength > 0 {
 			f.storePartialLine(piece)
-			piece = f.partialLine[:min(f.lineLength, maxStoredLine)]
+			piece = f.storedLine()
 		} else {
 			f.lineLength = len(piece)
 		}
@@ -236,15 +236,26 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 }
 
 func (f *framingChecker) storePartialLine(piece []byte) {
+	if f.partialLine == nil {
+		f.partialLine = new([maxStoredLine]byte)
+	}
 	if f.lineLength < maxStoredLine {
 		copy(f.partialLine[f.lineLength:], piece)
 	}
 	f.lineLength += len(piece)
 }
 
-// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a
-// request, fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces
-// it with a byte that cannot start a request.
+// storedLine returns the stored bytes of the current line.
+func (f *framingChecker) storedLine() []byte {
+	if f.partialLine == nil {
+		return nil
+	}
+	return f.partialLine[:min(f.lineLength, maxStoredLine)]
+}
+
+// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
+// fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces it with a byte
+// that cannot start a request.
 func (f *framingChecker) recordBareLineEnd(p []byte) {
 	f.err = ErrBareLineEnd
 	if f.state == stateHeader || f.inHeaders {
@@ -388,7 +399,7 @@ func (f *framingChecker) requestPath() []byte {
 	case !f.isServingNewest():
 		return nil
 	case f.state == stateRequestLine && f.inHeaders:
-		line = f.partialLine[:min(f.lineLength, maxStoredLine)]
+		line = f.storedLine()
 	}
 	_, rest, _ := bytes.Cut(line, []byte{' '})
 	if end := bytes.IndexAny(rest, " ?"); end >= 0 {
