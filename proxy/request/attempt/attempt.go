@@ -151,7 +151,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 		return a.unexpectedTypeFailure(string(r.x.Header("Content-Type")), readErrorBody(r.x, a.params.Memory))
 	case endpoint.ReplyMismatch:
 		// The media type is copied now, because reading the body moves the headers.
-		r.form, r.sniffed.mediaType = form, string(r.x.Header("Content-Type"))
+		r.form, r.sniffed = form, &sniffedResponse{mediaType: string(r.x.Header("Content-Type"))}
 		return a.sniffResponse(until)
 	case endpoint.ReplyWrongType:
 		return failure.WrongContentType(endpoint.ErrWrongMediaType)

@@ -35,15 +35,14 @@ type Reply struct {
 	memory   *ReplyMemory
 	timeouts responseTimeouts
 	form     endpoint.ReplyForm
+	hasEnded bool
 
 	stepper     http1.Stepper // set only during WaitForBytes
 	eventReader *sse.Reader
-	peekedBytes []byte // bytes that peekedReader returns before it reads from the Reply
-	sniffed     sniffedResponse
+	sniffed     *sniffedResponse // nil unless the Content-Type does not match the requested stream
 	full        fullResponse
 
 	eventCount int
-	hasEnded   bool
 	pendingErr error // error for the next pull, after all delivered events
 }
 
@@ -111,7 +110,7 @@ func (r *Reply) ReserveBuffer(n int) error { return r.memory.replaceBuffer(PartE
 
 // WouldBlock reports whether PullStream would block.
 func (r *Reply) WouldBlock() bool {
-	return r.timeouts.headArrived && r.eventReader != nil && r.pendingErr == nil && !r.eventReader.HasEvent() && len(r.peekedBytes) == 0
+	return r.timeouts.headArrived && r.eventReader != nil && r.pendingErr == nil && !r.eventReader.HasEvent() && (r.sniffed == nil || len(r.sniffed.peekedBytes) == 0)
 }
 
 // WaitForBytes waits until bytes for PullStream arrive, the given time passes, or a failure occurs.
@@ -252,7 +251,9 @@ func (r *Reply) release() {
 		r.eventReader = nil
 	}
 	r.full.release()
-	r.sniffed.full.release()
+	if r.sniffed != nil {
+		r.sniffed.full.release()
+	}
 	for _, part := range [...]MemoryPart{PartBody, PartEvent, PartState} {
 		r.memory.FreePart(part)
 	}

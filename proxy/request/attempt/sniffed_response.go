@@ -15,8 +15,9 @@ import (
 // sniffedResponse is the state for reading a response whose Content-Type does not match the
 // requested stream.
 type sniffedResponse struct {
-	full      fullResponse
-	mediaType string
+	full        fullResponse
+	mediaType   string
+	peekedBytes []byte // bytes that peekedReader returns before it reads from the Reply
 }
 
 // sniffResponse handles a response whose Content-Type does not match the requested stream. The
@@ -60,20 +61,20 @@ func (a *Attempt) sniffResponse(until time.Time) error {
 }
 
 func (r *Reply) startEventReader(first []byte, longest int) {
-	r.peekedBytes = first
+	r.sniffed.peekedBytes = first
 	r.form, r.timeouts.headArrived = endpoint.ReplyEvents, true
 	r.eventReader = readerPool.Get().(*sse.Reader)
 	r.eventReader.Reset(peekedReader{r}, longest)
 }
 
-// peekedReader reads Reply.peekedBytes and then the Reply.
+// peekedReader reads sniffedResponse.peekedBytes and then the Reply.
 type peekedReader struct{ *Reply }
 
 func (r peekedReader) Read(p []byte) (int, error) {
 	switch {
-	case len(r.peekedBytes) > 0:
-		n := copy(p, r.peekedBytes)
-		r.peekedBytes = r.peekedBytes[n:]
+	case len(r.sniffed.peekedBytes) > 0:
+		n := copy(p, r.sniffed.peekedBytes)
+		r.sniffed.peekedBytes = r.sniffed.peekedBytes[n:]
 		return n, nil
 	case r.hasEnded:
 		return 0, io.EOF
@@ -83,7 +84,7 @@ func (r peekedReader) Read(p []byte) (int, error) {
 
 // LendBytes implements sse.Source. It lends nothing until Read has returned all peeked bytes.
 func (r peekedReader) LendBytes() []byte {
-	if len(r.peekedBytes) > 0 {
+	if len(r.sniffed.peekedBytes) > 0 {
 		return nil
 	}
 	return r.Reply.LendBytes()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/retry"
@@ -25,7 +26,7 @@ type callSlots struct {
 	nextSlot engineSlot // slot that the call acquired before it left its engine; empty if there is none
 	slotWait *slotWait  // nil if the call is not waiting
 	// When a call on a drained engine last tried to acquire a slot at another engine.
-	triedMoveAt time.Time
+	triedMoveAt instant.Time
 }
 
 func (t *callSlots) takeReservedSlot() (s engineSlot) {

@@ -22,12 +22,15 @@ import (
 // The headers of an error are set one by one, because the WebSocket handler reads them.
 func (c *Call) setHeaders() {
 	h := &c.client.ctx.Response.Header
-	if lines := &c.client.commonHeaderLines; len(*lines) == 0 {
+	if !c.client.hasCommonHeaders {
+		c.client.hasCommonHeaders = true
+		lines := attempt.NewBuffer()
 		if *lines = c.appendHeaderLines(*lines); c.record.Status == fasthttp.StatusOK {
 			endpoint.SetHeaderLines(h, *lines)
 		} else {
 			endpoint.SetHeadersOneByOne(h, *lines)
 		}
+		attempt.RecycleBuffer(lines)
 	}
 	if len(c.record.Dropped) > 0 {
 		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))

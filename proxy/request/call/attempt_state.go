@@ -17,8 +17,8 @@ type attemptState struct {
 	// Whether the call was sent to another engine because the engine, rather than the request, may
 	// have caused the first refusal.
 	resentInDoubt  bool
-	firstFailure   *failure.Failure       // first failure that was not resumed; nil if there is none
 	pendingChanges endpoint.RejectedParts // request changes that no engine has accepted yet
+	firstFailure   *failure.Failure       // first failure that was not resumed; nil if there is none
 	// records the stream so that it can be resumed; nil if the stream cannot be resumed
 	recording     *resume.Recording
 	turn          turns.Turn // the key's turn; the zero value if keys do not take turns

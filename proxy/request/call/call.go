@@ -239,11 +239,10 @@ func (c *Call) reportCall() {
 }
 
 func recycleCall(c *Call) {
-	lines, why := c.client.commonHeaderLines[:0], c.search.pickReason
+	why := c.search.pickReason
 	excluded, prefix := c.search.excluded[:0], c.search.conversation.hashes[:0]
 	*c = Call{} // in place, because a new value would first be built and then copied
-	c.client.commonHeaderLines, c.search.pickReason = lines, why
-	c.search.excluded, c.search.conversation.hashes = excluded, prefix
+	c.search.pickReason, c.search.excluded, c.search.conversation.hashes = why, excluded, prefix
 	callPool.Put(c)
 }
 

@@ -14,10 +14,10 @@ import (
 )
 
 type callClient struct {
-	ctx               *fasthttp.RequestCtx // nil once the stream has left fasthttp
-	conn              clientConn           // nil if the connection cannot be watched
-	commonHeaderLines []byte               // header lines common to all answers; nil until they are set
-	isHTTP11          bool
+	ctx              *fasthttp.RequestCtx // nil once the stream has left fasthttp
+	conn             clientConn           // nil if the connection cannot be watched
+	isHTTP11         bool
+	hasCommonHeaders bool // whether the headers common to all answers are set
 }
 
 type clientConn interface {

@@ -15,9 +15,8 @@ import (
 // watches the call, publishStatus sets the fields that are not atomic. These fields do not change
 // afterwards.
 type callStatus struct {
-	key, dialect, model, pool string
-	class, account            string
-	isStream                  bool
+	model, pool, class, account string
+	isStream                    bool
 
 	phase         atomic.Pointer[observe.Phase]
 	fallbackModel atomic.Pointer[snapshot.Model] // the fallback model that answers the call, if any
@@ -36,7 +35,7 @@ var (
 // publishStatus sets the fields that do not change later. It must be called before the connection
 // watches the call.
 func (s *callStatus) publishStatus(r *observe.Record) {
-	s.key, s.dialect, s.model, s.pool, s.isStream = r.Key, r.Dialect, r.Model, r.Pool, r.Stream
+	s.model, s.pool, s.isStream = r.Model, r.Pool, r.Stream
 	s.class, s.account = r.Class, r.AccountKey()
 }
 
@@ -52,12 +51,13 @@ func (s *callStatus) answeringModel() string {
 	return s.model
 }
 
-// statusRow may be called from any goroutine. The record's RequestID and Start do not change during the
-// call.
+// statusRow may be called from any goroutine once the connection watches the call. The fields of the
+// record that it reads do not change from then on.
 func (c *Call) statusRow(now time.Time) status.Call {
-	s, start := &c.callStatus, c.record.Start
+	s, r := &c.callStatus, &c.record
+	start := r.Start
 	row := status.Call{
-		ID: c.record.RequestID.String(), Start: start, Key: s.key, Dialect: s.dialect,
+		ID: r.RequestID.String(), Start: start, Key: r.Key, Dialect: r.Dialect,
 		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.isStream,
 		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(start)),
 	}

@@ -26,10 +26,10 @@ import (
 // A relay is not pooled, because a second Close must not end another call.
 type relay struct {
 	call *Call
-	form answerForm
 	// chunkPrefixLen bytes followed by bytes for the client; nil while the relay waits.
 	out            *[]byte
 	readAt         instant.Time // when the bytes in out were read
+	form           answerForm
 	isDone         bool
 	leavesFasthttp bool // whether writeBody returns errLeftFasthttp after it has written the first bytes
 	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors

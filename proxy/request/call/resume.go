@@ -3,6 +3,7 @@ package call
 import (
 	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/resume"
 	"penstock/routing"
@@ -72,7 +73,7 @@ func (c *Call) leaveDrainedEngine() bool {
 	if t.recording == nil || !upstreams.ShouldHandOver(t.upstream) {
 		return false
 	}
-	now := time.Now()
+	now := instant.Now()
 	if now.Sub(c.slots.triedMoveAt) < leaveInterval {
 		return false
 	}

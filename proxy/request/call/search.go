@@ -8,15 +8,15 @@ import (
 
 // engineSearch describes which engines a call may use.
 type engineSearch struct {
-	pool           upstreams.Pool
-	classRank      int // index of the call's class; 0 is the first class
+	pool upstreams.Pool
+	// Whether the call may use overflow tiers and does not wait for a slot any more.
+	usesOverflow   bool
 	neededFeatures upstreams.Features
+	classRank      int // index of the call's class; 0 is the first class
 	conversation   conversation
 	excluded       []upstreams.ID // engines that this call must not use
-	// Whether the call may use overflow tiers and does not wait for a slot any more.
-	usesOverflow bool
-	fallbacks    fallbackModels
-	pickReason   *pickExplanation // why the engine was picked; nil if the reason is not recorded
+	fallbacks      fallbackModels
+	pickReason     *pickExplanation // why the engine was picked; nil if the reason is not recorded
 }
 
 // forgetModel forgets what depends on the requested model, which a hook has changed.

@@ -68,6 +68,8 @@ type Record struct {
 
 	Start            time.Time
 	Stream           bool
+	Committed        bool // bytes of a stream were sent
+	TokensEstimated  bool // the engine did not report token counts
 	Status, Attempts int
 	Resumed          int
 	Class            string // class of the call; empty for the first class
@@ -93,10 +95,8 @@ type Record struct {
 	PromptTokens     int
 	CompletionTokens int
 	CachedTokens     int
-	ExpectedCached   int  // how many of PromptTokens were expected to be cached; see Choice
-	TokensEstimated  bool // the engine did not report token counts
+	ExpectedCached   int // how many of PromptTokens were expected to be cached; see Choice
 	Spend            money.Amount
-	Committed        bool // bytes of a stream were sent to the client
 
 	Queue time.Duration
 	// TTFT is the time from the start of the call to the first event. Without streaming, it ends at
