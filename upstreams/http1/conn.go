@@ -31,7 +31,6 @@ type conn struct {
 
 	reuseUntil     time.Time // when the connection may no longer be reused; set when it first becomes idle
 	idleUntil      time.Time // while idle: when the connection must be closed
-	idleSince      time.Time // while idle: when the connection became idle
 	hasUnsolicited bool      // unsolicited bytes arrived right after a response
 
 	watch        *HostWatch          // the HostWatch that tracks the connection until it is closed
@@ -332,7 +331,7 @@ func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration
 // becameIdleRecently reports whether the connection became idle less than a second ago. Bytes that
 // arrive within that second are surplus bytes of the last response. Later bytes are usually a 408,
 // which servers send when they close an idle connection.
-func (c *conn) becameIdleRecently(now time.Time) bool { return now.Sub(c.idleSince) < time.Second }
+func (c *conn) becameIdleRecently(now time.Time) bool { return now.Sub(c.poll.idleSince) < time.Second }
 
 // isStale reports whether an idle connection cannot be reused. Either it is closed or broken, or
 // unsolicited bytes have arrived, which would be parsed as the next response.

@@ -68,7 +68,6 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 		if err := d.attach(life, c, true); err != nil {
 			return err
 		}
-		c.poll.lastResponseEnd = c.idleSince
 		if !later {
 			return d.write(life, in)
 		}

@@ -54,7 +54,7 @@ func (p *idlePool) putConn(c *conn, keep time.Duration, now time.Time) {
 	if c.reuseUntil.IsZero() {
 		c.reuseUntil = now.Add(maxReuseTime)
 	}
-	c.idleSince, c.idleUntil = now, now.Add(keep)
+	c.poll.idleSince, c.idleUntil = now, now.Add(keep)
 	if c.reuseUntil.Before(c.idleUntil) {
 		c.idleUntil = c.reuseUntil
 	}

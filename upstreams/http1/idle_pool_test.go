@@ -330,7 +330,7 @@ func TestReuseStops(t *testing.T) {
 			spoiled <- true
 			waitUnquiet(t, tr)
 			if late {
-				tr.idle.conns[0].idleSince = time.Now().Add(-2 * time.Second)
+				tr.idle.conns[0].poll.idleSince = time.Now().Add(-2 * time.Second)
 			}
 			mustEcho(t, tr, "second")
 			if reused := mustEcho(t, tr, "third").delivery.reusedConn; reused != late {

@@ -41,12 +41,12 @@ type pollOps struct {
 	isInStep     bool        // stepper.Step is running
 	engineHungUp atomic.Bool // the engine has hung up, and the poller will report no further event
 
-	isUnixSocket    bool      // the socket is a Unix socket, for which unacknowledged bytes cannot be counted
-	hasTimestamps   bool      // the kernel recorded when the last response arrived
-	lastResponseEnd time.Time // when the last response ended
-	sentAt          time.Time // time just before the request was written
-	firstWriteSize  int       // size of the request's first write; 0 once response bytes have arrived
-	uncheckedWrite  bool      // the request was written without checking the socket
+	isUnixSocket   bool      // the socket is a Unix socket, for which unacknowledged bytes cannot be counted
+	hasTimestamps  bool      // the kernel recorded when the last response arrived
+	idleSince      time.Time // when the last response ended and the connection became idle
+	sentAt         int64     // time just before the request was written, in Unix nanoseconds
+	firstWriteSize int       // size of the request's first write; 0 once response bytes have arrived
+	uncheckedWrite bool      // the request was written without checking the socket
 }
 
 func (p *pollOps) releaseSpare() {

@@ -65,8 +65,8 @@ func (p *pollOps) sendUnsent(fd uintptr) bool {
 func (p *pollOps) isQuiet(fd uintptr, size int) bool {
 	now := time.Now()
 	p.fetchedBytes, p.sentBytes, p.err, p.peekResult = 0, 0, errUnsent, queueEmpty
-	p.uncheckedWrite = p.hasTimestamps && now.Sub(p.lastResponseEnd) < uncheckedWindow
-	p.sentAt, p.firstWriteSize = now, size
+	p.uncheckedWrite = p.hasTimestamps && now.Sub(p.idleSince) < uncheckedWindow
+	p.sentAt, p.firstWriteSize = now.UnixNano(), size
 	if !p.uncheckedWrite {
 		if p.checkQueue(fd); p.peekResult != queueEmpty {
 			p.err = errUnsent // even if checkQueue has found an error, because no byte of the request was sent
@@ -99,7 +99,7 @@ func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 // at is when the bytes arrived, or 0 if unknown.
 func (p *pollOps) isUnsolicited(fd uintptr, at int64, justSent bool) bool {
 	p.hasTimestamps = at != 0
-	return p.uncheckedWrite && at != 0 && at < p.sentAt.UnixNano() || justSent && p.isUnacked(fd, p.firstWriteSize)
+	return p.uncheckedWrite && at != 0 && at < p.sentAt || justSent && p.isUnacked(fd, p.firstWriteSize)
 }
 
 // isUnacked reports whether the peer's host has not acknowledged any byte of a request. size is the

@@ -60,10 +60,10 @@ func TestUncheckedWrite(t *testing.T) {
 					waitUnquiet(t, tr)
 				}
 				c.poll.isUnixSocket = true // disables the acknowledgement check
-				c.idleSince = time.Now().Add(-uncheckedWindow)
+				c.poll.idleSince = time.Now().Add(-uncheckedWindow)
 				want := 1
 				if unlooked {
-					c.idleSince = time.Now().Add(time.Minute)
+					c.poll.idleSince = time.Now().Add(time.Minute)
 				}
 				if unlooked && !raced.Enabled {
 					want = tt.sends
