@@ -123,7 +123,7 @@ func (r *Reply) WaitForBytes(until instant.Time, s http1.Stepper) {
 	for r.pendingErr == nil {
 		look := r.timeouts.nextCheckAt()
 		wake := instant.Earlier(until, r.timeouts.nextWakeup()).StdTime()
-		done := false
+		var done bool
 		if s == nil {
 			done = r.x.WaitReadable(wake)
 		} else {
