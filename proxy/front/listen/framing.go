@@ -75,7 +75,7 @@ type framingChecker struct {
 	chunks          chunked.Decoder
 
 	lineLength  int                  // length of the current line so far, without the line end
-	partialLine *[maxStoredLine]byte // first bytes of a line that arrives in multiple reads; nil before the first
+	partialLine *[maxStoredLine]byte // buffer for a header line that arrives in multiple reads; nil before the first
 
 	emptyLines     uint16 // number of empty lines before the next request
 	requestsBegun  uint32
@@ -236,21 +236,30 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 }
 
 func (f *framingChecker) storePartialLine(piece []byte) {
-	if f.partialLine == nil {
-		f.partialLine = new([maxStoredLine]byte)
-	}
-	if f.lineLength < maxStoredLine {
-		copy(f.partialLine[f.lineLength:], piece)
+	if f.lineLength < maxStoredLine && len(piece) > 0 {
+		copy(f.lineBuffer()[f.lineLength:], piece)
 	}
 	f.lineLength += len(piece)
 }
 
 // storedLine returns the stored bytes of the current line.
 func (f *framingChecker) storedLine() []byte {
-	if f.partialLine == nil {
+	if f.lineLength == 0 {
 		return nil
 	}
-	return f.partialLine[:min(f.lineLength, maxStoredLine)]
+	return f.lineBuffer()[:min(f.lineLength, maxStoredLine)]
+}
+
+// lineBuffer returns the buffer for a line that arrives in multiple reads. Request lines usually do,
+// because fasthttp reads the first byte of a request separately.
+func (f *framingChecker) lineBuffer() *[maxStoredLine]byte {
+	if f.state == stateRequestLine {
+		return &f.requestLine
+	}
+	if f.partialLine == nil {
+		f.partialLine = new([maxStoredLine]byte)
+	}
+	return f.partialLine
 }
 
 // recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
