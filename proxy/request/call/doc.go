@@ -45,7 +45,7 @@
 // token needs three buffers: one for the engine's bytes (http1.Exchange.WaitReadable), one for the
 // event parsed from them (sse.Source) and one for the client's bytes (relay.out). Each buffer is
 // taken from a pool when bytes arrive, and returned once the bytes have been written. A waiting
-// stream needs only a goroutine stack of 4 KiB, two sockets and about 9 KiB of state. A stream that
+// stream needs only a goroutine stack of 4 KiB, two sockets and about 8 KiB of state. A stream that
 // has left fasthttp waits in the poller, which also translates and writes plain tokens
 // (detachedStream.Step, http1.Exchange.StayInPoller).
 //

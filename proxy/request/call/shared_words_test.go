@@ -14,7 +14,7 @@ import (
 var perToken = []string{
 	"proxy/request/call relay.writeBody", "proxy/request/call relay.writeOut", "proxy/request/call relay.fillOut",
 	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOutBuffer", "proxy/request/call newOutBuffer",
-	"proxy/request/call detachedStream.writeChunk",
+	"proxy/request/call relay.waitForEngine", "proxy/request/call detachedStream.writeChunk",
 	"proxy/request/attempt Attempt.PullStream", "proxy/request/attempt Reply.WaitForBytes", "proxy/request/attempt Reply.WouldBlock",
 	"proxy/request/attempt Reply.pullStream", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.appendEvent",
 	"proxy/request/attempt responseTimeouts.nextCheckAt", "proxy/request/attempt responseTimeouts.checkProgress", "proxy/request/attempt responseTimeouts.stopCountingAsWaiting",
