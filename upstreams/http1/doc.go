@@ -58,7 +58,8 @@
 // Linux records when bytes arrive (socket.RecvTimestamped). Bytes that arrived before the write are
 // therefore recognized when they are read, even if the host has already acknowledged the request.
 // The check is skipped only if the kernel has recorded when the previous response on the connection
-// arrived.
+// arrived. The head of a large request is written alone. The engine cannot respond to it before it has
+// the body, so bytes that arrived before the end of this write are recognized in the same way.
 //
 // The exchange also rejects a response on a keep-alive connection if more bytes arrive together
 // with it. One case remains: a surplus response may arrive alone, after the request and before

@@ -108,7 +108,7 @@ type responseHead struct {
 
 // parseReceived parses the received bytes. It reports whether the final head is complete.
 func (h *responseHead) parseReceived(in *receivedBytes) (bool, error) {
-	for !h.isComplete && h.err == nil {
+	for !h.isComplete && h.err == nil && in.end > 0 {
 		done, err := h.parse(in.b[:in.end])
 		switch {
 		case err != nil:

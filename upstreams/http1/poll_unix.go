@@ -128,11 +128,15 @@ func (p *pollOps) sendHead(fd uintptr) {
 	if p.sentBytes, _ = socket.Send(fd, b); p.sentBytes < len(b) {
 		return
 	}
-	p.checkQueue(fd)
-	p.err = nil // the read will return the error
-	if p.peekResult == queueHasData && (p.uncheckedWrite || p.isUnacked(fd, len(b))) {
-		p.err = errBytesBeforeRequestArrived
+	if p.err = nil; p.hasTimestamps { // the read will return other errors
+		p.sentAt, p.uncheckedWrite = time.Now().UnixNano(), true
+		return
 	}
+	if p.checkQueue(fd); p.peekResult == queueHasData && p.isUnacked(fd, len(b)) {
+		p.err = errBytesBeforeRequestArrived
+		return
+	}
+	p.err = nil
 }
 
 // uncheckedWindow is the time after a response during which the next request is written without
