@@ -55,10 +55,13 @@ func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 			return errTooLarge
 		case len(dst) >= unreservedBytes && to != nil && to.CanPassThrough(r.x):
 			return ErrLargeReply
+		case len(dst) == announced: // a further read would only return io.EOF
+			r.hasEnded = true
+			return nil
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswerBytes + 1
-			if announced >= len(dst) { // the additional byte lets a read reach the end of the body
-				most = announced + 1
+			if announced >= 0 {
+				most = announced
 			}
 			var err error
 			if dst, err = r.memory.grow(dst, most); err != nil {
