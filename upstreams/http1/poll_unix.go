@@ -33,7 +33,7 @@ func (p *pollOps) peek(raw syscall.RawConn) queueState {
 func (p *pollOps) checkQueue(fd uintptr) {
 	n, err := socket.Peek(fd, p.probeBuf[:])
 	switch {
-	case errors.Is(err, syscall.EAGAIN):
+	case err == syscall.EAGAIN: //nolint:errorlint // a system call returns it unwrapped
 		p.peekResult = queueEmpty
 	case err != nil:
 		p.peekResult, p.err = queueBroken, err

@@ -52,6 +52,8 @@ func ClientConnection(c net.Conn) (s auth.ClientConnection) {
 // serves c may call TLSPeer.
 func TLSPeer(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
+	case *Conn: // comes first, because the check for a method takes longer
+		return nil
 	case *tlsConn:
 		if !c.peerResolved {
 			c.peer, c.peerResolved = cert.NewPeer(c.ConnectionState().PeerCertificates), true

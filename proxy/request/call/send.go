@@ -54,12 +54,12 @@ func (c *Call) sendRequest(s engineSlot, x *http1.Exchange) *failure.Failure {
 	if err == nil {
 		err = a.Send(&sent, sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
 	}
-	if errors.Is(err, endpoint.ErrEngineLacksEndpoint) {
-		f := failure.NoEndpoint(0)
-		f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
-		err = f
-	}
 	if err != nil {
+		if errors.Is(err, endpoint.ErrEngineLacksEndpoint) {
+			f := failure.NoEndpoint(0)
+			f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
+			err = f
+		}
 		return a.ClassifyError(err)
 	}
 	// The last field of the form may be the one that requests a stream.
