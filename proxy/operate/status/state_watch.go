@@ -454,11 +454,14 @@ func (r *minuteCounts) setFrom(m *observe.Minute) {
 }
 
 func (w *watchedState) lastHour(now time.Time) Hour {
-	h, last := Hour{TokensPerSecond: []float64{}, TTFTP95Millis: []float64{}, Failed: []float64{}}, now.Unix()/60
+	h, last := Hour{
+		TokensPerSecond: make([]float64, 0, hourMinutes), TTFTP95Millis: make([]float64, 0, hourMinutes), Failed: make([]float64, 0, hourMinutes),
+	}, now.Unix()/60
 	for at := last - hourMinutes + 1; at <= last; at++ {
 		row := &w.minutes[at%hourMinutes]
 		if row.minuteNumber != at {
-			row = &minuteCounts{tokens: -1, ttft: -1, failed: -1}
+			h.TokensPerSecond, h.TTFTP95Millis, h.Failed = append(h.TokensPerSecond, -1), append(h.TTFTP95Millis, -1), append(h.Failed, -1)
+			continue
 		}
 		h.TokensPerSecond = append(h.TokensPerSecond, roundTenth(row.tokens))
 		h.TTFTP95Millis = append(h.TTFTP95Millis, roundTenth(row.ttft))

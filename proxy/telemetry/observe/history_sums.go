@@ -52,8 +52,10 @@ type stepSum struct {
 	prompts                    PromptCacheCounts
 	ok, failed, full, other    int
 	retried                    int
-	ttft                       timeCounts
+	ttft                       timeCounts // empty if no call has ended
 }
+
+func (s *stepSum) endedCalls() int { return s.ok + s.failed + s.full + s.other }
 
 type historySums struct {
 	steps      [historySlotCount]stepSum // the current step is last
@@ -106,7 +108,9 @@ func (t *historySums) merge(o *historySums) {
 		step.ok, step.failed = step.ok+more.ok, step.failed+more.failed
 		step.full, step.other = step.full+more.full, step.other+more.other
 		step.retried += more.retried
-		step.ttft.add(&more.ttft)
+		if more.endedCalls() > 0 {
+			step.ttft.add(&more.ttft)
+		}
 	}
 	t.minuteTTFT.add(&o.minuteTTFT)
 	t.minuteWait.add(&o.minuteWait)
@@ -116,13 +120,18 @@ func (t *historySums) merge(o *historySums) {
 // passed.
 func (t *historySums) fullHistory(present float64) History {
 	out := t.historyWithoutSteps()
+	out.TokensPerSecond, out.TTFTMillis = make([]float64, 0, historySlotCount), make([]float64, 0, historySlotCount)
 	for i := range t.steps {
 		step, width := &t.steps[i], historyStep.Seconds()
 		if i == historySlotCount-1 {
 			width = present
 		}
+		ttft := -1.0
+		if step.endedCalls() > 0 {
+			ttft = quantileMillis(&step.ttft, 0.5)
+		}
 		out.TokensPerSecond = append(out.TokensPerSecond, max(0, step.outputTokens)/width)
-		out.TTFTMillis = append(out.TTFTMillis, quantileMillis(&step.ttft, 0.5))
+		out.TTFTMillis = append(out.TTFTMillis, ttft)
 	}
 	return out
 }
@@ -134,13 +143,16 @@ func (t *historySums) historyWithoutSteps() History {
 	m := &out.Minute
 	for i := range t.steps {
 		step := &t.steps[i]
-		all.add(&step.ttft)
-		out.Ended += step.ok + step.failed + step.full + step.other
+		ended := step.endedCalls()
+		if ended > 0 {
+			all.add(&step.ttft)
+		}
+		out.Ended += ended
 		out.Failed += step.failed
 		out.Retried += step.retried
 		out.Prompts.add(&step.prompts)
 		if i >= historySlotCount-int(slotsPerMinute) {
-			m.Calls += step.ok + step.failed + step.full + step.other
+			m.Calls += ended
 			m.Failed += step.failed
 			m.Retried += step.retried
 			m.Full += step.full
