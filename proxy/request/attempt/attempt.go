@@ -340,7 +340,11 @@ func LowerTokenLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int
 	if requested <= 0 {
 		return
 	}
-	if limit := chat.FitLimit(requested, ContextLength(m, l, t), prompt()); limit < requested {
+	context := ContextLength(m, l, t)
+	if context == 0 {
+		return
+	}
+	if limit := chat.FitLimit(requested, context, prompt()); limit < requested {
 		l.LowerTo(limit)
 	}
 }

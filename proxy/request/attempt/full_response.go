@@ -58,7 +58,9 @@ func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 		case len(dst) == announced: // a further read would only return io.EOF
 			r.hasEnded = true
 			return nil
-		case len(dst) == cap(dst):
+		}
+		arrived := r.LendBytes() // at most a buffer of package http1, and never more than announced
+		if len(dst)+max(len(arrived), 1) > cap(dst) {
 			most := translate.MaxAnswerBytes + 1
 			if announced >= 0 {
 				most = announced
@@ -67,6 +69,11 @@ func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 			if dst, err = r.memory.grow(dst, most); err != nil {
 				return err
 			}
+		}
+		if len(arrived) > 0 {
+			dst = append(dst, arrived...)
+			*w.body = dst
+			continue
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
