@@ -43,7 +43,7 @@ func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now tim
 func acquireIgnoringClaims(r *Route, q *targetSearch) (*upstreams.Lease, *Target, error) {
 	q.ignoreNeeds = false
 	lease, target, err := acquireEligible(r, q)
-	if q.Needs == 0 || !errors.Is(err, ErrNoUpstream) || errors.Is(err, ErrEngineStarting) {
+	if err == nil || q.Needs == 0 || !errors.Is(err, ErrNoUpstream) || errors.Is(err, ErrEngineStarting) {
 		return lease, target, err
 	}
 	q.ignoreNeeds = true

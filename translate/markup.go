@@ -69,8 +69,8 @@ func (o *MarkupDetector) AddValue(v jsonx.Value) {
 
 // AddText reads the next piece, which must not contain JSON escapes.
 func (o *MarkupDetector) AddText(text []byte) {
-	if o.n == 0 {
-		text = bytes.TrimLeft(text, " \t\r\n")
+	for o.n == 0 && len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == '\r' || text[0] == '\n') {
+		text = text[1:]
 	}
 	if len(text) == 0 {
 		return

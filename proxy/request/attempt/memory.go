@@ -137,8 +137,14 @@ func (m *ReplyMemory) FreePart(part MemoryPart) {
 }
 
 // Release releases the memory of all parts. It may be called more than once.
-func (m *ReplyMemory) Release() {
-	for p := range partCount {
+func (m *ReplyMemory) Release() { m.freeParts(partCount) }
+
+// freeParts releases the memory of the parts before end.
+func (m *ReplyMemory) freeParts(end MemoryPart) {
+	if m.held == 0 { // the usual case
+		return
+	}
+	for p := range end {
 		m.FreePart(p)
 	}
 }

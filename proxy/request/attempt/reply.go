@@ -254,9 +254,7 @@ func (r *Reply) release() {
 	if r.sniffed != nil {
 		r.sniffed.full.release()
 	}
-	for _, part := range [...]MemoryPart{PartBody, PartEvent, PartState} {
-		r.memory.FreePart(part)
-	}
+	r.memory.freeParts(PartClientOutput) // the client may not have received its bytes yet
 }
 
 // isEOF reports whether err is the framed end of a response. A wrapped io.EOF is different: it is
