@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,6 +135,41 @@ func TestReplies(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAnnouncedLength checks that an answer of known length is complete once its last byte has arrived,
+// no matter how it arrives and how large it is compared with the buffers. The engine then stays
+// silent. An answer that ends early must be refused.
+func TestAnnouncedLength(t *testing.T) {
+	for _, size := range []int{len(completion), 2<<10 - 1, 2 << 10, 4 << 10, 5 << 10, 64 << 10, 64<<10 + 1, 300 << 10} {
+		content := strings.Repeat("y", size-len(completion)+len("good day"))
+		body := strings.Replace(completion, "good day", content, 1)
+		for _, piece := range []int{1, 700, 2 << 10, 4 << 10, len(body)} {
+			pieces := append([]string{body[:min(piece, len(body))]}, splitBytes(body[min(piece, len(body)):], 30_000)...)
+			for _, whole := range []bool{true, false} {
+				t.Run(fmt.Sprint(size, " ", piece, " ", whole), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						announced, wait, status := len(body), thenSilent, 200
+						if !whole {
+							announced, wait, status = len(body)+1, thenAbort, 502
+						}
+						answer := calltest.AnswerPieces(200, "application/json", pieces...)
+						e, _ := edgeOf(t, "vllm", "", wait(func(w http.ResponseWriter, r *http.Request) {
+							w.Header().Set("Content-Length", strconv.Itoa(announced))
+							answer(w, r)
+						}))
+						got := e.Post("/v1/chat/completions", fullResponse)
+						if got.Status != status || whole && !strings.Contains(got.Body, `"`+content+`"`) {
+							t.Errorf("got %d with %d bytes, want %d", got.Status, len(got.Body), status)
+						}
+						if got.Took > time.Second {
+							t.Errorf("took %v", got.Took)
+						}
+					})
+				})
+			}
+		}
 	}
 }
 
