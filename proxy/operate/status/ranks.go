@@ -77,11 +77,11 @@ func (s *Status) upstreamOrder() []int {
 }
 
 func rankedIndexes(n int, rank func(i int) int) []int {
-	out := make([]int, n)
+	out, ranks := make([]int, n), make([]int, n)
 	for i := range out {
-		out[i] = i
+		out[i], ranks[i] = i, rank(i)
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(ranks[a], ranks[b]) })
 	return out
 }
 

@@ -424,24 +424,23 @@ func (u *Upstream) Since() float64 {
 const BusyMeaning = "it has calls and does not answer its probes: no new calls until it does"
 
 func (u *Upstream) troubleText() string {
-	lasts := lastsSuffix(u.Since())
 	switch {
 	case u.State == "retiring":
 		return ""
 	case u.Mode != "ready":
-		return u.Label + " is in " + u.Mode + " mode" + lasts
+		return u.Label + " is in " + u.Mode + " mode" + u.lastsText()
 	case u.State == "pending":
 		return u.Label + " has not been probed yet"
 	case u.State == "down" && u.LastFailure != nil:
-		return u.Label + " is down" + lasts + " (" + causeWithStatus(u.LastFailure.Why(), u.LastFailure.Status) + ")"
+		return u.Label + " is down" + u.lastsText() + " (" + causeWithStatus(u.LastFailure.Why(), u.LastFailure.Status) + ")"
 	case u.State == "stalled":
-		return u.Label + " has stalled" + lasts + ": it has work and nothing moves"
+		return u.Label + " has stalled" + u.lastsText() + ": it has work and nothing moves"
 	case u.Leaves:
 		return u.silenceText() + ". Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
 		return "" // some engines are busy during every call
 	case u.State != "up":
-		return u.Label + " is " + u.State + lasts
+		return u.Label + " is " + u.State + u.lastsText()
 	case len(u.Lacks) > 0: // checked before the breaker, whose failure may be older
 		l := u.Lacks[0]
 		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer%s: %s", u.Label,
@@ -455,6 +454,8 @@ func (u *Upstream) troubleText() string {
 	}
 	return ""
 }
+
+func (u *Upstream) lastsText() string { return lastsSuffix(u.Since()) }
 
 // setBreakerIdle sets BreakerIdle. If an idle edge receives no calls for hours, the failures that
 // opened the breaker are too old to describe the engine.
