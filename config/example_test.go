@@ -28,12 +28,10 @@ models:
 	// penstock.yaml:8:5: unknown key "wieght": did you mean "weight"? (upstreams[0].wieght)
 	//     8 |     wieght: 2
 	//       |     ^
-	// penstock.yaml:9:24: "5" is not a duration: write a number with a unit, such as 250ms, 10s or 5m
-	// (upstreams[0].probe.interval)
+	// penstock.yaml:9:24: "5" is not a duration: write a number with a unit, such as 250ms, 10s or 5m (upstreams[0].probe.interval)
 	//     9 |     probe: { interval: 5 }
 	//       |                        ^
-	// penstock.yaml:12:31: there is no upstream "gpu-b": did you mean "gpu-a"?
-	// (models[0].deployments[0].upstream)
+	// penstock.yaml:12:31: there is no upstream "gpu-b": did you mean "gpu-a"? (models[0].deployments[0].upstream)
 	//    12 |     deployments: [{ upstream: gpu-b }]
 	//       |                               ^
 }
