@@ -26,7 +26,7 @@ func (f *File) newChecks() checks {
 type checker struct {
 	strictyaml.Findings
 	positions *strictyaml.Positions
-	suggested int // number of calls of didYouMean
+	suggested int // number of calls to didYouMean
 }
 
 // fail reports a problem with the value at path. If the value could not be read, fail does nothing,
@@ -140,8 +140,8 @@ func isPresentableName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !isVisibleRune(r) }) && strings.TrimSpace(name) == name
 }
 
-// CanBeModelID reports whether name is a valid id of a configured model. A name with a star is not
-// valid, because it would be a pattern.
+// CanBeModelID reports whether name is valid as the id of a configured model. A name with a star is
+// not valid, because it would be a pattern.
 func CanBeModelID(name string) bool {
 	return CanBeAlias(name) && !strings.Contains(name, "*")
 }

@@ -169,7 +169,7 @@ func (p *modelPublisher) publishedModel(d *Discover, l *ListedModel) (m Model) {
 	return m
 }
 
-// isSalted reports whether any model in the file separates the prompt caches of keys at an
+// isSalted reports whether any model in the file keeps a separate prompt cache for each key at an
 // upstream.
 func (p *modelPublisher) isSalted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.writtenCount], func(m Model) bool {

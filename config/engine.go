@@ -167,7 +167,8 @@ type EngineHealth struct {
 type EngineModel struct {
 	// This page lists models or describes one model.
 	Path string `yaml:"path"`
-	// This field contains the array of models. If it is empty, the page describes one model.
+	// This field of the page contains the array of models. If `list` is empty, the page describes
+	// one model.
 	List string `yaml:"list"`
 	// This field of an element contains the model's name.
 	ID string `yaml:"id"`

@@ -97,8 +97,8 @@ func (k *KeyCertificate) canonicalize() {
 	}
 }
 
-// ExpiresAt returns when the key expires. This is when its last hash expires, or Expires if that is
-// earlier. The zero time means never.
+// ExpiresAt returns the time at which the key expires. This is when its last hash expires, or
+// Expires if that is earlier. The zero time means never.
 func (k *Key) ExpiresAt() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {

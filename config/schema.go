@@ -688,7 +688,7 @@ type Model struct {
 	// into the system message at the start. in_place: it leaves them where they are. The default is
 	// fold.
 	SystemMessages string `yaml:"system_messages"`
-	// This defines which reasoning of earlier turns the edge sends to the engine. loop: only the
+	// This defines which reasoning from earlier turns the edge sends to the engine. loop: only the
 	// reasoning since the user's last text. all: all reasoning. none: no reasoning. The default is
 	// loop. For clients of chat completions, the default is all the reasoning that they send.
 	ReasoningHistory string `yaml:"reasoning_history"`

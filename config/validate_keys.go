@@ -89,7 +89,8 @@ func (c keyChecks) groupIDs() []string {
 	return ids
 }
 
-// checkCacheGroup checks a key's cache group, and warns if no model separates the prompts of keys.
+// checkCacheGroup checks a key's cache group, and warns if no model keeps a separate prompt cache
+// for each key.
 func (c keyChecks) checkCacheGroup(at, name string) {
 	c.check.checkVisibleName(at, name)
 	perKey := func(m Model) bool { return m.PromptCache == PromptCachePerKey }

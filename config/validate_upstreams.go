@@ -434,7 +434,7 @@ func (c upstreamChecks) checkKubernetes(path string, u *Upstream) {
 	}
 }
 
-// IsObjectName reports whether s is a valid name of a Kubernetes object.
+// IsObjectName reports whether s is a valid Kubernetes object name.
 func IsObjectName(s string) bool {
 	return s != "" && len(s) <= maxHostNameBytes && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
 		!strings.Contains(s, "..") && strings.Trim(s, "-.") == s

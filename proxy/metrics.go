@@ -235,7 +235,7 @@ func boolToFloat(b bool) float64 {
 	return 0
 }
 
-// notBeforeSeconds returns when a certificate becomes valid, in Unix seconds.
+// notBeforeSeconds returns the time at which a certificate becomes valid, in Unix seconds.
 func notBeforeSeconds(c *listen.Certificate) float64 {
 	from, _ := c.ValidityPeriod()
 	return float64(from.Unix())

@@ -31,8 +31,8 @@ type FullError struct {
 // slots idle.
 const maxRetryAfter = 30 * time.Second
 
-// RetryAfter returns when a refused call should be tried again. waiting is the number of calls that
-// will get a slot first. The result is never shorter than the parameter least.
+// RetryAfter returns how long a client should wait before it repeats a refused call. waiting is the
+// number of calls that will get a slot first. The result is never shorter than the parameter least.
 func (e *FullError) RetryAfter(least time.Duration, waiting int) time.Duration {
 	return max(least, min(e.NextSlot*time.Duration(waiting+1), maxRetryAfter))
 }

@@ -51,8 +51,8 @@ const hashSalt = 0x9e3779b97f4a7c15
 type hashState struct{ low, high uint64 }
 
 // hashBlocks sets each hash to the hash of the prompt up to the end of the block. salt must be
-// hashSalt. It is a parameter because a constant would make the compiler use six instead of four
-// instructions: it would swap the halves before every second multiplication.
+// hashSalt. It is a parameter because, with a constant, the compiler would use six instructions
+// instead of four: it would swap the halves before every second multiplication.
 func hashBlocks(hashes []uint64, chains *[2]hashState, prompt []byte, salt uint64) {
 	c, d := chains[0], chains[1]
 	for n := range hashes {

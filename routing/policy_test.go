@@ -130,8 +130,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedIsEvenAtEveryStep checks that, while no call ends, the default policy never gives
-// a target two calls more than another target.
+// TestLeastLoadedIsEvenAtEveryStep checks that, as long as no call ends, the default policy never
+// gives one target two more calls than another.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)

@@ -39,7 +39,7 @@ const (
 	busyResponseFactor = 3
 	// minSuspectSilence is the minimum silence of a busy engine before the edge logs a warning.
 	minSuspectSilence = 10 * time.Second
-	// longestResponseAge is how long after its end the longest response counts as recent.
+	// longestResponseAge is how long the longest response counts as recent after it has ended.
 	longestResponseAge = 10 * time.Minute
 )
 

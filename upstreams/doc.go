@@ -84,8 +84,8 @@
 // or returns. RetryDelay returns the time until the next probe, for Retry-After.
 //
 // If the engine's model list determines the published models (`discover`), every probe reads the
-// list. An engine.TrackedModels derives the models from the list, and a change of the models
-// calls Options.OnModels.
+// list. An engine.TrackedModels derives the models from the list, and Options.OnModels is called
+// whenever the models change.
 //
 // An adapter (LoRA) is a listed model with a parent. If an engine reports which adapters are in
 // use, the engine's load is one call higher for calls to an adapter that was not used recently

@@ -324,7 +324,7 @@ func (h *Health) suspectedSince() (since int64, suspected bool) {
 	return since, since != 0
 }
 
-// StalledSince returns when the upstream stalled.
+// StalledSince returns the time at which the upstream stalled.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.currentState() != StateStalled {
 		return time.Time{}, false

@@ -77,7 +77,7 @@ func (e *scriptedEngine) set(code int, slow time.Duration) {
 	e.code, e.slow, e.seen = code, slow, nil
 }
 
-// pauses returns the pauses between the health probes since the last call of set.
+// pauses returns the pauses between the health probes since the last call to set.
 func (e *scriptedEngine) pauses() []time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

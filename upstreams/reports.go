@@ -152,7 +152,7 @@ type ghostRequestTracker struct {
 	abandonedAt  time.Time // when the last calls were abandoned
 }
 
-// ghostSuspicionTime is how long after the last abandoned call ghosts are suspected.
+// ghostSuspicionTime is how long the edge suspects ghosts after the last abandoned call.
 const ghostSuspicionTime = 10 * time.Minute
 
 func (g *ghostRequestTracker) beginReport(now time.Time) (batch int) {

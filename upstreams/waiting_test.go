@@ -222,8 +222,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails the test if a call is waiting although a slot is free for it, or although no slot can
-// become free.
+// check fails the test if a call is waiting even though a slot is free for it, or if it is waiting
+// for a slot that can never become free.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))

@@ -54,7 +54,7 @@ func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) er
 
 func (r *run) printNote(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
 
-// storeMessageStats contains the edges' reports about their messages to the store.
+// storeMessageStats contains what the edges report about the messages that they send to the store.
 type storeMessageStats struct {
 	waits            waitHistogram
 	lateWaits        [edgeCount]float64 // number of waits longer than lateWaitSeconds, by edge

@@ -22,7 +22,9 @@ type instructionCost struct {
 type costTable struct {
 	all                 instructionCost
 	functions, packages map[string]*instructionCost
-	longest             map[uint64]float64 // maps the end of blocks in different to the length of the longest such block
+	// For the blocks that count as different, longest maps the address at which a block ends to the
+	// length of the longest block that ends there.
+	longest map[uint64]float64
 }
 
 func newCostTable() *costTable {

@@ -33,7 +33,7 @@ type Fleet interface {
 	PerformAction(ctx context.Context, what string) (seen string, err error)
 }
 
-// recoveryTime is how long after the end of an event failures are still attributed to the event.
+// recoveryTime is how long failures are still attributed to an event after it has ended.
 const recoveryTime = 10 * time.Second
 
 // runEvents performs each event at its time, counted from begin. It returns the outcomes of all

@@ -52,8 +52,8 @@ func (w *slowdown) waitStall(out *bodyWriter) bool {
 	return true
 }
 
-// prefillEnd returns when the prefill of the given number of prompt tokens will be complete, and
-// how long the engine takes to read these tokens.
+// prefillEnd returns the time at which the prefill of the given number of prompt tokens will be
+// complete, and how long the engine takes to read these tokens.
 func (a *answer) prefillEnd(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {

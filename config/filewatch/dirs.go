@@ -10,7 +10,7 @@ import (
 // symlinks. It watches directories, because a watch on a file is lost when the file is replaced. If
 // the system does not support watches, dirWatch delivers no events.
 type dirWatch struct {
-	notify *fsnotify.Watcher // nil if there are no events
+	notify *fsnotify.Watcher // nil if no watcher could be created
 	dirs   map[string]bool
 }
 

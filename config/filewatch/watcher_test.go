@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// runWatcher runs a Watcher without events in a synctest bubble and counts the calls of OnChange.
+// runWatcher runs a Watcher without events in a synctest bubble and counts the calls to OnChange.
 func runWatcher(t *testing.T, paths ...string) *atomic.Int32 {
 	t.Helper()
 	var calls atomic.Int32

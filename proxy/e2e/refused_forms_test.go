@@ -127,7 +127,7 @@ const (
 
 // TestAdjacentTurns checks that adjacent turns with the same role are joined for templates that
 // require alternating roles. In Messages, they must always be joined. In other dialects, they must
-// be joined after the engine has first rejected such turns. If joining does not help, the client
+// be joined only after the engine has rejected such turns. If joining does not help, the client
 // must receive the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()

@@ -338,8 +338,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// TestTranscriptions_FileWithoutName checks that a part with an audio Content-Type is the file,
-// even without a file name. A text part instead of the file must be rejected.
+// TestTranscriptions_FileWithoutName checks that a part with an audio Content-Type is treated as
+// the file, even if it has no file name. A text part instead of the file must be rejected.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

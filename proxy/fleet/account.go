@@ -134,7 +134,7 @@ func (a *keyAccount) takeAmounts(l cellAmounts, n cellAmounts, at time.Time) lim
 	return a.askStore(n, now)
 }
 
-// fenceMargin is how long before the expiry of its lease an edge gives up the amounts that it was
+// fenceMargin is how long before its lease expires an edge gives up the amounts that it was
 // granted.
 const fenceMargin = 2 * time.Second
 

@@ -37,8 +37,9 @@ func (f *Fleet) queueAccount(a *keyAccount) {
 	}
 }
 
-// nextReportTime returns when the account must report its usage, return amounts, or renew its
-// lease. If the account has nothing to report, something is false. The caller must hold mu.
+// nextReportTime returns the time at which the account must report its usage, return amounts, or
+// renew its lease. If the account has nothing to report, something is false. The caller must hold
+// mu.
 func (a *keyAccount) nextReportTime() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {

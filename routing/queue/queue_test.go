@@ -416,7 +416,7 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a call of
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a call to
 // OnSlotFreed if the only other waiter cannot use that slot. A waiter that leaves before it was
 // woken wakes no other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
@@ -450,7 +450,7 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 }
 
 // TestQueueFindsUnsignaledSlots checks that waiters find all slots that were freed without a call
-// of OnSlotFreed while nobody was waiting.
+// to OnSlotFreed while nobody was waiting.
 func TestQueueFindsUnsignaledSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)

@@ -19,9 +19,9 @@ import (
 // The number of wake-ups depends on the state of the upstreams rather than on the number of
 // OnSlotFreed calls. Queues acts after any change: a slot is freed, an upstream changes, or a
 // waiter joins, leaves or finds no slot. It then wakes as many waiters as there are free slots for
-// which no waiter was woken yet. A missing or unnecessary call of OnSlotFreed therefore does no
-// harm. The route decides whether a waiter can use a slot, so a woken waiter finds no slot only if
-// another call has acquired it first. Each event wakes a waiter at most once. If the route ever
+// which no waiter was woken yet. A missing or unnecessary call to OnSlotFreed is therefore
+// harmless. The route decides whether a waiter can use a slot, so a woken waiter finds no slot only
+// if another call has acquired it first. Each event wakes a waiter at most once. If the route ever
 // reports a free slot where the upstream has none, this costs only one wake-up and cannot cause a
 // loop.
 type Queues struct {

@@ -167,7 +167,7 @@ func TestCheckTexts(t *testing.T) {
 	}
 }
 
-// TestCheck_AnotherModel checks that a second call of CheckRules applies the second model's rules
+// TestCheck_AnotherModel checks that a second call to CheckRules applies the second model's rules
 // to the client's original values.
 func TestCheck_AnotherModel(t *testing.T) {
 	small, large := ModelRules{MaxOutputLength: 7, Efforts: []string{"low"}, LowerEffort: true}, ModelRules{MaxOutputLength: 200, Efforts: []string{"low", "high"}, LowerEffort: true}

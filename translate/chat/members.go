@@ -130,7 +130,7 @@ var numberMembers = func() (set uint64) {
 	return set
 }()
 
-// checkNumbers checks the numbers among the members in found.
+// checkNumbers checks those members in found that must be numbers.
 func (m *memberValues) checkNumbers(found uint64) *InvalidMember {
 	for set := found & numberMembers; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)

@@ -17,7 +17,7 @@ import (
 // A nil or zero RefusedMembers rejects only names that start with x-. A RefusedMembers is
 // immutable.
 type RefusedMembers struct {
-	byFirstByte  [32][]string // by the low five bits of the first byte, which ignore case
+	byFirstByte  [32][]string // index: low five bits of the first byte, regardless of case
 	nested       []nestedPattern
 	allowedNames []string
 	hosted       bool
@@ -163,7 +163,8 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if matchesPattern(name, controlMembers) {
 		return controlMembers, true
 	}
-	first := byte(0) // for an empty name, because a pattern that matches it is stored under every byte
+	// For an empty name, any byte will do: a pattern that matches it is stored under every byte.
+	first := byte(0)
 	if len(name) > 0 {
 		first = name[0]
 	}

@@ -375,7 +375,7 @@ func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 // Segments appends to segs the pieces of the body for the next engine. served is this engine's name
 // for the model. Together, the pieces are the client's body, byte for byte, except for the model,
 // the token limits and the members that the edge adds, replaces or omits. The pieces are valid
-// until the next call of Segments, and only as long as the body.
+// until the next call to Segments, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.modelValue, jsonx.AppendStringS(nil, served))

@@ -108,7 +108,8 @@ func FuzzCustomInput(f *testing.F) {
 		switch fenced := grammar && strings.HasPrefix(strings.TrimSpace(text), fenceMark); {
 		case !fenced && whole != text:
 			t.Fatalf("%q comes as %q", text, whole)
-		case !grammar && deltas < utf8.RuneCountInString(text)/(size+6): // an escape has at most 6 bytes
+		// An escape is at most 6 bytes long.
+		case !grammar && deltas < utf8.RuneCountInString(text)/(size+6):
 			t.Fatalf("%q in pieces of %d came in %d deltas", text, size, deltas)
 		}
 		_, _ = readPieces(t, text, size, grammar) // must not panic for any arguments

@@ -2,7 +2,7 @@ package sse
 
 import "bytes"
 
-// Event is one server-sent event. Its slices are valid until the next call of NextEvent.
+// Event is one server-sent event. Its slices are valid until the next call to NextEvent.
 type Event struct {
 	Name []byte // from the last "event" field; empty if the event has no name
 	Data []byte // from all "data" fields, joined by "\n"; never nil in an event from NextEvent

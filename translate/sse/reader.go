@@ -8,8 +8,8 @@ import (
 // maxEmptyReads is the maximum number of consecutive reads that return neither data nor an error.
 const maxEmptyReads = 100
 
-// ErrTooLong is the error for an event or a line longer than the reader's limit. All later calls
-// of NextEvent return the same error.
+// ErrTooLong is the error for an event or a line longer than the reader's limit. All later calls to
+// NextEvent return the same error.
 var ErrTooLong = errors.New("read event: longer than the limit")
 
 // Reader reads server-sent events from a source. It must be used by one goroutine at a time. Reset
@@ -115,7 +115,7 @@ func (r *Reader) NextEvent() (Event, error) {
 	}
 }
 
-// HasEvent reports whether the next call of NextEvent returns an event without reading from the
+// HasEvent reports whether the next call to NextEvent returns an event without reading from the
 // source.
 func (r *Reader) HasEvent() bool {
 	return r.hasEvent || (r.in.line < r.in.end || r.finalErr != nil) && r.findEvent()

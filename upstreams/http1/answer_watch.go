@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // AnswerWatch detects whether response bytes arrive from an engine. The zero value is ready to use.
 //
-// Every read of every call is recorded, but only the first read after a call of ArrivalStamp
-// writes the state. That write makes the state odd, and later reads only load the state.
+// Every read of every call is recorded, but only the first read after a call to ArrivalStamp writes
+// the state. That write makes the state odd, and later reads only load the state.
 type AnswerWatch struct{ state atomic.Uint64 }
 
 // ArrivalStamp returns a number. Two calls return different numbers if and only if bytes were

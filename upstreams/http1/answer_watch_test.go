@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchArrivalStamp checks that each observer detects whether there were reads since
-// its last call of ArrivalStamp. Between two calls of ArrivalStamp, only one read writes to
-// memory.
+// TestAnswerWatchArrivalStamp checks that each observer detects whether there were reads since its
+// last call to ArrivalStamp. Between two calls to ArrivalStamp, only one read writes to memory.
 func TestAnswerWatchArrivalStamp(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.ArrivalStamp(), w.ArrivalStamp()

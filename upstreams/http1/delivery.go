@@ -49,7 +49,7 @@ func (d *delivery) releaseRequest() {
 	}
 }
 
-// start picks a connection and writes the request, or leaves the write to the first call of
+// start picks a connection and writes the request, or leaves the write to the first call to
 // fillHead.
 func (d *delivery) start(life *lifetime, in *reply) error {
 	if d.req.BodyReader != nil || d.req.NoReplay {

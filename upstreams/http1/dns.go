@@ -117,7 +117,7 @@ func (n *dnsCache) expire() {
 	n.mu.Unlock()
 }
 
-// errLookup is the error of a look-up that has panicked.
+// errLookup is the error that is stored when a look-up panics.
 var errLookup = errors.New("the look-up failed")
 
 // resolve looks up the name, stores the result and wakes the dials that are waiting for the result.

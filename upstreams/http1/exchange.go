@@ -156,7 +156,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 
 // TakeBuffered returns the unread payload that has arrived, without waiting or copying. It returns
 // nil if no payload has arrived or if Read would return an error. The caller may modify the bytes.
-// They are valid until the next call of Read, WaitReadable, TakeBuffered or Close.
+// They are valid until the next call to Read, WaitReadable, TakeBuffered or Close.
 func (x *Exchange) TakeBuffered() []byte {
 	if x.life.checkOpen() != nil {
 		return nil

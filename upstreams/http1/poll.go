@@ -56,9 +56,9 @@ func (p *pollOps) releaseSpare() {
 	}
 }
 
-// errUnsent is the error of fetch and pollOps.sendHead if they could not write the whole request.
-// If pollOps.peekResult is not queueEmpty, the connection is unusable. Otherwise pollOps.sentBytes
-// is the number of bytes sent.
+// errUnsent is returned by fetch and pollOps.sendHead if they could not write the whole request. If
+// pollOps.peekResult is not queueEmpty, the connection is unusable. Otherwise pollOps.sentBytes is
+// the number of bytes sent.
 var errUnsent = errors.New("the request has yet to be written")
 
 // errNotQuiet is returned by conn.sendHead if bytes, or the end of the connection, had arrived

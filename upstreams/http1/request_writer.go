@@ -26,7 +26,7 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// writeBuffers contains the buffers of a request while the request is written.
+// writeBuffers contains a request's buffers while the request is being written.
 type writeBuffers struct {
 	b    []byte
 	list [][]byte

@@ -50,7 +50,7 @@ func TestWaker(t *testing.T) {
 	w.RequestStart(at(100))
 	w.RecordAway(at(100)) // has no effect, because the engine is already away
 	w.RecordFailure(at(101))
-	w.RecordFailure(at(102)) // no effect, because the start has already ended
+	w.RecordFailure(at(102)) // no effect, because this start is already over
 	expect(at(102), 1, false, false, 9*time.Second+assumedStartTime)
 	w.RequestStart(at(102))
 	expect(at(111), 1, true, false, assumedStartTime)

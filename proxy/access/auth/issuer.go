@@ -32,7 +32,7 @@ type fixedKeySet struct{ set *jwt.Set }
 
 func (f fixedKeySet) Keys() *jwt.Set { return f.set }
 
-// Renew implements KeySet. It returns true because the file is read again only by a reload.
+// Renew implements KeySet. It returns true because only a reload rereads the file.
 func (fixedKeySet) Renew(*jwt.Token, bool) bool { return true }
 
 const tokenCacheSize = 4096

@@ -6,5 +6,5 @@ import (
 )
 
 // AddJitter adds zero, one or two seconds to d, so that rejected clients do not all retry at the
-// same time. Retry-After has whole seconds, so a finer jitter would be lost.
+// same time. Retry-After is in whole seconds, so finer jitter would be lost.
 func AddJitter(d time.Duration) time.Duration { return d + time.Duration(rand.IntN(3))*time.Second }

@@ -32,7 +32,7 @@ const (
 )
 
 // Settle releases the slot, and charges the used tokens instead of the estimate. It reports whether
-// this was the first call of Settle or Cancel.
+// this was the first call to Settle or Cancel.
 func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false

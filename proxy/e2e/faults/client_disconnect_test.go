@@ -29,7 +29,7 @@ var disconnects = []struct {
 	{"half-close", func(c *rig.RawConn) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
-// freeTime is how long after a client's disconnect the engine may stay busy.
+// freeTime is how long the engine may stay busy after a client has disconnected.
 const freeTime = 100*time.Millisecond + 2*time.Second
 
 // wantFreed checks that the engine is free, that the log and the metrics show the reason, and that

@@ -51,7 +51,7 @@ func (o *externalEngine) start(t *testing.T) string {
 const consentKey = "key-of-those-who-have-agreed"
 
 // startConfined runs an edge with the key tester, which has no consent, and another key, which has
-// consent. The second model is only at the external engine.
+// consent. Only the external engine serves the second model.
 func startConfined(t *testing.T, model string) (*rig.LocalEdge, *externalEngine) {
 	t.Helper()
 	o := new(externalEngine)

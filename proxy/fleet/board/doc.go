@@ -42,10 +42,11 @@
 // An edge repeats a fact until the board has acknowledged it. Facts are numbered, so the board
 // applies each fact only once. If the store has lost all data, the edges send the modes again.
 //
-// If fleet.secrets is set, the edge where an operator sets a mode signs the mode. The signature is
-// valid for a week. After a day, any edge that has the upstream signs it again (package sign). The
-// board drops a mode whose signature has expired, so modes of removed upstreams do not accumulate.
-// If no edge has had an upstream for a week, the upstream may therefore return without its mode.
+// If fleet.secrets is set, a mode is signed by the edge on which the operator sets it. The
+// signature is valid for a week. After a day, any edge that has the upstream signs it again
+// (package sign). The board drops a mode whose signature has expired, so modes of removed upstreams
+// do not accumulate. If no edge has had an upstream for a week, the upstream may therefore return
+// without its mode.
 //
 // Without fleet.secrets, modes of removed upstreams are kept, and apply whenever the upstream
 // returns. Each mode takes some 100 bytes in the store, and in the answer that follows a new fact.

@@ -95,8 +95,8 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// resealDelay is how long after a change of the secrets the entries are resealed. By then, every
-// edge should have the new secrets.
+// resealDelay is the time between a change of the secrets and the resealing of the entries. By
+// then, every edge should have the new secrets.
 const resealDelay = 10 * time.Minute
 
 // resealOld reseals entries with the first secret if they are sealed with another secret, so that

@@ -342,7 +342,7 @@ func (m *Manager) checkDueDomains(ctx context.Context) time.Time {
 // errStoreUnavailable is the problem reported for a domain that is waiting for the fleet's store.
 var errStoreUnavailable = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState collects certmagic's events during one call of renewIfDue.
+// attemptState collects certmagic's events during one call to renewIfDue.
 type attemptState struct {
 	domain          *managedDomain
 	failureRecorded bool
@@ -426,8 +426,8 @@ func (m *Manager) renewIfDue(ctx context.Context, d *managedDomain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// nextCheckTime returns when the next check is due. In a fleet, the check may come before due, so
-// that certificates obtained by other edges are found soon.
+// nextCheckTime returns the time at which the next check is due. In a fleet, the check may come
+// before due, so that certificates obtained by other edges are found soon.
 func (m *Manager) nextCheckTime(due time.Time) time.Time {
 	if soon := time.Now().Add(fleetCheckInterval); m.fleet != nil && soon.Before(due) {
 		return soon

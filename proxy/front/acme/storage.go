@@ -83,9 +83,9 @@ type orderAttempt struct {
 	Failures int       `json:"failures"`
 }
 
-// nextAllowedTime returns when the next attempt is allowed after the recorded attempt. If the
-// recorded attempt is in the future, the clock was set back, and nextAllowedTime ignores the
-// record.
+// nextAllowedTime returns the time from which the next attempt is allowed after the recorded
+// attempt. If the recorded attempt is in the future, the clock was set back, and nextAllowedTime
+// ignores the record.
 func (a orderAttempt) nextAllowedTime(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -112,10 +112,10 @@ func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a orderA
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// nextAllowedOrder returns when an order for a domain is allowed, and the number of consecutive failures
-// so far. The folder contains the attempts of this edge. The fleet's store contains only the
-// finished attempts of all edges, so an edge that dies during an attempt does not delay the other
-// edges.
+// nextAllowedOrder returns the time at which an order for a domain is allowed, and the number of
+// consecutive failures so far. The folder contains the attempts of this edge. The fleet's store
+// contains only the finished attempts of all edges, so an edge that dies during an attempt does not
+// delay the other edges.
 func (m *Manager) nextAllowedOrder(ctx context.Context, d *managedDomain) (at time.Time, failures int) {
 	hurried, now := d.isOperatorRequested(), time.Now()
 	own := loadAttempt(ctx, m.folder, d.name)

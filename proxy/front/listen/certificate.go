@@ -80,8 +80,8 @@ func (c *Certificate) ValidityPeriod() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter returns when the current certificate expires. It returns zero in the same cases as
-// ValidityPeriod.
+// NotAfter returns the time at which the current certificate expires. It returns zero in the same
+// cases as ValidityPeriod.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.ValidityPeriod()
 	return to

@@ -11,7 +11,7 @@ import (
 // A connection that has been idle for parkIdleTime is parked; see doc.go.
 const (
 	parkIdleTime = time.Second
-	parkInterval = time.Second // time between two calls of parkIdleConns
+	parkInterval = time.Second // time between two calls to parkIdleConns
 )
 
 // errPark ends the read of a connection that is to be parked.

@@ -168,7 +168,7 @@ func countAndClose(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// countForClient makes the connection count for the client's address rather than the proxy's. It
+// countForClient attributes the connection to the client's address instead of the proxy's. It
 // returns an error if that address has reached its maximum.
 func (l *Listener) countForClient(c *Conn, client netip.Addr) error {
 	l.mu.Lock()

@@ -104,8 +104,8 @@ func TestLogProblems(t *testing.T) {
 	}
 }
 
-// TestLogProblems_Refusals checks that an engine that refuses a feature accepted by the model's other
-// engines is logged once every five minutes.
+// TestLogProblems_Refusals checks that if one engine refuses a feature that the model's other
+// engines accept, this is logged once every five minutes.
 func TestLogProblems_Refusals(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -304,7 +304,7 @@ func (a *Attempt) failureSource(sent bool) upstreams.FailureSource {
 	}
 }
 
-// End closes the exchange and releases the lease with the outcome. Only the first call of End has
+// End closes the exchange and releases the lease with the outcome. Only the first call to End has
 // an effect. If now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease

@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLargeReply is the error of ReadFullResponse for a response that needs a reservation and that the
-// caller can relay while it arrives.
+// ErrLargeReply is returned by ReadFullResponse for a response that needs a reservation and that
+// the caller can relay while it arrives.
 var ErrLargeReply = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}

@@ -167,10 +167,10 @@ type Progress struct {
 	sentAt, readAt instant.Time
 }
 
-// SentAt returns when the request was written.
+// SentAt returns the time at which the request was written.
 func (p Progress) SentAt() instant.Time { return p.sentAt }
 
-// ReadAt returns when bytes last arrived.
+// ReadAt returns the time at which bytes last arrived.
 func (p Progress) ReadAt() instant.Time { return p.readAt }
 
 // Progress returns how much of the reply has arrived.

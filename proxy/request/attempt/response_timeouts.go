@@ -65,7 +65,8 @@ func (c *responseTimeouts) idleTimeout() time.Duration {
 	return c.limitOrDefault(c.limits.Idle, config.IdleTimeoutWithoutProgress)
 }
 
-// nextCheckAt returns when the next check of the engine is due, or 0 if no check is due.
+// nextCheckAt returns the time at which the next check of the engine is due, or 0 if no check is
+// due.
 func (c *responseTimeouts) nextCheckAt() instant.Time {
 	if c.completeAt != 0 {
 		return 0
@@ -112,8 +113,8 @@ func (c *responseTimeouts) stopCountingAsWaiting() {
 	}
 }
 
-// deadline returns when the wait for the engine ends. limit is the cause of the failure if the
-// response has not arrived by that time. If no time limit applies, at is zero.
+// deadline returns the time at which the wait for the engine ends. limit is the cause of the
+// failure if the response has not arrived by then. If no time limit applies, at is zero.
 func (c *responseTimeouts) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:

@@ -49,7 +49,7 @@ func acquireSlot(r *routing.Route, q *routing.Query) (s engineSlot, err error) {
 // pickSlot picks a target and acquires a slot. If no slot is free and the model has a queue,
 // pickSlot waits in the queue. If a reload has retired all targets in the call's snapshot, pickSlot
 // tries the newest snapshot, so that a reload does not cause rejections. If the wait must be
-// interrupted, pickSlot returns errWaitingForSlot, and the next call of pickSlot resumes the wait.
+// interrupted, pickSlot returns errWaitingForSlot, and the next call to pickSlot resumes the wait.
 func (c *Call) pickSlot(now time.Time) (engineSlot, error) {
 	if next := c.slots.takeReservedSlot(); next.lease != nil {
 		return next, nil
@@ -271,7 +271,8 @@ func (c *Call) acquireOverflow(q *routing.Query, full error) (engineSlot, error)
 	return s, err
 }
 
-// nextKeepaliveAt returns when the client of a waiting call must get the next keep-alive.
+// nextKeepaliveAt returns the time at which the client of a waiting call must get the next
+// keep-alive.
 func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
 	w, every := c.slots.slotWait, c.config.snapshot.Config.Stream.CommitAfter.D()
 	switch r := c.relay; {

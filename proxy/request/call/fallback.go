@@ -19,7 +19,7 @@ type fallbackModels struct {
 	loaded bool
 }
 
-// load loads the fallbacks of the requested model. Later calls of load do nothing, because the
+// load loads the fallbacks of the requested model. Later calls to load do nothing, because the
 // model may be a fallback by then.
 func (f *fallbackModels) load(requested *config.Model) {
 	if !f.loaded {

@@ -248,7 +248,8 @@ func (r *relay) fillStream() {
 	r.readAt = instant.Now()
 }
 
-// nextKeepaliveAt returns when the client must get a keep-alive if the stream stays silent.
+// nextKeepaliveAt returns the time at which the client must get a keep-alive if the stream stays
+// silent.
 func (r *relay) nextKeepaliveAt() instant.Time {
 	if r.keepaliveAfter > 0 {
 		return r.lastSentAt.Add(r.keepaliveAfter)

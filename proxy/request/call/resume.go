@@ -42,7 +42,8 @@ func (c *Call) canResumeNow(now time.Time) bool {
 		(end.IsZero() || now.Before(end))
 }
 
-// totalDeadline returns when timeouts.total ends the call, or the zero time if the setting is off.
+// totalDeadline returns the time at which timeouts.total ends the call, or the zero time if the
+// setting is off.
 func (c *Call) totalDeadline() (end time.Time) {
 	if total := c.config.model.Clocks.Total.D(); total > 0 {
 		end = c.record.Start.Add(total)

@@ -10,8 +10,8 @@ type callTimes struct {
 
 func (t *callTimes) addWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
 
-// endTime returns when the call ended. If endAt is set, endTime does not read the clock, because
-// reading the clock costs as much as a small step of a call.
+// endTime returns the time at which the call ended. If endAt is set, endTime does not read the
+// clock, because reading the clock costs as much as a small step of a call.
 func (t *callTimes) endTime() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()

@@ -54,10 +54,10 @@ func (c *Call) tryUnary() *failure.Failure {
 	return nil
 }
 
-// firstWhitespaceAt returns when the first white space is sent if the answer is not complete by
-// that time. Like the timeouts of load balancers, the interval starts with the call. The result is
-// zero if no white space may be sent. White space would corrupt audio and text, and HTTP/1.0 has no
-// chunks.
+// firstWhitespaceAt returns the time at which the first white space is sent if the answer is not
+// complete by that time. Like the timeouts of load balancers, the interval starts with the call.
+// The result is zero if no white space may be sent. White space would corrupt audio and text, and
+// HTTP/1.0 has no chunks.
 func (c *Call) firstWhitespaceAt() time.Time {
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
 	if d <= 0 || !c.client.isHTTP11 || !c.request.AnswersJSON() {

@@ -199,7 +199,7 @@ type EngineRequest struct {
 	Reader                    io.Reader // used if Body is nil
 }
 
-// ErrEngineLacksEndpoint is the error of EncodeRequest for an engine that does not serve the
+// ErrEngineLacksEndpoint is returned by EncodeRequest for an engine that does not serve the
 // endpoint.
 var ErrEngineLacksEndpoint = errors.New("the engine does not have the endpoint")
 

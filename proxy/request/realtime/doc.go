@@ -17,8 +17,8 @@
 //
 // Two goroutines run a session. One reads from the client and writes to the engine; the other reads
 // from the engine and writes to the client. Each goroutine stores at most one message, so a client
-// or an engine that does not read also stalls the opposite direction of the session. Audio that
-// vLLM would drop waits in the client's socket.
+// or an engine that does not read also stalls the opposite direction of the session. While vLLM
+// would drop audio, the edge leaves the client's messages in the socket.
 //
 // If the engine is lost before the first audio was sent, another engine takes over. If the engine
 // is lost later, the session fails, because the edge does not store audio.

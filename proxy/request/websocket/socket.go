@@ -51,7 +51,7 @@ func (s *Socket) SetKey(key string) {
 }
 
 // Accept checks a handshake and prepares the response, or returns an error. If the client offers
-// one of protocols, Accept selects that protocol.
+// one of the given protocols, Accept selects it.
 func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.Error {
 	p, refused := acceptHandshake(ctx, protocols...)
 	if refused != nil {
@@ -114,7 +114,7 @@ func (s *Socket) SetWriteTimeout(d time.Duration) {
 	}
 }
 
-// Message is a client's message. The next call of Receive with the Message reuses its buffer.
+// Message is a client's message. The next call to Receive with the Message reuses its buffer.
 type Message struct {
 	clientMessage
 	byteCounter *atomic.Int64

@@ -19,7 +19,7 @@ type Credentials struct {
 	*CredentialSources
 	Hosts      []string // see browser.OwnHostNames
 	FileNumber uint64   // number of the file, in the order in which files were read
-	Ahead      bool     // whether the models of the file have not been applied yet
+	Ahead      bool     // the models of the file have not been applied yet
 
 	SharedNumber uint64
 	// The models that the file changes; set if Ahead is true.
@@ -100,7 +100,8 @@ func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 }
 
 // ForRunningModels returns the credentials from the file next for use with the models in s. Rights
-// removed by next are removed immediately. Rights to models that next changes are withheld.
+// that next removes are removed immediately. If next changes a model, new rights to that model are
+// withheld.
 func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *CredentialSources) (Credentials, error) {
 	c.Ahead = true
 	if !s.AllowsAnonymous() {

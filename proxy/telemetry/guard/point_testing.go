@@ -11,7 +11,7 @@ var pendingPanics = struct {
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
-// Inject makes the next calls of Point for the given point panic.
+// Inject makes the next calls to Point for the given point panic.
 func (g *Guard) Inject(point string, times int) {
 	pendingPanics.mu.Lock()
 	defer pendingPanics.mu.Unlock()

@@ -75,8 +75,8 @@ func (c *Calls) FinishCall(r *Record, now time.Time) {
 	}
 }
 
-// LastEndTime returns when a model's last call ended. If no call has ended, it returns when the
-// edge started.
+// LastEndTime returns the time at which a model's last call ended. If no call has ended, it returns
+// the time at which the edge started.
 func (c *Calls) LastEndTime(model string) time.Time {
 	last := c.startedAt
 	for k, m := range c.series.models.all() {

@@ -51,7 +51,7 @@ func (sdkLog) Enabled(level int) bool { return level <= 1 }
 // Info logs a warning from the SDK.
 func (s sdkLog) Info(_ int, what string, _ ...any) { s.Error(nil, what) }
 
-// Error logs that the SDK could not read a variable.
+// Error logs a warning that the SDK could not read a variable.
 func (s sdkLog) Error(_ error, what string, _ ...any) {
 	s.log.Warn("a variable of OpenTelemetry (OTEL_*) cannot be read", zap.String("what", what))
 }

@@ -77,7 +77,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns when counting of the restored usage started, or the zero time.
+// Since returns the time at which counting of the restored usage started, or the zero time.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()

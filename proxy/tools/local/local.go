@@ -24,9 +24,9 @@ type NamedEngines struct {
 	APIKey string // key for all engines; written as ${ENGINE_API_KEY}
 }
 
-// ServeEngines serves engines until end starts the shutdown. If no engine is named or found, it
-// serves the engine at the URL returned by simulator. It prints a description of what it serves to
-// out.
+// ServeEngines serves engines until a shutdown is started through end. If no engine is named or
+// found, it serves the engine at the URL returned by simulator. It prints a description of what it
+// serves to out.
 func ServeEngines(
 	end *proxy.Shutdown, out io.Writer, named NamedEngines, at ListenOptions, simulator func() (url string, stop func(), err error),
 ) error {

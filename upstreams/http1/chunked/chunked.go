@@ -130,11 +130,10 @@ func parseSizeLine(b []byte) (size, length int) {
 	return 0, 0
 }
 
-// SingleChunkPayload returns the payload of b if b is exactly one chunk without extensions, and
-// the decoder is at the start of a chunk. Streams usually send one event per chunk, and a read
-// usually returns one chunk. The decoder's state does not change, because it is the same before
-// and after a whole chunk. Otherwise SingleChunkPayload returns nil, and the caller must call
-// Unframe.
+// SingleChunkPayload returns the payload of b if b is exactly one chunk without extensions and the
+// decoder is at the start of a chunk. Otherwise, it returns nil, and the caller must call Unframe.
+// Streams usually send one event per chunk, and a read usually returns one chunk. The decoder's
+// state does not change, because it is the same before and after a whole chunk.
 func (d *Decoder) SingleChunkPayload(b []byte) []byte {
 	if d.state != stateInSize || d.digits != 0 {
 		return nil

@@ -20,8 +20,8 @@
 // call during one visit to the poller. Package http1, for example, peeks at a keep-alive
 // connection, writes a request and waits for the response.
 //
-// RecvTimestamped also returns when the bytes arrived. This lets package http1 recognize bytes that
-// arrived before it wrote a request, without a system call before the write.
+// RecvTimestamped also returns the time at which the bytes arrived. This lets package http1
+// recognize bytes that arrived before it wrote a request, without a system call before the write.
 //
 // Systems whose recvfrom and sendto differ from those of Linux, and builds with the race
 // detector, use package syscall instead. The race detector sees that bytes are read after they

@@ -34,7 +34,7 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 	return &Peer{chain: chain, identities: certificateIdentities(chain[0]), presentedAt: time.Now()}
 }
 
-// PresentedAt returns when the certificate was presented.
+// PresentedAt returns the time at which the certificate was presented.
 func (p *Peer) PresentedAt() time.Time { return p.presentedAt }
 
 // Identities returns the identities of the client's certificate, in the format of PublicKeyIdentity
