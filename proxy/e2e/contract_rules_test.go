@@ -242,7 +242,7 @@ var limitRules = []rule{
 		if err := json.Unmarshal([]byte(r.Body), &c); err != nil || c.Usage.Completion > 6 {
 			t.Errorf("%d tokens were written, 6 allowed", c.Usage.Completion)
 		}
-	}, tests: []string{"translate/chat.TestAppendUpstream"}},
+	}, tests: []string{"translate/chat.TestAppendEngineRequest"}},
 	// Also covered by the rows of the chat request.
 	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}},
 	{line: "Limits 3, per-model limits are published", check: checkModelMember("max_output_length", "4096")},

@@ -128,9 +128,9 @@ func TestFault76_LogIsFull(t *testing.T) {
 func TestFault77_OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 80; exec "$@"`, "sh"}})
-	if !strings.Contains(e.Log.String(), "raise the process's limit on open files") {
-		t.Errorf("it does not say that it takes fewer clients:\n%s", e.Log)
-	}
+	rig.WaitFor(t, rig.WaitTimeout, "the log says that it takes fewer clients", func() bool {
+		return strings.Contains(e.Log.String(), "raise the process's limit on open files")
+	})
 	s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.RequestBody("sim", rig.Prompt, `"tokens":40,"delay_ms":50`))
 	var crowd []net.Conn
 	for range 150 {
