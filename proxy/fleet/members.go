@@ -169,6 +169,8 @@ func (f *Fleet) setMembers(all []string) {
 			continue
 		case m.ID == f.edgeState.edgeID:
 			m.Self = true
+		case m.Expires == 0 && f.signer.IsSigned(sign.KindMember, m.ID, said): // an edge's first heartbeat
+			continue
 		case len(members) >= maxMembers-1 || !f.isValidMember(&m, said): // the last member is this edge
 			ignored++
 			continue
