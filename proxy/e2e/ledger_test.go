@@ -182,6 +182,27 @@ func TestBudget(t *testing.T) {
 	p.Post(chatPath, body).WantStatus(200)
 }
 
+// TestUnusedBudget checks that a key that has used nothing may exceed its budget by one answer, but
+// not by a long prompt, or by many prompts or choices.
+func TestUnusedBudget(t *testing.T) {
+	t.Parallel()
+	p := rig.StartProgram(t, rig.Setup{Key: "limits: { tokens_per_day: 500 }"})
+	for body, path := range map[string]string{
+		p.ChatRequest(`"max_tokens":400,"n":2`):                         chatPath,
+		`{"model":"sim","prompt":["a","b"],"max_tokens":400}`:           "/v1/completions",
+		`{"model":"sim","prompt":"a","n":2,"max_tokens":400}`:           "/v1/completions",
+		`{"model":"sim","prompt":"` + strings.Repeat("a ", 5000) + `"}`: "/v1/completions",
+		`{"model":"sim","input":"` + strings.Repeat("a ", 5000) + `"}`:  "/v1/responses",
+	} {
+		if r := p.Post(path, body).WantStatus(429); !strings.Contains(r.Body, `"quota_exceeded"`) || r.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%s %.80s: answer = %s %v, want quota_exceeded and no retry", path, body, r.Body, r.Header)
+		}
+	}
+	p.Post(chatPath, p.ChatRequest(`"max_tokens":4000,"sim":{"tokens":10}`)).WantStatus(200)
+	p.WaitIdle()
+	p.Post(chatPath, p.ChatRequest(`"max_tokens":4000,"sim":{"tokens":10}`)).WantStatus(429)
+}
+
 // TestFleetUsage checks that the usage of a fleet is the sum over its edges. The sum must include
 // the usage before the store lost its data, and the usage while the store was down.
 func TestFleetUsage(t *testing.T) {

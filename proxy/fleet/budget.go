@@ -111,14 +111,16 @@ func costAmounts(c limit.Cost) cellAmounts {
 	return cellAmounts{tokenCell: c.Tokens, spendCell: toMillionths(c.Spend)}
 }
 
-func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now time.Time) (held limit.BudgetReservation, d limit.Decision) {
+func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected, least limit.Cost, now time.Time) (held limit.BudgetReservation, d limit.Decision) {
 	for period := range b.current {
 		of := limit.PeriodBudget(l, period)
 		if of.Tokens == 0 && of.Spend.Zero() {
 			continue
 		}
-		p, n := b.currentPeriod(period, now), cappedCost(expected, of)
-		if d = p.account.takeAmounts(costAmounts(of), costAmounts(n), now); d.OK {
+		p, n := b.currentPeriod(period, now), limit.CappedCost(expected, least, of)
+		if exceeded := exceededCell(costAmounts(n), costAmounts(of)); exceeded >= 0 && !b.AllowsOverrun(period, now) {
+			d = limit.Decision{LimitName: budgetNames[period][exceeded]}
+		} else if d = p.account.takeAmounts(costAmounts(of), costAmounts(n), now); d.OK {
 			held.At[period], held.In[period] = p.periodNumber, n
 			continue
 		}
@@ -134,6 +136,16 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now t
 	return held, allowedDecision
 }
 
+// exceededCell returns the index of the first cell whose budget is smaller than a call needs, or -1.
+func exceededCell(needed, budget cellAmounts) int {
+	for i := range needed {
+		if budget[i] > 0 && needed[i] > budget[i] {
+			return i
+		}
+	}
+	return -1
+}
+
 // reportAccounts makes the accounts of some periods report to the store: the period with the index
 // from, and all longer periods. A rejected call has not used these accounts, but a new process may
 // still have to report the usage of the previous process.
@@ -147,18 +159,6 @@ func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time)
 			a.mu.Unlock()
 		}
 	}
-}
-
-// cappedCost returns the amount that a call reserves: the expected cost c, or the entire budget if
-// the budget is smaller.
-func cappedCost(c, budget limit.Cost) limit.Cost {
-	if budget.Tokens > 0 {
-		c.Tokens = min(c.Tokens, budget.Tokens)
-	}
-	if !budget.Spend.Zero() && budget.Spend.Less(c.Spend) {
-		c.Spend = budget.Spend
-	}
-	return c
 }
 
 // budgetRefusal describes why a budget rejects a call:

@@ -110,7 +110,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			default:
 				n := rapid.Int64Range(1, 200).Draw(t, "estimate")
 				expected := limit.Cost{Tokens: n, Spend: money.Amount{Micros: n / 2, Picos: int32(n%2) * 500_000}}
-				held, d := e.budget.ReserveUsage(&limits, expected, w.now)
+				held, d := e.budget.ReserveUsage(&limits, expected, limit.Cost{}, w.now)
 				if !d.OK {
 					continue
 				}
@@ -144,7 +144,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 				e.held = e.held[1:]
 			}
 			// This call makes the edge notice that the budget was lost.
-			_, _ = e.budget.ReserveUsage(&limits, limit.Cost{Tokens: 1}, w.now)
+			_, _ = e.budget.ReserveUsage(&limits, limit.Cost{Tokens: 1}, limit.Cost{}, w.now)
 			sum.Tokens += e.used.Tokens
 			// Each edge rounds up to whole millionths in its report.
 			sum.Spend.Micros += toMillionths(e.used.Spend)
@@ -179,12 +179,35 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	w.now, w.began = budgetDay, budgetDay
 	e := &budgetEdge{line: w.lines[0], used: limit.Cost{Tokens: 500, Spend: money.Amount{Micros: 250}}}
 	w.startBudget("a", e, 0)
-	if _, d := e.budget.ReserveUsage(&limits, limit.Cost{Tokens: 1}, w.now); d.OK {
+	if _, d := e.budget.ReserveUsage(&limits, limit.Cost{Tokens: 1}, limit.Cost{}, w.now); d.OK {
 		t.Fatal("a day that is used up admits a call")
 	}
 	w.advance(time.Second)
 	if a := w.twin.accounts["k:a 2026-11"]; a == nil || a.cells[spendCell].debt != 250 {
 		t.Errorf("the month's account: %+v", a)
+	}
+}
+
+// TestUnusedBudget checks that an unused budget admits a call whose expected usage exceeds the
+// entire budget only if the budget covers the least usage of the call.
+func TestUnusedBudget(t *testing.T) {
+	cost := func(n int64) limit.Cost { return limit.Cost{Tokens: n, Spend: money.Amount{Micros: n}} }
+	for name, limits := range map[string]config.KeyLimits{
+		limit.TokensPerDay: {TokensPerDay: 500}, limit.SpendPerMonth: {SpendPerMonth: money.Amount{Micros: 500}},
+	} {
+		for least, want := range map[int64]bool{0: true, 500: true, 501: false, 9000: false} {
+			w := newWorld(1, config.KeyLimits{}, config.StoreLostOpen)
+			e := &budgetEdge{line: w.lines[0]}
+			w.startBudget("a", e, 0)
+			_, d := e.budget.ReserveUsage(&limits, cost(9000), cost(least), w.now)
+			if d.OK != want || !d.OK && (d.LimitName != name || d.Quota == nil || d.Quota.OnlyReserved) {
+				t.Errorf("%s, at least %d: got %+v %+v, want OK: %v", name, least, d, d.Quota, want)
+			}
+			w.lines[0].cut = true
+			if _, d = e.budget.ReserveUsage(&limits, cost(9000), cost(least), w.now); !d.OK {
+				t.Errorf("%s, at least %d, without the store: got %+v %+v, want OK", name, least, d, d.Quota)
+			}
+		}
 	}
 }
 
@@ -215,7 +238,7 @@ func TestForgottenBudget(t *testing.T) {
 	edges := make([]*budgetEdge, 3)
 	used := int64(0)
 	call := func(i int, n int64) bool {
-		held, d := edges[i].budget.ReserveUsage(&limits, limit.Cost{Tokens: n}, w.now)
+		held, d := edges[i].budget.ReserveUsage(&limits, limit.Cost{Tokens: n}, limit.Cost{}, w.now)
 		if d.OK {
 			edges[i].budget.Settle(held, limit.Cost{Tokens: n}, w.now)
 			used += n
@@ -265,7 +288,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 		edges[i] = &budgetEdge{line: w.lines[i]}
 		w.startBudget(string(rune('a'+i)), edges[i], i)
 		edges[i].fleet.SetExpectedEdges(len(edges))
-		held, d := edges[i].budget.ReserveUsage(&limits, limit.Cost{Tokens: 600}, w.now)
+		held, d := edges[i].budget.ReserveUsage(&limits, limit.Cost{Tokens: 600}, limit.Cost{}, w.now)
 		if !d.OK {
 			t.Fatal("a budget that is not used up refuses")
 		}
@@ -274,7 +297,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 	}
 	w.twin.forget()
 	ask := func(n int64) limit.Decision {
-		held, d := edges[0].budget.ReserveUsage(&limits, limit.Cost{Tokens: n}, w.now)
+		held, d := edges[0].budget.ReserveUsage(&limits, limit.Cost{Tokens: n}, limit.Cost{}, w.now)
 		if d.OK {
 			edges[0].budget.Settle(held, limit.Cost{}, w.now)
 		}

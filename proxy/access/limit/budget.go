@@ -24,8 +24,9 @@ func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minu
 // usage of running calls. The limits may change with each call. Its methods may be called by
 // multiple goroutines.
 type UsageBudget interface {
-	// ReserveUsage reserves the expected usage of a call. The caller must pass held to Settle.
-	ReserveUsage(l *config.KeyLimits, expected Cost, now time.Time) (held BudgetReservation, d Decision)
+	// ReserveUsage reserves the expected usage of a call (see CappedCost). The caller must pass held
+	// to Settle.
+	ReserveUsage(l *config.KeyLimits, expected, least Cost, now time.Time) (held BudgetReservation, d Decision)
 	// Settle charges the usage of a call instead of the reserved amount.
 	Settle(held BudgetReservation, used Cost, now time.Time)
 	// Used returns the known usage in a period, excluding the reservations of running calls.
@@ -96,45 +97,54 @@ func (b *localBudget) rollOver(now time.Time) {
 	}
 }
 
-func (b *localBudget) ReserveUsage(l *config.KeyLimits, expected Cost, now time.Time) (held BudgetReservation, d Decision) {
+func (b *localBudget) ReserveUsage(l *config.KeyLimits, expected, least Cost, now time.Time) (held BudgetReservation, d Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rollOver(now)
 	for p := range b.used {
 		budget := PeriodBudget(l, p)
-		if budget.Tokens > 0 && exceedsTokenBudget(b.used[p].Tokens, b.reserved.Tokens, expected.Tokens, budget.Tokens) {
-			return held, RefusalDecision(p, false, b.refusal(p, budget, expected), now)
-		}
-		if !budget.Spend.Zero() && exceedsSpend(b.used[p].Spend, b.reserved.Spend, expected.Spend, budget.Spend) {
-			return held, RefusalDecision(p, true, b.refusal(p, budget, expected), now)
+		needed := CappedCost(expected, least, budget)
+		tokens := exceedsTokenBudget(b.used[p].Tokens, b.reserved.Tokens, needed.Tokens, budget.Tokens)
+		if tokens || exceedsSpend(b.used[p].Spend, b.reserved.Spend, needed.Spend, budget.Spend) {
+			refusal := BudgetRefusal{Budget: budget, Used: b.used[p], Expected: expected, OnlyReserved: b.fitsWhenIdle(p, budget, needed)}
+			return held, RefusalDecision(p, !tokens, refusal, now)
 		}
 	}
 	b.reserved = b.reserved.Plus(expected)
 	return BudgetReservation{In: [PeriodCount]Cost{PeriodDay: expected}}, decisionAllowed
 }
 
-func (b *localBudget) refusal(p int, budget, expected Cost) BudgetRefusal {
-	return BudgetRefusal{Budget: budget, Used: b.used[p], Expected: expected, OnlyReserved: b.fitsWhenIdle(p, budget, expected)}
-}
-
 // fitsWhenIdle reports whether the call would be admitted if all running calls ended without using
 // anything.
-func (b *localBudget) fitsWhenIdle(p int, budget, expected Cost) bool {
-	return (budget.Tokens == 0 || !exceedsTokenBudget(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
-		(budget.Spend.Zero() || !exceedsSpend(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
+func (b *localBudget) fitsWhenIdle(p int, budget, needed Cost) bool {
+	return !exceedsTokenBudget(b.used[p].Tokens, 0, needed.Tokens, budget.Tokens) &&
+		!exceedsSpend(b.used[p].Spend, money.Amount{}, needed.Spend, budget.Spend)
 }
 
-// exceedsTokenBudget reports whether a call exceeds a budget. A call that needs more than the
-// entire budget does not exceed the budget as long as nothing is used or reserved.
-func exceedsTokenBudget(used, held, expected, budget int64) bool {
-	return used >= budget || used+held+min(expected, budget) > budget
+// exceedsTokenBudget reports whether a call exceeds a budget; zero means no budget.
+func exceedsTokenBudget(used, held, needed, budget int64) bool {
+	return budget > 0 && (used >= budget || used+held+needed > budget)
 }
 
-func exceedsSpend(used, held, expected, budget money.Amount) bool {
-	if budget.Less(expected) {
-		expected = budget
+func exceedsSpend(used, held, needed, budget money.Amount) bool {
+	return !budget.Zero() && (!used.Less(budget) || budget.Less(used.Plus(held).Plus(needed)))
+}
+
+// CappedCost returns the amount that a call needs from a budget. Usually, this is the expected cost.
+// If the expected cost exceeds the entire budget, an unused budget is enough, unless it does not
+// even cover least.
+func CappedCost(expected, least, budget Cost) Cost {
+	if budget.Tokens > 0 {
+		expected.Tokens = min(expected.Tokens, max(least.Tokens, budget.Tokens))
 	}
-	return !used.Less(budget) || budget.Less(used.Plus(held).Plus(expected))
+	most := budget.Spend
+	if most.Less(least.Spend) {
+		most = least.Spend
+	}
+	if !budget.Spend.Zero() && most.Less(expected.Spend) {
+		expected.Spend = most
+	}
+	return expected
 }
 
 func (b *localBudget) Settle(held BudgetReservation, used Cost, now time.Time) {

@@ -48,28 +48,28 @@ func TestBudgets(t *testing.T) {
 	} {
 		k := boundKey(c.limits, nil, now)
 		var first, second Reservation
-		if d := k.Reserve(&first, call, now); !d.OK {
+		if d := k.Reserve(&first, call, Cost{}, now); !d.OK {
 			t.Fatalf("%s: the first call is refused: %+v", c.name, d)
 		}
 		// The amount is reserved but not used yet.
-		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry ||
+		if d := k.Reserve(&second, call, Cost{}, now); d.OK || d.RetryAfter != concurrencyRetry ||
 			*d.Quota != (Quota{Limit: c.limit, Used: "0", Remaining: c.limit, Needed: c.spent, OnlyReserved: true, Renews: c.renews}) {
 			t.Errorf("%s: beside a call that runs: %+v %+v", c.name, d, d.Quota)
 		}
 		first.Settle(call, now)
-		d := k.Reserve(&second, call, now)
+		d := k.Reserve(&second, call, Cost{}, now)
 		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{Limit: c.limit, Used: c.spent, Remaining: c.left, Needed: c.spent, Renews: c.renews}) || d.RetryAfter != c.renews.Sub(now) {
 			t.Errorf("%s: decision %+v, quota %+v; want a refusal by %s with %s of %s used", c.name, d, d.Quota, c.name, c.spent, c.limit)
 		}
-		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: parseAmount(t, "0.4")}, now); !d.OK {
+		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: parseAmount(t, "0.4")}, Cost{}, now); !d.OK {
 			t.Errorf("%s: what is left is refused: %+v", c.name, d)
 		}
 		second.Settle(Cost{Tokens: 40, Spend: parseAmount(t, "0.4")}, now)
-		if d := k.Reserve(&second, call, now); d.OK || *d.Quota != (Quota{Limit: c.limit, Used: c.limit, Renews: c.renews}) {
+		if d := k.Reserve(&second, call, Cost{}, now); d.OK || *d.Quota != (Quota{Limit: c.limit, Used: c.limit, Renews: c.renews}) {
 			t.Errorf("%s: used up: %+v %+v", c.name, d, d.Quota)
 		}
 		later := c.renews
-		if d := k.Reserve(&second, call, later); !d.OK {
+		if d := k.Reserve(&second, call, Cost{}, later); !d.OK {
 			t.Errorf("%s: after it has renewed: %+v", c.name, d)
 		}
 	}
@@ -85,9 +85,9 @@ func TestBudgetLevels(t *testing.T) {
 			t.Errorf("without a budget: %+v", none)
 		}
 		var first, second Reservation
-		k.Reserve(&first, Cost{Tokens: 50, Spend: parseAmount(t, "0.5")}, now)
+		k.Reserve(&first, Cost{Tokens: 50, Spend: parseAmount(t, "0.5")}, Cost{}, now)
 		first.Settle(Cost{Tokens: 50, Spend: parseAmount(t, "0.5")}, now)
-		k.Reserve(&second, Cost{Tokens: 70}, now)
+		k.Reserve(&second, Cost{Tokens: 70}, Cost{}, now)
 		wantLevels(t, k, now, 0.25, 0.5, 0.2)
 		wantLevels(t, k, now.AddDate(0, 0, 1), 0, 0, 0.2)
 		wantLevels(t, k, now.AddDate(0, 1, 0), 0, 0, 0)
@@ -136,7 +136,7 @@ func TestBudgetBegins(t *testing.T) {
 	}
 	admits := func(k *KeyLimiter, tokens int64) bool {
 		var r Reservation
-		ok := k.Reserve(&r, Cost{Tokens: tokens}, now).OK
+		ok := k.Reserve(&r, Cost{Tokens: tokens}, Cost{}, now).OK
 		r.Cancel()
 		return ok
 	}
@@ -207,7 +207,7 @@ func TestBudgetIsExact(t *testing.T) {
 					fits = fits && (budget.Tokens == 0 || used[p].Tokens < budget.Tokens && sum.Tokens+min(expected.Tokens, budget.Tokens) <= budget.Tokens) &&
 						(budget.Spend.Zero() || used[p].Spend.Micros < budget.Spend.Micros && sum.Spend.Micros+expected.Spend.Micros <= budget.Spend.Micros)
 				}
-				got, d := b.ReserveUsage(&limits, expected, now)
+				got, d := b.ReserveUsage(&limits, expected, Cost{}, now)
 				if d.OK != fits {
 					t.Fatalf("%+v at %+v, held %+v: %+v", expected, used, held, d)
 				}
@@ -221,12 +221,43 @@ func TestBudgetIsExact(t *testing.T) {
 	})
 }
 
+// TestUnusedBudget checks that an unused budget admits a call whose expected usage exceeds the
+// entire budget only if the budget covers the least usage of the call.
+func TestUnusedBudget(t *testing.T) {
+	now := time.Now()
+	cost := func(tokens int64) Cost { return Cost{Tokens: tokens, Spend: money.Amount{Micros: tokens}} }
+	for _, limits := range []config.KeyLimits{
+		{TokensPerDay: 500}, {TokensPerMonth: 500}, {SpendPerDay: money.Amount{Micros: 500}}, {SpendPerMonth: money.Amount{Micros: 500}},
+	} {
+		for _, c := range []struct {
+			used, expected, least int64
+			want                  bool
+		}{
+			{0, 500, 500, true},
+			{0, 501, 500, true},
+			{0, 9000, 7, true},
+			{0, 501, 501, false},
+			{0, 9000, 9000, false},
+			{0, 9000, 501, false},
+			{1, 499, 7, true},
+			{1, 500, 7, false},
+			{1, 9000, 7, false},
+			{500, 0, 0, false},
+		} {
+			k := boundKey(limits, func(string, time.Time) [PeriodCount]Cost { return [PeriodCount]Cost{cost(c.used), cost(c.used)} }, now)
+			if d := k.Reserve(new(Reservation), cost(c.expected), cost(c.least), now); d.OK != c.want || !d.OK && d.Quota.OnlyReserved {
+				t.Errorf("%+v, %+v: got %+v %+v", limits, c, d, d.Quota)
+			}
+		}
+	}
+}
+
 func TestBudgetAllocatesNothing(t *testing.T) {
 	now := time.Now()
 	k := boundKey(config.KeyLimits{TokensPerDay: 1e9, SpendPerMonth: parseAmount(t, "1000000")}, nil, now)
 	var r Reservation
 	if n := testing.AllocsPerRun(100, func() {
-		k.Reserve(&r, Cost{Tokens: 10, Spend: money.Amount{Micros: 1}}, now)
+		k.Reserve(&r, Cost{Tokens: 10, Spend: money.Amount{Micros: 1}}, Cost{}, now)
 		r.Settle(Cost{Tokens: 5}, now)
 	}); n != 0 {
 		t.Errorf("Reserve and Settle allocate %v times, want 0", n)

@@ -72,10 +72,10 @@ func TestGroupReserves(t *testing.T) {
 	} {
 		a, b, _ := groupKeys(keys, c.own, c.group)
 		var first, second Reservation
-		if d := a.Reserve(&first, c.first, now); !d.OK {
+		if d := a.Reserve(&first, c.first, Cost{}, now); !d.OK {
 			t.Fatalf("%s: the first Reserve = %+v, want OK", name, d)
 		}
-		if d := b.Reserve(&second, Cost{Tokens: 5}, now); d.OK || d.Group != "g" || d.LimitName != c.limit {
+		if d := b.Reserve(&second, Cost{Tokens: 5}, Cost{}, now); d.OK || d.Group != "g" || d.LimitName != c.limit {
 			t.Errorf("%s: the second Reserve = %+v, want a refusal by group g for %s", name, d, c.limit)
 		}
 		if n := b.state.running.Load(); n != 0 || second.Cancel() {
@@ -84,7 +84,7 @@ func TestGroupReserves(t *testing.T) {
 		if !first.Cancel() || first.Cancel() {
 			t.Errorf("%s: the call ends once", name)
 		}
-		if d := b.Reserve(&second, Cost{Tokens: 5}, now); !d.OK || !second.Cancel() {
+		if d := b.Reserve(&second, Cost{Tokens: 5}, Cost{}, now); !d.OK || !second.Cancel() {
 			t.Errorf("%s: after the end of the first: %+v", name, d)
 		}
 		if n := a.group.state.running.Load(); n != 0 {
@@ -107,10 +107,10 @@ func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 		t.Errorf("the group has used %d, want 8", got)
 	}
 	var r Reservation
-	if d := a.Reserve(&r, Cost{Tokens: 3}, now); d.OK || d.Group != "g" || d.Quota == nil || d.Quota.Remaining != "2" {
+	if d := a.Reserve(&r, Cost{Tokens: 3}, Cost{}, now); d.OK || d.Group != "g" || d.Quota == nil || d.Quota.Remaining != "2" {
 		t.Errorf("Reserve of 3 tokens = %+v, want a refusal by group g with 2 remaining", d)
 	}
-	if d := alone.Reserve(&r, Cost{Tokens: 3}, now); !d.OK || !r.Cancel() {
+	if d := alone.Reserve(&r, Cost{Tokens: 3}, Cost{}, now); !d.OK || !r.Cancel() {
 		t.Errorf("without a group: %+v", d)
 	}
 }
@@ -185,7 +185,7 @@ func TestCharge(t *testing.T) {
 			a, b, _ := groupKeys(keys, c.key, c.group)
 			var call, other, next Reservation
 			cost := func(n int64) Cost { return Cost{Tokens: n, Spend: money.Amount{Micros: n}} }
-			if !a.Reserve(&call, Cost{}, now).OK || !b.Reserve(&other, cost(60), now).OK {
+			if !a.Reserve(&call, Cost{}, Cost{}, now).OK || !b.Reserve(&other, cost(60), Cost{}, now).OK {
 				t.Fatal("a call is refused")
 			}
 			if d := call.Charge(cost(c.most), now); !d.OK {
@@ -196,7 +196,7 @@ func TestCharge(t *testing.T) {
 				t.Errorf("one more: %+v, want a refusal by %s", d, c.of)
 			}
 			call.Settle(Cost{}, now)
-			if d := a.Reserve(&next, cost(1), now); d.OK || d.LimitName != c.of {
+			if d := a.Reserve(&next, cost(1), Cost{}, now); d.OK || d.LimitName != c.of {
 				t.Errorf("the next call: %+v, want a refusal by %s", d, c.of)
 			}
 			if d := call.Charge(cost(1), now); !d.OK {
@@ -216,7 +216,7 @@ func TestChargeOpen(t *testing.T) {
 	a, _, _ := groupKeys(NewKeyUsages(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})
 	a.budget = openBudget{a.budget}
 	var call Reservation
-	if !a.Reserve(&call, Cost{}, now).OK {
+	if !a.Reserve(&call, Cost{}, Cost{}, now).OK {
 		t.Fatal("the call is refused")
 	}
 	if d := call.Charge(Cost{Tokens: 1000}, now); !d.OK {

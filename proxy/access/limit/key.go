@@ -131,14 +131,17 @@ func (k *KeyLimiter) takeRequest(now time.Time) Decision {
 // Calls are counted even if the key has no limit, so that a limit added by a later reload is exact
 // from the start.
 //
+// An unused budget also admits a call whose expected usage exceeds the entire budget, as long as the
+// budget covers least.
+//
 // r must be idle, which means that it is new or settled. Reserve does not allocate.
-func (k *KeyLimiter) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
+func (k *KeyLimiter) Reserve(r *Reservation, expected, least Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
 	}
-	d := k.reserve(&r.keyPart, expected, now)
+	d := k.reserve(&r.keyPart, expected, least, now)
 	if d.OK && k.group != nil {
-		if d = k.group.reserve(&r.groupPart, expected, now); !d.OK {
+		if d = k.group.reserve(&r.groupPart, expected, least, now); !d.OK {
 			r.keyPart.settle(Cost{}, now)
 			d = k.setDecisionGroup(d)
 		}
@@ -149,11 +152,11 @@ func (k *KeyLimiter) Reserve(r *Reservation, expected Cost, now time.Time) Decis
 	return d
 }
 
-func (k *KeyLimiter) reserve(h *reservedPart, expected Cost, now time.Time) Decision {
+func (k *KeyLimiter) reserve(h *reservedPart, expected, least Cost, now time.Time) Decision {
 	if k.budget == nil {
 		return k.reservePerMinute(h, expected.Tokens, now)
 	}
-	held, d := k.budget.ReserveUsage(&k.limits, expected, now)
+	held, d := k.budget.ReserveUsage(&k.limits, expected, least, now)
 	if !d.OK {
 		return d
 	}

@@ -45,7 +45,7 @@ func TestNoLimits(t *testing.T) {
 			t.Fatalf("Take without limits = %+v, want OK", d)
 		}
 	}
-	if d := k.Reserve(&r, Cost{Tokens: 1 << 60}, time.Now()); d != (Decision{OK: true}) {
+	if d := k.Reserve(&r, Cost{Tokens: 1 << 60}, Cost{}, time.Now()); d != (Decision{OK: true}) {
 		t.Fatalf("Reserve without limits = %+v, want OK", d)
 	}
 	if k.state.running.Load() != 1 || !r.Settle(Cost{Tokens: 1 << 60}, time.Now()) || k.state.running.Load() != 0 {
@@ -61,7 +61,7 @@ func TestConcurrency(t *testing.T) {
 		{OK: true},
 		{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: 2},
 	} {
-		if got := k.Reserve(&held[i], Cost{Tokens: 0}, now); got != want {
+		if got := k.Reserve(&held[i], Cost{Tokens: 0}, Cost{}, now); got != want {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestConcurrency(t *testing.T) {
 		t.Errorf("%d run, or the refused call holds something", k.state.running.Load())
 	}
 	held[0].Cancel()
-	if got := k.Reserve(&held[2], Cost{Tokens: 0}, now); !got.OK {
+	if got := k.Reserve(&held[2], Cost{Tokens: 0}, Cost{}, now); !got.OK {
 		t.Errorf("a place that was given back: %+v", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestConcurrencyIsExact(t *testing.T) {
 		wg.Go(func() {
 			for range 2000 {
 				var r Reservation
-				d := k.Reserve(&r, Cost{Tokens: 0}, now)
+				d := k.Reserve(&r, Cost{Tokens: 0}, Cost{}, now)
 				if !d.OK {
 					if d.LimitName != Concurrency || d.RetryAfter <= 0 || d.Limit != 4 {
 						t.Errorf("refusal = %+v, want limit %s of 4 and a wait", d, Concurrency)
@@ -106,17 +106,17 @@ func TestConcurrencyIsExact(t *testing.T) {
 func TestTokens(t *testing.T) {
 	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 6000}) // 100 per second
 	var a, b, c Reservation
-	if d := k.Reserve(&a, Cost{Tokens: 4000}, now); !d.OK {
+	if d := k.Reserve(&a, Cost{Tokens: 4000}, Cost{}, now); !d.OK {
 		t.Fatalf("Reserve of 4000 tokens = %+v, want OK", d)
 	}
-	if d := k.Reserve(&b, Cost{Tokens: 3000}, now); d.OK || d.LimitName != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
+	if d := k.Reserve(&b, Cost{Tokens: 3000}, Cost{}, now); d.OK || d.LimitName != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
 		t.Fatalf("Reserve of 3000 more = %+v, want a refusal by %s for 10 s", d, TokensPerMinute)
 	}
 	if k.state.running.Load() != 1 {
 		t.Fatalf("a refused call stays counted: %d", k.state.running.Load())
 	}
 	// Reserved amounts do not decrease over time.
-	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 3000}, Cost{}, now.Add(time.Minute)); d.OK {
 		t.Fatalf("Reserve of 3000 a minute later = %+v, want a refusal", d)
 	}
 	// After a charge of 1000 tokens, 3000 are free immediately.
@@ -124,23 +124,23 @@ func TestTokens(t *testing.T) {
 	if !a.Settle(Cost{Tokens: 1000}, now) || a.Settle(Cost{Tokens: 1000}, now) || a.Cancel() {
 		t.Fatal("a reservation settles once")
 	}
-	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 5000}, Cost{}, now); !d.OK {
 		t.Fatalf("Reserve of 5000 after settling with 1000 = %+v, want OK", d)
 	}
 	// After Cancel, only these 1000 tokens are charged. The charge decreases by 100 tokens per
 	// second.
 	b.Cancel()
-	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
+	if d := k.Reserve(&b, Cost{Tokens: 6000}, Cost{}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
 		t.Fatalf("Reserve of 6000 after 4 s = %+v, want a refusal for 6 s", d)
 	}
-	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(10*time.Second)); !d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 6000}, Cost{}, now.Add(10*time.Second)); !d.OK {
 		t.Fatalf("Reserve of 6000 after 10 s = %+v, want OK", d)
 	}
 	// The call used more than it had reserved. The excess is charged as well, so the next call must
 	// wait.
 	now = now.Add(10 * time.Second)
 	b.Settle(Cost{Tokens: 9000}, now)
-	if d := k.Reserve(&c, Cost{Tokens: 1}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
+	if d := k.Reserve(&c, Cost{Tokens: 1}, Cost{}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
 		t.Fatalf("Reserve of 1 after use of 9000 = %+v, want a refusal for 30.01 s", d)
 	}
 }
@@ -148,14 +148,14 @@ func TestTokens(t *testing.T) {
 func TestEstimateAboveTheLimit(t *testing.T) {
 	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 60})
 	var a, b Reservation
-	if d := k.Reserve(&a, Cost{Tokens: 1000}, now); !d.OK {
+	if d := k.Reserve(&a, Cost{Tokens: 1000}, Cost{}, now); !d.OK {
 		t.Fatalf("an idle key must admit any estimate: %+v", d)
 	}
-	if d := k.Reserve(&b, Cost{Tokens: 1}, now); d.OK {
+	if d := k.Reserve(&b, Cost{Tokens: 1}, Cost{}, now); d.OK {
 		t.Fatalf("Reserve of 1 while an estimate above the limit is held = %+v, want a refusal", d)
 	}
 	a.Settle(Cost{Tokens: 120}, now)
-	if d := k.Reserve(&b, Cost{Tokens: 1000}, now); d.OK || d.RetryAfter != 2*time.Minute {
+	if d := k.Reserve(&b, Cost{Tokens: 1000}, Cost{}, now); d.OK || d.RetryAfter != 2*time.Minute {
 		t.Fatalf("Reserve of 1000 after use of 120 = %+v, want a refusal for 2 minutes", d)
 	}
 }
@@ -164,13 +164,13 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 1})
 	var r Reservation
 	for range 3 {
-		k.Reserve(&r, Cost{Tokens: 1}, now)
+		k.Reserve(&r, Cost{Tokens: 1}, Cost{}, now)
 		r.Settle(Cost{Tokens: 1 << 62}, now)
 	}
-	if d := k.Reserve(&r, Cost{Tokens: 1}, now); d.OK || d.RetryAfter > 24*time.Hour+time.Minute {
+	if d := k.Reserve(&r, Cost{Tokens: 1}, Cost{}, now); d.OK || d.RetryAfter > 24*time.Hour+time.Minute {
 		t.Fatalf("Reserve after absurd usage = %+v, want a refusal for at most a day and a minute", d)
 	}
-	if d := k.Reserve(&r, Cost{Tokens: 1}, now.Add(25*time.Hour)); !d.OK {
+	if d := k.Reserve(&r, Cost{Tokens: 1}, Cost{}, now.Add(25*time.Hour)); !d.OK {
 		t.Fatalf("Reserve 25 hours after absurd usage = %+v, want OK", d)
 	}
 }
@@ -203,7 +203,7 @@ func TestTokensNeverExceedRate(t *testing.T) {
 				continue
 			}
 			r, n := new(Reservation), rapid.Int64Range(0, int64(limit)).Draw(t, "estimate")
-			if k.Reserve(r, Cost{Tokens: n}, now).OK {
+			if k.Reserve(r, Cost{Tokens: n}, Cost{}, now).OK {
 				running, estimates[r] = append(running, r), n
 			}
 		}
@@ -230,7 +230,7 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 1000, Concurrency: 1})
 	for range 500 {
 		var r Reservation
-		if d := k.Reserve(&r, Cost{Tokens: 100}, now); !d.OK {
+		if d := k.Reserve(&r, Cost{Tokens: 100}, Cost{}, now); !d.OK {
 			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 		var won atomic.Int64
@@ -252,13 +252,13 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 func TestReserveTwicePanics(t *testing.T) {
 	k, now := boundTestKey(config.KeyLimits{})
 	var r Reservation
-	k.Reserve(&r, Cost{Tokens: 0}, now)
+	k.Reserve(&r, Cost{Tokens: 0}, Cost{}, now)
 	defer func() {
 		if recover() == nil {
 			t.Error("a held reservation was filled again")
 		}
 	}()
-	k.Reserve(&r, Cost{Tokens: 0}, now)
+	k.Reserve(&r, Cost{Tokens: 0}, Cost{}, now)
 }
 
 // TestShareOfAFleet checks that an edge in a fleet allows only its share.
@@ -271,14 +271,14 @@ func TestShareOfAFleet(t *testing.T) {
 		taken++
 	}
 	var first, second Reservation
-	if taken != 2 || !key.Reserve(&first, Cost{Tokens: 900}, now).OK {
+	if taken != 2 || !key.Reserve(&first, Cost{Tokens: 900}, Cost{}, now).OK {
 		t.Fatalf("%d of 2 requests, or no room for its tokens", taken)
 	}
-	if d := key.Reserve(&second, Cost{Tokens: 1}, now); d.OK || d.LimitName != Concurrency || d.Limit != 1 {
+	if d := key.Reserve(&second, Cost{Tokens: 1}, Cost{}, now); d.OK || d.LimitName != Concurrency || d.Limit != 1 {
 		t.Errorf("a second call at once: %+v", d)
 	}
 	first.Settle(Cost{Tokens: 1000}, now)
-	if d := key.Reserve(&second, Cost{Tokens: 500}, now); d.OK || d.LimitName != TokensPerMinute || d.Limit != 1000 {
+	if d := key.Reserve(&second, Cost{Tokens: 500}, Cost{}, now); d.OK || d.LimitName != TokensPerMinute || d.Limit != 1000 {
 		t.Errorf("beyond its tokens: %+v", d)
 	}
 }
@@ -291,7 +291,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	first := keys.Bind(a, nil)["a"]
 	first.TakeRequest(now)
 	first.TakeRequest(now)
-	first.Reserve(&r, Cost{Tokens: 0}, now)
+	first.Reserve(&r, Cost{Tokens: 0}, Cost{}, now)
 
 	check := func(name string, k *KeyLimiter) {
 		t.Helper()
@@ -339,7 +339,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		k := bound["a"]
 		k.TakeRequest(now)
-		k.Reserve(&r, Cost{Tokens: 100}, now)
+		k.Reserve(&r, Cost{Tokens: 100}, Cost{}, now)
 		r.Settle(Cost{Tokens: 50}, now)
 	}); n != 0 {
 		t.Errorf("Take, Reserve and Settle allocate %v times, want 0", n)
@@ -359,7 +359,7 @@ func BenchmarkKey(b *testing.B) {
 		b.ReportAllocs()
 		var r Reservation
 		for b.Loop() {
-			bound["a"].Reserve(&r, Cost{Tokens: 100}, now)
+			bound["a"].Reserve(&r, Cost{Tokens: 100}, Cost{}, now)
 			r.Settle(Cost{Tokens: 50}, now)
 		}
 	})
@@ -376,19 +376,19 @@ func TestOfToken(t *testing.T) {
 		t.Fatal("callers share limits, or get new ones each time")
 	}
 	var held, more Reservation
-	if d := alice.Reserve(&held, Cost{}, now); !d.OK {
+	if d := alice.Reserve(&held, Cost{}, Cost{}, now); !d.OK {
 		t.Fatal("refused at once")
 	}
-	if d := bob.Reserve(&more, Cost{}, now); !d.OK {
+	if d := bob.Reserve(&more, Cost{}, Cost{}, now); !d.OK {
 		t.Error("one caller has used another's concurrency")
 	}
 	from.Limits.RequestsPerMinute = 30
 	again := keys.TokenKey("corp/alice", &from, nil)
-	if d := again.Reserve(new(Reservation), Cost{}, now); d.OK || again == alice {
+	if d := again.Reserve(new(Reservation), Cost{}, Cost{}, now); d.OK || again == alice {
 		t.Error("a reload has forgotten what runs")
 	}
 	held.Settle(Cost{}, now)
-	if d := again.Reserve(new(Reservation), Cost{}, now); !d.OK {
+	if d := again.Reserve(new(Reservation), Cost{}, Cost{}, now); !d.OK {
 		t.Error("a call that began before a reload is not given back")
 	}
 	from.Edges = 2

@@ -22,7 +22,7 @@ func TestLevels(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "gap")))
 			k.TakeRequest(now)
 			var r Reservation
-			if used := rapid.Int64Range(0, 20_000).Draw(t, "used"); k.Reserve(&r, Cost{Tokens: used}, now).OK {
+			if used := rapid.Int64Range(0, 20_000).Draw(t, "used"); k.Reserve(&r, Cost{Tokens: used}, Cost{}, now).OK {
 				r.Settle(Cost{Tokens: used}, now)
 			}
 		}
@@ -36,11 +36,11 @@ func TestLevels(t *testing.T) {
 		}
 		var r Reservation
 		if tokens.Remaining < tokens.Limit {
-			if k.Reserve(&r, Cost{Tokens: tokens.Remaining + 1}, now).OK {
+			if k.Reserve(&r, Cost{Tokens: tokens.Remaining + 1}, Cost{}, now).OK {
 				t.Fatalf("%+v, and one more is taken", tokens)
 			}
 		}
-		if indebted := tokens.Reset > time.Minute; k.Reserve(&r, Cost{Tokens: tokens.Remaining}, now).OK == indebted {
+		if indebted := tokens.Reset > time.Minute; k.Reserve(&r, Cost{Tokens: tokens.Remaining}, Cost{}, now).OK == indebted {
 			t.Fatalf("%+v, and they are not taken, or by one in debt", tokens)
 		}
 		if held, _ := k.TokenLevel(now); tokens.Remaining > 0 && held.Remaining > 0 {
@@ -85,7 +85,7 @@ func TestTokensLeftAfterCall(t *testing.T) {
 		for _, used := range []int64{0, 10, 2500} {
 			now = now.Add(24 * time.Hour)
 			var r Reservation
-			if d := k.Reserve(&r, Cost{Tokens: 100_000}, now); !d.OK {
+			if d := k.Reserve(&r, Cost{Tokens: 100_000}, Cost{}, now); !d.OK {
 				t.Fatalf("%s: refused by %s", id, d.LimitName)
 			}
 			shown, ok := k.TokensLeft(&r, used, now)

@@ -199,13 +199,19 @@ func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
 // of tokens. chargeTokens later releases the slot and corrects the estimate.
 func (c *Call) reserveKeyLimits() error {
 	t, m := &c.tokens, c.config.model
-	t.estimatedPrompt, t.expectedOutput = c.request.EstimateTokens(m.Route.BytesPerToken())
+	var answers int
+	t.estimatedPrompt, t.expectedOutput, answers = c.request.EstimateTokens(m.Route.BytesPerToken())
 	if c.ep.Local != nil { // counting tokens generates no output
 		t.expectedOutput = 0
 	}
 	c.search.excluded = m.Route.AppendTooShortUpstreams(c.search.excluded, t.estimatedPrompt)
 	expected := limit.Cost{Tokens: int64(t.estimatedPrompt + t.expectedOutput), Spend: m.Price.CallCost(t.estimatedPrompt, 0, t.expectedOutput)}
-	if d := c.limits.reserve(expected, c.times.stepStart); !d.OK {
+	// A budget may be exceeded by one answer, but not by many prompts or choices.
+	least := expected
+	if answers == 1 {
+		least = limit.Cost{Tokens: int64(t.estimatedPrompt), Spend: m.Price.CallCost(t.estimatedPrompt, 0, 0)}
+	}
+	if d := c.limits.reserve(expected, least, c.times.stepStart); !d.OK {
 		return recordLimitRejection(&c.record, d)
 	}
 	return nil

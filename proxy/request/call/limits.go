@@ -84,11 +84,11 @@ func sharedLimits(s *snapshot.Snapshot, key *auth.Key) *limit.KeyLimiter {
 	return s.KeyLimiter(key)
 }
 
-func (a *callLimits) reserve(expected limit.Cost, now time.Time) limit.Decision {
+func (a *callLimits) reserve(expected, least limit.Cost, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	return a.keyLimits.Reserve(&a.reservation, expected, now)
+	return a.keyLimits.Reserve(&a.reservation, expected, least, now)
 }
 
 func limitError(d limit.Decision) *apierr.Error {

@@ -82,9 +82,10 @@ func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, er
 	return out, nil
 }
 
-func (b *chatBase) EstimateTokens(bytesPerToken float64) (prompt, output int) {
+func (b *chatBase) EstimateTokens(bytesPerToken float64) (prompt, output, answers int) {
 	tokens := &b.chat.Tokens
-	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.ClientLimit()) * tokens.GeneratedChoices(b.chat.N)
+	answers = tokens.GeneratedChoices(b.chat.N)
+	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.ClientLimit()) * answers, answers
 }
 
 func (b *chatBase) AnswerTokenLimit() TokenLimit { return chatLimit{&b.chat.Request} }

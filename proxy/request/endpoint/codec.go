@@ -53,8 +53,9 @@ type Decoder interface {
 
 // PromptInfo describes a request for limits, routing and engines.
 type PromptInfo interface {
-	// EstimateTokens returns the estimated number of tokens in the prompt and in the answer.
-	EstimateTokens(bytesPerToken float64) (prompt, output int)
+	// EstimateTokens returns the estimated number of tokens in the prompts and in all answers, and
+	// the number of answers that engines generate.
+	EstimateTokens(bytesPerToken float64) (prompt, output, answers int)
 	// AnswerTokenLimit returns the token limit for the answer.
 	AnswerTokenLimit() TokenLimit
 	// PromptPrefix returns the beginning of the prompt. A route uses it to find an engine that has

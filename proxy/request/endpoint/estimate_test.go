@@ -53,12 +53,12 @@ func TestEstimate(t *testing.T) {
 			if err := c.parsed.CheckRules(new(chat.ModelRules)); err != nil {
 				t.Fatal(err)
 			}
-			_, got = c.EstimateTokens(4)
+			_, got, _ = c.EstimateTokens(4)
 		} else if err := b.chat.Decode([]byte(body)); err == nil {
 			if err := b.chat.CheckRules(new(chat.ModelRules)); err != nil {
 				t.Fatal(err)
 			}
-			_, got = b.EstimateTokens(4)
+			_, got, _ = b.EstimateTokens(4)
 		} else {
 			t.Fatal(body, err)
 		}

@@ -112,11 +112,12 @@ func (r *formRequest) CheckRules(*snapshot.Model, time.Time) (CheckResult, error
 }
 
 // EstimateTokens implements Request. The edge does not estimate the tokens of audio and images.
-func (r *formRequest) EstimateTokens(float64) (prompt, output int) { return 0, 0 }
-func (r *formRequest) AnswerTokenLimit() TokenLimit                { return noLimit{} }
-func (r *formRequest) PromptPrefix() (tools, messages []byte)      { return nil, nil }
-func (r *formRequest) SessionHashes() chat.SessionHashes           { return chat.SessionHashes{} }
-func (r *formRequest) WantsStream(*engine.Profile) bool            { return r.fields.WantsStream() }
+func (r *formRequest) EstimateTokens(float64) (prompt, output, answers int) { return 0, 0, 0 }
+
+func (r *formRequest) AnswerTokenLimit() TokenLimit           { return noLimit{} }
+func (r *formRequest) PromptPrefix() (tools, messages []byte) { return nil, nil }
+func (r *formRequest) SessionHashes() chat.SessionHashes      { return chat.SessionHashes{} }
+func (r *formRequest) WantsStream(*engine.Profile) bool       { return r.fields.WantsStream() }
 
 func (r *formRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	p := to.Upstream.Engine()

@@ -109,11 +109,11 @@ func (r *jsonRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult,
 }
 
 // EstimateTokens implements Request. It expects no output tokens.
-func (r *jsonRequest) EstimateTokens(bytesPerToken float64) (prompt, output int) {
+func (r *jsonRequest) EstimateTokens(bytesPerToken float64) (prompt, output, answers int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
 	}
-	return int(float64(r.request.Size())/bytesPerToken) + 1, 0
+	return int(float64(r.request.Size())/bytesPerToken) + 1, 0, 0
 }
 
 func (r *jsonRequest) AnswerTokenLimit() TokenLimit { return jsonLimit{r.request} }
@@ -178,9 +178,9 @@ func (r *completionRequest) Decode(in DecodeInput) error {
 	return r.parsed.DecodeCompletion(in.Body.Bytes())
 }
 
-func (r *completionRequest) EstimateTokens(bytesPerToken float64) (prompt, output int) {
-	prompt, _ = r.jsonRequest.EstimateTokens(bytesPerToken)
-	return prompt, expectedOutput(r.parsed.ClientLimit()) * r.parsed.Generated
+func (r *completionRequest) EstimateTokens(bytesPerToken float64) (prompt, output, answers int) {
+	prompt, _, _ = r.jsonRequest.EstimateTokens(bytesPerToken)
+	return prompt, expectedOutput(r.parsed.ClientLimit()) * r.parsed.Generated, r.parsed.Generated
 }
 
 // EncodeRequest implements Request. Among all forwarded requests, only completions get a salt,

@@ -37,7 +37,7 @@ type RealtimeSession struct {
 }
 
 // EstimateTokens implements Request. The edge does not estimate the tokens of audio.
-func (*RealtimeSession) EstimateTokens(float64) (prompt, output int) { return 0, 0 }
+func (*RealtimeSession) EstimateTokens(float64) (prompt, output, answers int) { return 0, 0, 0 }
 
 // CheckRules implements Request.
 func (r *RealtimeSession) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
