@@ -24,9 +24,13 @@ type Usage struct {
 	// tokens that these engines had to read again. The other counts do not include these tokens.
 	Resumed, ResumedPrompt int
 
+	// FirstChoiceOnly is true if the engine has counted only the first of several choices, and its
+	// prompt.
+	FirstChoiceOnly bool
+
 	// Known is true if the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated is true if all counts are the edge's estimate. The completion is estimated from the
+	// Estimated is true if a count is the edge's estimate. The completion is estimated from the
 	// bytes of the answer (see TokensInBytes). In a stream, each delta is at least one token.
 	Estimated bool
 	// PartlyEstimated is true if Completion includes an estimate for text that arrived after the

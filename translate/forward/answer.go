@@ -18,7 +18,7 @@ type Answer struct {
 	usageValue jsonx.Value // the usage member as received
 	created    jsonx.Value
 	usage      translate.Usage
-	textBytes  int // bytes of a completion's texts
+	texts      completionTexts
 	edits      jsonx.Edits
 }
 
@@ -41,7 +41,7 @@ const (
 // *translate.BadAnswerError. If the engine sent an error, the BadAnswerError's cause is the
 // *engineerror.Error.
 func (a *Answer) Parse(body []byte) error {
-	a.body, a.usage, a.textBytes = body, translate.Usage{}, 0
+	a.body, a.usage, a.texts = body, translate.Usage{}, completionTexts{}
 	if len(body) > translate.MaxAnswerBytes {
 		return &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 	}
@@ -52,8 +52,8 @@ func (a *Answer) Parse(body []byte) error {
 	if !root.IsObject() {
 		return &translate.BadAnswerError{Reason: translate.ReasonNotObject}
 	}
-	var out [5]jsonx.Value
-	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
+	var out [6]jsonx.Value
+	if err := root.Fields([]string{"model", "usage", "error", "object", "created", "timings"}, out[:]); err != nil {
 		return &translate.BadAnswerError{Reason: translate.ReasonDuplicateMember}
 	}
 	if chat.IsGiven(out[2]) || out[3].EqualText("error") {
@@ -70,11 +70,13 @@ func (a *Answer) Parse(body []byte) error {
 			return &translate.BadAnswerError{Reason: reasonEngineError, Cause: answer.AbortedError()}
 		}
 		if text := it.Value().Get("text"); text.IsString() {
-			a.textBytes += len(text.RawContents())
+			a.texts.count++
+			a.texts.bytes += len(text.RawContents())
 		}
 	}
 	a.model, a.usageValue, a.created = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
+	a.texts.hasTimings = out[5].IsObject()
 	if a.Vectors != VectorsAsSent {
 		return a.rewriteVectors(root)
 	}
@@ -120,7 +122,7 @@ func (a *Answer) CheckText() error {
 }
 
 // Usage returns the engine's token counts or, for a completion, an estimate.
-func (a *Answer) Usage() translate.Usage { return usageOrEstimate(a.usage, a.textBytes) }
+func (a *Answer) Usage() translate.Usage { return a.texts.usageOrEstimate(a.usage) }
 
 // Append appends the answer as received, with these changes:
 //   - If the answer names a model, the name is replaced with the given model.

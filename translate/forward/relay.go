@@ -34,11 +34,11 @@ type Relay struct {
 	vectors VectorForm
 	vector  vectorRewriter
 
-	value     []byte
-	hasError  bool
-	usage     translate.Usage
-	textBytes int // bytes of a completion's texts
-	doc       jsonx.Doc
+	value    []byte
+	hasError bool
+	usage    translate.Usage
+	texts    completionTexts
+	doc      jsonx.Doc
 }
 
 type outputSink uint8
@@ -62,6 +62,7 @@ const (
 	memberError
 	memberObject
 	memberCreated
+	memberTimings
 	uniqueMemberCount // kinds before this one are read at the top level, and must occur only once
 	memberChoices
 	memberFinish
@@ -73,6 +74,7 @@ const (
 
 var watchedNames = [uniqueMemberCount]string{
 	memberModel: "model", memberUsage: "usage", memberError: "error", memberObject: "object", memberCreated: "created",
+	memberTimings: "timings",
 }
 
 const (
@@ -95,7 +97,7 @@ func (r *Relay) BufferedBytes() int { return cap(r.vector.text) + cap(r.vector.b
 
 // Usage returns the engine's token counts or, for a completion, an estimate. The engine's counts are
 // usually at the end of the answer.
-func (r *Relay) Usage() translate.Usage { return usageOrEstimate(r.usage, r.textBytes) }
+func (r *Relay) Usage() translate.Usage { return r.texts.usageOrEstimate(r.usage) }
 
 // CheckComplete returns an error if the answer is incomplete.
 func (r *Relay) CheckComplete() error {
@@ -313,6 +315,8 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 		r.sink, r.value = sinkCapture, r.value[:0]
 	case memberUsage:
 		r.sink, r.value = sinkValue, r.value[:0]
+	case memberTimings:
+		r.texts.hasTimings = c == '{'
 	case memberCreated:
 		if c == '-' || '0' <= c && c <= '9' {
 			r.sink, r.value = sinkValue, r.value[:0]
@@ -323,7 +327,9 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 		}
 	case memberText:
 		if c == '"' {
-			r.sink, r.textBytes = sinkText, r.textBytes-len(`""`) // the sink counts the quotes
+			r.sink = sinkText
+			r.texts.count++
+			r.texts.bytes -= len(`""`) // the sink counts the quotes
 		}
 	case memberEmbedding:
 		if r.vector.begin(r.vectors, c) {
@@ -446,7 +452,7 @@ func (r *Relay) writeToSink(dst, p []byte) []byte {
 			return dst
 		}
 	case sinkText:
-		r.textBytes += len(p)
+		r.texts.bytes += len(p)
 	case sinkClient:
 	}
 	return append(dst, p...)

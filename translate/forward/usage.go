@@ -84,9 +84,25 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
-func usageOrEstimate(u translate.Usage, textBytes int) translate.Usage {
-	if !u.Known && textBytes > 0 {
-		return translate.EstimateUsage(translate.TokensInBytes(textBytes))
+// completionTexts describes the texts of a completion.
+type completionTexts struct {
+	count, bytes int
+	// Whether the answer has llama.cpp's `timings`. If llama.cpp does not stream, its counts cover
+	// only the first choice.
+	hasTimings bool
+}
+
+// usageOrEstimate returns the engine's counts. If they do not cover the texts, it estimates the
+// number of completion tokens.
+func (t *completionTexts) usageOrEstimate(u translate.Usage) translate.Usage {
+	tokens := translate.TokensInBytes(t.bytes)
+	u.FirstChoiceOnly = u.Known && t.hasTimings && t.count > 1
+	switch {
+	case !u.Known && tokens > 0:
+		return translate.EstimateUsage(tokens)
+	case u.FirstChoiceOnly && tokens > u.Completion:
+		u.Completion, u.Estimated = tokens, true
+		u.Reconcile()
 	}
 	return u
 }

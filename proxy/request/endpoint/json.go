@@ -144,7 +144,7 @@ func (r *jsonRequest) AnswersJSON() bool { return true }
 
 func (r *jsonRequest) Unary(about CallInfo) Unary {
 	r.answer.initAnswer(&about)
-	r.answer.vectors = r.request.Vectors
+	r.answer.vectors, r.answer.prompts = r.request.Vectors, r.request.Prompts
 	return &r.answer
 }
 

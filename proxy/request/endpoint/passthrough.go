@@ -67,6 +67,7 @@ type forwardedAnswer struct {
 	// estimate is the estimated number of prompt tokens, or noEstimate. It is used if the answer
 	// does not report usage.
 	estimate     int
+	prompts      int  // number of a completion's prompts
 	needsChoices bool // whether the answer must have choices
 	needsText    bool // whether the answer must have a text, as transcripts do
 	vectors      forward.VectorForm
@@ -79,6 +80,13 @@ func (f *forwardedAnswer) initAnswer(about *CallInfo) {
 
 func (f *forwardedAnswer) usageOrEstimate(u translate.Usage) translate.Usage {
 	switch {
+	case u.FirstChoiceOnly && f.prompts > 1:
+		// The estimate includes the rest of the request, so only half of it is certain.
+		if half := f.estimate / 2; half > u.Prompt {
+			u.Prompt, u.Estimated = half, true
+			u.Reconcile()
+		}
+		return u
 	case u.Known:
 		return u
 	case f.estimate == noEstimate:
