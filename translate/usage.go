@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxCount is the highest accepted token count. It prevents sums from overflowing.
+// MaxCount is the highest sum of token counts. It prevents sums from overflowing.
 const MaxCount = 1 << 31
 
 // Usage contains the token counts of one answer as the chat dialect defines them. Prompt includes
@@ -30,6 +30,9 @@ type Usage struct {
 
 	// Known is true if the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
+	// TextTokens is the estimated number of tokens in the answer, if the engine's counts say that it
+	// has none. Otherwise it is 0.
+	TextTokens int
 	// Estimated is true if a count is the edge's estimate. The completion is estimated from the
 	// bytes of the answer (see TokensInBytes). In a stream, each delta is at least one token.
 	Estimated bool
@@ -110,13 +113,16 @@ func (u *Usage) Reconcile() {
 	u.Total = max(u.Total, u.Prompt+u.Completion)
 }
 
-// ReadCount reads a token count between 0 and MaxCount.
+// ReadCount reads a token count. An absurdly high count is 0, because the engine has not counted.
 func ReadCount(v jsonx.Value) (n int, ok bool) {
 	i, ok := v.Int()
 	if !ok || i < 0 {
 		return 0, false
 	}
-	return int(min(i, MaxCount)), true
+	if i >= MaxCount {
+		i = 0
+	}
+	return int(i), true
 }
 
 // CountOrZero is ReadCount, but returns 0 if v is not a count.

@@ -24,7 +24,7 @@ type Stream struct {
 	doneSeen   bool // [DONE] has arrived
 	closed     bool
 	eventCount int
-	textBytes  int // bytes of the completions' texts
+	texts      completionTexts
 	usage      usageTotal
 	transcript transcriptState
 	speech     speechAudio
@@ -97,7 +97,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	s.eventCount++
 	for it := out[1].Iter(); it.Next(); {
 		if text := it.Value().Get("text"); text.IsString() {
-			s.textBytes += len(text.RawContents())
+			s.texts.bytes += len(text.RawContents())
 		}
 	}
 	if u, ok := readUsage(out[2]); ok {
@@ -184,12 +184,14 @@ func (s *Stream) Markup() translate.Markup { return 0 }
 // Usage returns the engine's token counts or, for a completion, an estimate.
 func (s *Stream) Usage() translate.Usage {
 	switch {
-	case s.usage.total.Known || s.choices == 0:
+	case s.choices == 0:
 		return s.usage.total
+	case s.usage.total.Known:
+		return s.texts.usageOrEstimate(s.usage.total)
 	case len(s.usage.byChoice) > 0:
-		return s.usage.sum(s.choices)
+		return s.texts.usageOrEstimate(s.usage.sum(s.choices))
 	}
-	return translate.EstimateUsage(max(s.eventCount, translate.TokensInBytes(s.textBytes)))
+	return translate.EstimateUsage(max(s.eventCount, translate.TokensInBytes(s.texts.bytes)))
 }
 
 type choiceEndTracker struct {

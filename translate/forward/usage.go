@@ -37,10 +37,10 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	for index, u := range t.byChoice {
 		p := &prompts[min(int(index)/perPrompt, len(prompts)-1)]
 		p.Prompt, p.Cached = max(p.Prompt, u.Prompt), max(p.Cached, u.Cached)
-		sum.Completion = min(sum.Completion+u.Completion, maxTokenCount)
+		sum.Completion = min(sum.Completion+u.Completion, translate.MaxCount)
 	}
 	for _, p := range prompts {
-		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, maxTokenCount), min(sum.Cached+p.Cached, maxTokenCount)
+		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, translate.MaxCount), min(sum.Cached+p.Cached, translate.MaxCount)
 	}
 	sum.Total = sum.Prompt + sum.Completion
 	return sum
@@ -55,8 +55,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	}
 	total := -1
 	for it := v.Iter(); it.Next(); {
-		n, is := it.Value().Int()
-		count := int(min(max(n, 0), maxTokenCount))
+		count, is := translate.ReadCount(it.Value())
 		switch string(it.Key().Raw()) {
 		case "prompt_tokens", "input_tokens":
 			if is {
@@ -71,9 +70,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 				total = count
 			}
 		case "prompt_tokens_details":
-			if n, ok := it.Value().Get("cached_tokens").Int(); ok {
-				u.Cached = int(min(max(n, 0), maxTokenCount))
-			}
+			u.Cached = translate.CountOrZero(it.Value().Get("cached_tokens"))
 		}
 	}
 	if !u.Known && total >= 0 { // mainly for rerank
@@ -100,12 +97,9 @@ func (t *completionTexts) usageOrEstimate(u translate.Usage) translate.Usage {
 	switch {
 	case !u.Known && tokens > 0:
 		return translate.EstimateUsage(tokens)
-	case u.FirstChoiceOnly && tokens > u.Completion:
+	case u.Known && (u.Completion == 0 || u.FirstChoiceOnly) && tokens > u.Completion:
 		u.Completion, u.Estimated = tokens, true
 		u.Reconcile()
 	}
 	return u
 }
-
-// maxTokenCount prevents sums from overflowing if an engine reports absurd counts.
-const maxTokenCount = 1 << 31

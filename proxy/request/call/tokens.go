@@ -21,6 +21,7 @@ func (t *callTokens) estimateUsage(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {
 	case u.Known:
+		t.replaceZeros()
 		return
 	case u.Estimated:
 	case leftEngine:
@@ -33,6 +34,18 @@ func (t *callTokens) estimateUsage(streamed, leftEngine bool) {
 	}
 	u.Prompt = max(u.Prompt, t.estimatedPrompt)
 	u.Total = u.Prompt + u.Completion
+}
+
+// replaceZeros estimates a count that is 0, because an engine's usage may have only the other one.
+func (t *callTokens) replaceZeros() {
+	u := &t.usage
+	if u.Prompt == 0 && t.estimatedPrompt > 0 {
+		u.Prompt, u.Estimated = t.estimatedPrompt, true
+	}
+	if u.Completion == 0 && u.TextTokens > 0 {
+		u.Completion, u.Estimated = u.TextTokens, true
+	}
+	u.Reconcile()
 }
 
 func (t *callTokens) learnBytesPerToken(u *upstreams.Upstream) {

@@ -24,6 +24,8 @@ func TestForwardedUsage(t *testing.T) {
 	}{
 		{"completion", `{"choices":[{"text":"12345678",` + logprobs + `,"finish_reason":"stop"},{"index":1,"text":"1\\n23"},{"text":null}],"text":"no choice"}`, 7, 1, translate.Usage{Prompt: 7, Completion: 4, Total: 11, Estimated: true}},
 		{"reported", `{"choices":[{"text":"12345678"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}`, 7, 1, translate.Usage{Prompt: 2, Completion: 1, Total: 3, Known: true}},
+		{"only the prompt", `{"choices":[{"text":"12345678"}],"usage":{"prompt_tokens":2,"completion_tokens":0}}`, 7, 1, translate.Usage{Prompt: 2, Completion: 2, Total: 4, Known: true, Estimated: true}},
+		{"absurd", `{"choices":[{"text":"12345678"}],"usage":{"prompt_tokens":9223372036854775807,"completion_tokens":1e400}}`, 7, 1, translate.Usage{Completion: 2, Total: 2, Known: true, Estimated: true}},
 		{"llama.cpp, one choice", `{"choices":[{"text":"12345678"}],"usage":{"prompt_tokens":2,"completion_tokens":1}` + timings + "}", 7, 1, translate.Usage{Prompt: 2, Completion: 1, Total: 3, Known: true}},
 		{"llama.cpp, choices", two + timings + "}", 700, 1, translate.Usage{Prompt: 2, Completion: 5, Total: 7, Known: true, Estimated: true, FirstChoiceOnly: true}},
 		{"llama.cpp, prompts", two + timings + "}", 700, 2, translate.Usage{Prompt: 350, Completion: 5, Total: 355, Known: true, Estimated: true, FirstChoiceOnly: true}},

@@ -25,6 +25,7 @@ type Completion struct {
 	missing             []missingMember
 	engineUsage         translate.Usage
 	hasCounts           bool
+	hasOutput           bool // a choice has text, reasoning or a tool call
 	hidesMembers        bool // a choice has a member to remove: a private member or a delta
 	incompleteToolCalls bool // a tool call lacks a member that clients need, or must be removed
 	singleToolCall      bool
@@ -45,6 +46,7 @@ func (c *Completion) SetSingleToolCall(single bool) { c.singleToolCall = single 
 func (c *Completion) Parse(body []byte) error {
 	c.finish, c.firstText = FinishNone, jsonx.Value{}
 	c.generatedBytes, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
+	c.hasOutput = false
 	c.tools.Reset()
 	c.tools.SetSingle(c.singleToolCall)
 	if err := c.top.parse(body); err != nil {
@@ -89,6 +91,7 @@ func (c *Completion) Parse(body []byte) error {
 			return err
 		}
 		c.generatedBytes += message.outputBytes()
+		c.hasOutput = c.hasOutput || message.HasOutput()
 		c.findMissing(it.Index(), it.Value(), &choice, &message)
 	}
 	c.engineUsage, c.hasCounts = readUsage(c.top.usage)
@@ -124,6 +127,9 @@ func (c *Completion) Usage() translate.Usage {
 		if u, ok = readTimings(c.top.timings); !ok {
 			u = translate.EstimateUsage(translate.TokensInBytes(c.generatedBytes))
 		}
+	}
+	if u.Known && u.Completion == 0 && c.hasOutput {
+		u.TextTokens = translate.TokensInBytes(c.generatedBytes)
 	}
 	u.Finish, u.CutToolCalls = c.finish, c.tools.HasSurplus()
 	return u

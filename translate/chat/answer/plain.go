@@ -248,7 +248,9 @@ func (p *simpleAnswer) readUsage() {
 			u.Prompt, _ = p.readRequiredCount()
 		case "completion_tokens":
 			p.markSeen(seenCompletion)
-			u.Completion, _ = p.readRequiredCount()
+			if u.Completion, _ = p.readRequiredCount(); u.Completion == 0 {
+				p.Reject()
+			}
 		case "total_tokens":
 			p.markSeen(seenTotal)
 			u.Total, _ = p.readCount()

@@ -187,6 +187,9 @@ func (t *streamState) countsSoFar() translate.Usage {
 		u.Reconcile()
 		return u.Usage
 	case u.Known:
+		if u.Completion == 0 {
+			u.TextTokens = max(u.TextTokens, t.deltas, t.tokensSince(0))
+		}
 		return u.Usage
 	}
 	tokens, b := t.tokensSince(t.bytesAtUsage), t.earlierUsage
