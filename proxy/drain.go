@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -33,6 +34,7 @@ func (e *Edge) drain() {
 		_ = e.shutdownAdmin() // if this fails, the listener ends with the process
 	}
 	end.draining.Store(true)
+	end.drainEnd = time.Now().Add(t.Linger.D() + t.Drain.D() + errorFlushTime)
 	e.shadows.CancelAll()
 	direct := e.opts.Direct != nil && e.opts.Direct()
 	if t.Linger > 0 && !direct {

@@ -109,9 +109,13 @@ func (e *Edge) startLedger() (end func()) {
 		case <-late: // the disk hangs
 			return
 		}
+		// If the previous process is draining, it ends before this process has to.
+		e.shutdown.waitOrHurry(time.Until(e.shutdown.drainEnd), e.ledger.IsFree)
+		unsaved := e.ledger.UnsavedTime()
 		if err := e.ledger.Close(); err != nil {
-			e.log.Error("the last second of usage is not in the ledger", zap.Error(err))
+			e.log.Error("the last usage is not in the ledger", zap.Stringer("unsaved", unsaved.Round(time.Second)), zap.Error(err))
 		}
+		late = time.After(leaveTimeout)
 		for range exports {
 			select {
 			case <-handedOn:

@@ -30,6 +30,7 @@ type shutdownState struct {
 	hurry        <-chan struct{} // closed by the second signal; may be nil
 	runningCalls func() int64
 	hurried      bool
+	drainEnd     time.Time // when the drain ends at the latest; zero before the drain
 }
 
 func newShutdownState(o *Options, calls func() int64) *shutdownState {

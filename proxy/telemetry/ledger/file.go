@@ -23,6 +23,7 @@ func (e *LockedError) Error() string {
 type ledgerFile struct {
 	path          string
 	lock          *os.File
+	turn          *os.File // lock of the process that gets lock next; nil if this process does not wait
 	f             *os.File // nil until the file is open
 	header        ledgerHeader
 	size          int64 // length of the complete lines
@@ -76,8 +77,8 @@ func (r *firstLineReader) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// open acquires the lock and reads the ledger. It creates no file except the lock file. If the file
-// at the path is not a ledger, open does not even create the lock file.
+// open acquires the lock and reads the ledger. It creates no file except the lock files. If the file
+// at the path is not a ledger, open does not even create the lock files.
 func (f *ledgerFile) open() (ledgerContent, error) {
 	if err := CheckLedgerFile(f.path); err != nil {
 		return ledgerContent{}, fmt.Errorf("ledger: %w", err)
@@ -102,31 +103,48 @@ func (f *ledgerFile) open() (ledgerContent, error) {
 
 func (f *ledgerFile) lockName() string { return f.path + ".lock" }
 
-func (f *ledgerFile) acquireLock() error {
+// acquireLock acquires the lock. If several processes wait for it, the first of them gets it first.
+// Otherwise, a process that ends soon might never get it, and its usage would be lost.
+func (f *ledgerFile) acquireLock() (err error) {
 	if f.lock != nil {
 		return nil
 	}
-	lock, err := os.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600)
+	var locked *LockedError
+	if f.turn == nil {
+		if f.turn, err = f.lockFile(f.path + ".next"); errors.As(err, &locked) {
+			return err
+		}
+	}
+	if f.lock, err = f.lockFile(f.lockName()); errors.As(err, &locked) || f.turn == nil {
+		return err
+	}
+	err = errors.Join(err, f.turn.Close())
+	f.turn = nil
+	return err
+}
+
+// lockFile opens and locks a file. If another process has locked it, the error is a *LockedError.
+func (f *ledgerFile) lockFile(name string) (*os.File, error) {
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		readable, readErr := os.Open(f.lockName()) // the disk may be read-only
+		readable, readErr := os.Open(name) // the disk may be read-only
 		switch {
 		case readErr == nil:
 			lock = readable
 		case errors.Is(err, os.ErrPermission):
-			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
+			return nil, fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may just mean that there is no lock file yet
+			return nil, err // readErr may just mean that there is no lock file yet
 		}
 	}
 	if err := process.LockFile(lock); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, process.ErrLocked) {
-			return &LockedError{f.path}
+			return nil, &LockedError{f.path}
 		}
-		return err
+		return nil, err
 	}
-	f.lock = lock
-	return nil
+	return lock, nil
 }
 
 func (f *ledgerFile) rewrite(rows func(func(observe.UsageRow))) (err error) {
@@ -200,13 +218,15 @@ func (f *ledgerFile) close() error {
 	if f.f != nil {
 		closers = append(closers, f.f)
 	}
-	if f.lock != nil {
-		closers = append(closers, f.lock)
+	for _, lock := range []*os.File{f.lock, f.turn} {
+		if lock != nil {
+			closers = append(closers, lock)
+		}
 	}
 	var err error
 	for _, c := range closers {
 		err = errors.Join(err, c.Close())
 	}
-	f.f, f.lock = nil, nil
+	f.f, f.lock, f.turn = nil, nil, nil
 	return err
 }

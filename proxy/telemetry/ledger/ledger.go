@@ -313,9 +313,22 @@ func (l *Ledger) recordRound(err error) {
 	}
 }
 
+// IsFree reports whether the previous process no longer writes the ledger. If so, IsFree writes the
+// changed rows. Run must have ended.
+func (l *Ledger) IsFree() bool {
+	err := l.runRound()
+	l.recordRound(err)
+	var locked *LockedError
+	return !errors.As(err, &locked)
+}
+
 // Close writes the changed rows and closes the ledger. Run must have ended.
 func (l *Ledger) Close() error {
 	err := l.runRound()
 	l.recordRound(err)
+	var locked *LockedError
+	if errors.As(err, &locked) {
+		err = errors.New("ledger: the previous process has not ended and still writes " + l.o.Path)
+	}
 	return errors.Join(err, l.file.close())
 }

@@ -77,6 +77,67 @@ func TestFollowPredecessor(t *testing.T) {
 	}
 }
 
+// TestTwoSuccessors checks that if two processes wait for a ledger, the first of them gets it first,
+// even if that process ends before it has seen the end of the previous process.
+func TestTwoSuccessors(t *testing.T) {
+	path := tempLedger(t)
+	waits := func(o *Options) { o.Wait = true }
+	first := mustOpen(t, path, noon)
+	second, err := openEdge(path, noon, waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := openEdge(path, noon, waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.call("a", "m", 1)
+	second.call("a", "m", 10)
+	third.call("a", "m", 100)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if third.recordRound(third.runRound()); third.loggedOutcome != roundWaiting || third.total().Prompt != 101 {
+		t.Errorf("the third process: condition %v, %+v, want it to wait with 101 prompt tokens", third.loggedOutcome, third.total())
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if third.recordRound(third.runRound()); third.loggedOutcome != roundWritten || third.total().Prompt != 111 {
+		t.Errorf("the third process: condition %v, %+v, want it to write 111 prompt tokens", third.loggedOutcome, third.total())
+	}
+	if err := third.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEndBeforePredecessor checks that a process that ends before the previous one can wait for the
+// ledger.
+func TestEndBeforePredecessor(t *testing.T) {
+	path := tempLedger(t)
+	first := mustOpen(t, path, noon)
+	next, err := openEdge(path, noon, func(o *Options) { o.Wait = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.call("a", "m", 10)
+	if next.IsFree() {
+		t.Error("the ledger is free while another process writes it")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !next.IsFree() {
+		t.Error("the ledger is not free after the end of the previous process")
+	}
+	next.kill()
+	last := mustOpen(t, path, noon)
+	defer last.kill()
+	if got := last.total(); got.Prompt != 10 {
+		t.Errorf("after a restart: %+v, want 10 prompt tokens", got)
+	}
+}
+
 // TestUnreadable checks that an unreadable ledger of the previous process counts as a failure
 // rather than as waiting.
 func TestUnreadable(t *testing.T) {
