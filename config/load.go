@@ -67,10 +67,14 @@ func LoadValid(path string, k KnownProfiles, more ...Check) (*File, Problems) {
 }
 
 // LoadForReload is like LoadValid, but for a reload. The file must be a regular file. A start may
-// read a pipe, but in a reload a pipe could block forever.
-func LoadForReload(path string, k KnownProfiles) (*File, Problems) {
-	f, problems := load(path, strictyaml.ReadRegular)
-	return validateLoaded(f, problems, k, nil)
+// read a pipe, but in a reload a pipe could block forever. files are the referenced files, even if
+// the File is nil, because a change to one of them may mend it.
+func LoadForReload(path string, k KnownProfiles) (f *File, problems Problems, files []string) {
+	if f, problems = load(path, strictyaml.ReadRegular); f != nil {
+		files = f.ReferencedFiles()
+	}
+	f, problems = validateLoaded(f, problems, k, nil)
+	return f, problems, files
 }
 
 // MaxFileBytes is the maximum size of a configuration in bytes.

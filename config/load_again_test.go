@@ -15,7 +15,7 @@ func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	if err := syscall.Mkfifo("config.yaml", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, problems := LoadForReload("config.yaml", bundledProfiles)
+	f, problems, _ := LoadForReload("config.yaml", bundledProfiles)
 	if f != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a regular file") {
 		t.Errorf("LoadForReload of a pipe = %v, want one problem about a regular file", problems)
 	}

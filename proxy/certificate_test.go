@@ -53,7 +53,7 @@ func TestReloadWarnsOfFiles(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(want), "late.pem ends on") {
 		t.Fatalf("check warns of %v", want)
 	}
-	if _, got := ConfigReloader(name)(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if _, got, _ := ConfigReloader(name)(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("a reload warns of %v, check of %v", got, want)
 	}
 	if _, got := SiblingConfigParser(name)([]byte(text), name); fmt.Sprint(got) != fmt.Sprint(want) {

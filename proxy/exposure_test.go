@@ -74,7 +74,7 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 		}
 		next := row.file
 		o.Config = read(keys + token + rest)
-		o.Load = func() (*config.File, config.Problems) { return read(next), nil }
+		o.Load = func() (*config.File, config.Problems, []string) { return read(next), nil, nil }
 		e, err := New(o)
 		if err != nil {
 			t.Fatalf("%s: %v", row.name, err)

@@ -44,8 +44,9 @@ type Options struct {
 	// resolver is used.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Load reads the configuration again for a reload. It returns the file, or nil and the
-	// problems. Load is nil if the configuration does not come from a file.
-	Load func() (*config.File, config.Problems)
+	// problems, and the files that it names. Load is nil if the configuration does not come from a
+	// file.
+	Load func() (*config.File, config.Problems, []string)
 	// Parse reads a configuration to compare it with the running configuration. If Parse is nil,
 	// the edge cannot compare configurations.
 	Parse func(src []byte, called string) (*config.File, config.Problems)

@@ -46,10 +46,10 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	load := func() (*config.File, config.Problems) {
-		return config.LoadValid(file, config.KnownProfiles{Engines: engine.EngineNames(nil)})
+	load := func() (*config.File, config.Problems, []string) {
+		return config.LoadForReload(file, config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	}
-	f, problems := load()
+	f, problems, _ := load()
 	if f == nil {
 		t.Fatal(problems)
 	}

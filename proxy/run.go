@@ -31,7 +31,7 @@ type RunOptions struct {
 	Origin string
 	// Load reads the configuration again for a reload. It is nil if the configuration does not come
 	// from a file.
-	Load func() (*config.File, config.Problems)
+	Load func() (*config.File, config.Problems, []string)
 	// Parse parses a configuration without applying it, to report what the configuration would
 	// change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
@@ -82,10 +82,10 @@ func checkFiles(f *config.File) config.Problems {
 // ConfigReloader returns a function that reads the file again for a reload. For the files that the
 // configuration names, the function only returns warnings, because the components that use these
 // files check them.
-func ConfigReloader(name string) func() (*config.File, config.Problems) {
-	return func() (*config.File, config.Problems) {
-		f, problems := config.LoadForReload(name, engine.KnownEngines())
-		return f, withFileWarnings(f, problems)
+func ConfigReloader(name string) func() (*config.File, config.Problems, []string) {
+	return func() (*config.File, config.Problems, []string) {
+		f, problems, files := config.LoadForReload(name, engine.KnownEngines())
+		return f, withFileWarnings(f, problems), files
 	}
 }
 

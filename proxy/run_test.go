@@ -95,7 +95,7 @@ func TestDamagedRuntimeKeys(t *testing.T) {
 	if f, problems := LoadConfig(name); f != nil || !strings.Contains(problems.Error(), "made.yaml:1: ") {
 		t.Errorf("before a start: %v", problems)
 	}
-	f, problems := ConfigReloader(name)()
+	f, problems, _ := ConfigReloader(name)()
 	if f == nil || !strings.Contains(problems.Error(), "made.yaml:1: ") || len(problems.Warnings()) != len(problems) {
 		t.Errorf("at a reload: %v", problems)
 	}

@@ -2,8 +2,7 @@
 //
 // It compares hashes periodically. Directory events may be too frequent or too early, and bind
 // mounts and network file systems may not send any. An event therefore only causes an earlier
-// check. A file that is named only in a rejected configuration is not watched. After creating the
-// file, touch the configuration.
+// check.
 package filewatch
 
 import (
@@ -21,7 +20,7 @@ import (
 // on systems without events.
 //
 // It reports a change once the contents have been stable for 200 ms, so that it does not report
-// half-written files. A new file in the list counts as a change.
+// half-written files. A new path in the list counts as a change if the file exists.
 type Watcher struct {
 	// Paths returns the files to watch. The Watcher calls it for every check, so the list may
 	// change. The Watcher does not read directories and devices.
@@ -133,11 +132,15 @@ func (w *Watcher) hashFiles() contentHashes {
 	return out
 }
 
-// hasChangedSince reports whether a path in p is new, or its contents differ from old. It ignores
-// paths that are only in old.
+// hasChangedSince reports whether contents in p differ from old. A path that is only in p counts as
+// missing before, and paths that are only in old are ignored.
 func (p contentHashes) hasChangedSince(old contentHashes) bool {
 	for path, content := range p {
-		if before, ok := old[path]; !ok || before != content {
+		before, ok := old[path]
+		if !ok {
+			before = missingHash
+		}
+		if before != content {
 			return true
 		}
 	}

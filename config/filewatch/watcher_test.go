@@ -134,8 +134,8 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherReportsNewPaths checks that adding a path to the list is reported as a change, and
-// that removing a path is not.
+// TestWatcherReportsNewPaths checks that adding a path to the list is reported as a change once its
+// file exists, and that removing a path is not.
 func TestWatcherReportsNewPaths(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -154,6 +154,14 @@ func TestWatcherReportsNewPaths(t *testing.T) {
 		paths.Store(&[]string{b})
 		time.Sleep(3 * time.Second)
 		expectCalls(t, &calls, 1)
+
+		late := filepath.Join(dir, "late")
+		paths.Store(&[]string{b, late})
+		time.Sleep(3 * time.Second)
+		expectCalls(t, &calls, 1)
+		write(t, late, []byte("late"))
+		time.Sleep(3 * time.Second)
+		expectCalls(t, &calls, 2)
 	})
 }
 

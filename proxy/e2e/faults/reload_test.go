@@ -152,6 +152,27 @@ func (e *edge) truncateConfig(behind string) {
 	noError(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
 }
 
+// TestFault66_MissingFileArrives checks that a file that was rejected because of a missing
+// keys_file is read again by itself once the keys_file is written, and again when it changes.
+func TestFault66_MissingFileArrives(t *testing.T) {
+	t.Parallel()
+	e, key, line := withKeysFile(t, "")
+	status := func() int {
+		return e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`), "Authorization: Bearer "+key).Status
+	}
+	e.rewrite("keys_file: keys.yaml", "keys_file: other.yaml")
+	rig.WaitFor(t, rig.WaitTimeout, "the missing file is reported", func() bool { return strings.Contains(e.Log.String(), "other.yaml does not exist") })
+	e.Write("other.yaml", "keys: [{ id: nonsense }]\n")
+	rig.WaitFor(t, rig.WaitTimeout, "the mistake in it is reported", func() bool { return strings.Contains(e.Log.String(), "other.yaml:1:") })
+	if got := status(); got != 200 {
+		t.Errorf("a call with a key of the running configuration: status %d, want 200", got)
+	}
+	e.Write("other.yaml", "keys: []\n")
+	rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return status() == 401 })
+	e.Write("other.yaml", line(""))
+	rig.WaitFor(t, rig.WaitTimeout, "the key is accepted", func() bool { return status() == 200 })
+}
+
 // TestFault66_NoPermission checks a file without read permission. Root can still read it, unless
 // the process has dropped its capabilities.
 func TestFault66_NoPermission(t *testing.T) {

@@ -67,9 +67,9 @@ func (p *LocalEdge) run(f *config.File) {
 	}
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
-		Load: func() (*config.File, config.Problems) {
+		Load: func() (*config.File, config.Problems, []string) {
 			next := *p.Next // each reload gets its own copy, because the reload may fill in values
-			return &next, nil
+			return &next, nil, nil
 		},
 	})
 	if err != nil {

@@ -30,7 +30,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
 	if r.opts.Load == nil {
 		return nil, errors.New("this edge was started without a configuration file")
 	}
-	read := func() (*config.File, config.Problems) { return r.opts.loadConfig(&q) }
+	read := func() (*config.File, config.Problems) { return r.loadConfig(&q) }
 	if q.Back {
 		read = func() (*config.File, config.Problems) { return r.versions.previousConfig(r.RunningSnapshot().Config) }
 	}
@@ -89,11 +89,13 @@ func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
 	return f, err
 }
 
-func (o *Options) loadConfig(q *Request) (*config.File, config.Problems) {
-	if q.Candidate != nil && o.Parse != nil {
-		return o.Parse(q.Candidate, q.Called)
+func (r *Reloader) loadConfig(q *Request) (*config.File, config.Problems) {
+	if q.Candidate != nil && r.opts.Parse != nil {
+		return r.opts.Parse(q.Candidate, q.Called)
 	}
-	return o.Load()
+	f, problems, named := r.opts.Load()
+	r.namedFiles.Store(&named)
+	return f, problems
 }
 
 // UseSharedKeys applies the keys in the fleet's store, in addition to the keys in the file. The

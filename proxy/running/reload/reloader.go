@@ -31,9 +31,9 @@ type Options struct {
 	Queues  *queue.Queues
 	Started time.Time
 
-	// Load reads the configuration. It returns the file, or nil and the problems. If Load is nil,
-	// the edge has no configuration file.
-	Load func() (*config.File, config.Problems)
+	// Load reads the configuration. It returns the file, or nil and the problems, and the files that
+	// it names. If Load is nil, the edge has no configuration file.
+	Load func() (f *config.File, problems config.Problems, named []string)
 	// Parse parses a candidate in the same way as Load parses the configuration file. If Parse is
 	// nil, Load is used instead.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
@@ -69,7 +69,9 @@ type Reloader struct {
 	// addresses and models hold the triggers for SourceAddresses and SourceModels.
 	addresses, models reapplyTriggers
 	lastResult        atomic.Pointer[Result]
-	counters          reloadCounters
+	// namedFiles are the files that the file read last names, even if it was rejected.
+	namedFiles atomic.Pointer[[]string]
+	counters   reloadCounters
 	// profiles are the engine profiles of the running configuration. They are guarded by reloadMu.
 	profiles *engine.Profiles
 

@@ -76,9 +76,10 @@ func newReloads(t *testing.T) *reloads {
 		Log: zap.NewNop(), Guard: guard.New(), Metrics: metrics.NewSet(), Set: set, Started: begun,
 		Keys: &snapshot.CredentialSources{Limits: limit.NewKeyUsages(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
 		Draining: func() bool { return false },
-		Load: func() (*config.File, config.Problems) {
+		Load: func() (*config.File, config.Problems, []string) {
 			r.readStarted <- struct{}{}
-			return config.ParseValid("penstock.yaml", []byte(<-r.texts), engine.KnownEngines())
+			f, problems := config.ParseValid("penstock.yaml", []byte(<-r.texts), engine.KnownEngines())
+			return f, problems, nil
 		},
 		OnCommit: func(*config.File, bool) {
 			if started {

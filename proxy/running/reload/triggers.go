@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -81,7 +82,8 @@ func (r *Reloader) startReload(q Request, ended func()) {
 const watchInterval = 500 * time.Millisecond
 
 // WatchChanges triggers a reload on SIGHUP until stop is called. If watch is configured, a change
-// to a configuration file also triggers a reload.
+// to a configuration file also triggers a reload. The files that a rejected configuration names are
+// watched too, because the change that mends it may be in one of them.
 func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)
@@ -90,7 +92,11 @@ func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 	w := &filewatch.Watcher{
 		Paths: func() []string {
 			g.Point(guard.PlaceFiles)
-			return r.RunningSnapshot().Config.ReferencedFiles()
+			paths := r.RunningSnapshot().Config.ReferencedFiles()
+			if named := r.namedFiles.Load(); named != nil {
+				paths = slices.Concat(paths, *named)
+			}
+			return paths
 		},
 		OnChange: func() {
 			if r.RunningSnapshot().Config.Watch {
