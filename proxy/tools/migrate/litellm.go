@@ -380,7 +380,4 @@ func (p *conversionPlan) readFallbacks(s *sourceMapping) {
 			m.fallback = slices.DeleteFunc(slices.Clone(general), func(name string) bool { return name == m.id })
 		}
 	}
-	if len(list)+len(general) > 0 {
-		p.addNote("fallbacks: another model answers while no engine of the first has a slot or takes calls; a failed call is not sent to another model")
-	}
 }

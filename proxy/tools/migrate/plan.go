@@ -194,6 +194,7 @@ func (p *conversionPlan) resolveAliases() {
 
 // resolveFallbacks resolves aliases, and drops fallbacks that cannot replace a model.
 func (p *conversionPlan) resolveFallbacks() {
+	hasFallback := false
 	for _, m := range p.models {
 		var fit []string
 		for _, name := range m.fallback {
@@ -214,6 +215,10 @@ func (p *conversionPlan) resolveFallbacks() {
 			}
 		}
 		m.fallback = fit
+		hasFallback = hasFallback || len(fit) > 0
+	}
+	if hasFallback {
+		p.addNote("fallbacks: another model answers while no engine of the first has a slot or takes calls, and when a call has failed at the engines of the first")
 	}
 }
 
