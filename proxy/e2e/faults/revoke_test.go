@@ -120,6 +120,28 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
+// TestFault70_RevocationWaits checks that a revocation in the keys_file waits while the other file is
+// invalid, that the log and the state say so, and that it takes effect once the file is valid.
+func TestFault70_RevocationWaits(t *testing.T) {
+	t.Parallel()
+	e, key, _ := withKeysFile(t, "")
+	status := func() int {
+		return e.Post(rig.Chat.Path, rig.Chat.RequestBody("sim", rig.Prompt, `"tokens":1`), "Authorization: Bearer "+key).Status
+	}
+	e.rewrite("models:", "modells: []\nmodels:")
+	e.Write("keys.yaml", "keys: []\n")
+	e.askReload("")
+	if got := status(); got != 200 {
+		t.Errorf("a call while the file is invalid: status %d, want 200", got)
+	}
+	rig.WaitFor(t, rig.WaitTimeout, "the log says it", func() bool { return strings.Contains(e.Log.String(), "stays in force, keys included") })
+	if text := e.Status().Verdict.Text; !strings.Contains(text, "stays in force, keys included") {
+		t.Errorf("the state says %q", text)
+	}
+	e.rewrite("modells: []\nmodels:", "models:")
+	rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return status() == 401 })
+}
+
 // TestFault70_LastKeyRevoked checks that even the last key can be revoked by a keys_file that
 // states that there are no keys. A truncated file must be ignored.
 func TestFault70_LastKeyRevoked(t *testing.T) {

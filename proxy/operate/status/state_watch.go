@@ -246,7 +246,7 @@ func reloadEvent(r *Reload) Event {
 	case r.KeysInForce:
 		e.Level, e.Text = LevelDegraded, "the configuration was refused, its keys are in force"
 	default:
-		e.Level, e.Text = LevelDegraded, fmt.Sprintf("the configuration was refused, #%d stays in force", r.Version)
+		e.Level, e.Text = LevelDegraded, fmt.Sprintf("the configuration was refused, #%d stays in force, keys included", r.Version)
 	}
 	if e.Level == LevelDegraded {
 		e.Text += r.firstProblem()

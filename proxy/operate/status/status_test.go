@@ -77,7 +77,7 @@ func TestPage(t *testing.T) {
 		"for 2 min", "connect", "25 ms <small>/ 29 ms", "0 <small>of 7", "engine queues beyond", `href="/runbook#PenstockUpstreamDown">PenstockUpstreamDown</a>`, ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
 		"▸ waking", "for 42 s, last time " + FormatDuration(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
 		"small: in memory for " + FormatDuration(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
-		"#3", "#2", "not loaded, #3 stays in force", "edge.yaml:3:1",
+		"#3", "#2", "not loaded, #3 stays in force, keys included", "edge.yaml:3:1",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -126,7 +126,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, 1 waiting within the engines."},
 		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 calls in flight, 2 waiting for a slot, 1 waiting within the engines."},
-		{func(*Status) {}, LevelDegraded, "is down for 2 min (no connection); the configuration on disk is invalid, so the previous one stays in force (edge.yaml:3:1: "},
+		{func(*Status) {}, LevelDegraded, "is down for 2 min (no connection); the configuration on disk is invalid, so the previous one stays in force, keys included (edge.yaml:3:1: "},
 		{func(s *Status) { s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2 }, LevelDegraded, "gpu-a is in drain mode for 2 s"},
 		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
 		{func(s *Status) {

@@ -163,7 +163,7 @@ func (r *Reload) problemText() string {
 	if r == nil || r.OK && !r.KeysInForce {
 		return ""
 	}
-	text := "the configuration on disk is invalid, so the previous one stays in force"
+	text := "the configuration on disk is invalid, so the previous one stays in force, keys included"
 	if r.KeysInForce {
 		text = "the configuration on disk was refused: its keys are in force, its models are not"
 	}

@@ -262,7 +262,7 @@ func (r *Reloader) recordResult(q Request, res *Result) {
 	}
 	switch {
 	case !res.OK:
-		counter, text := r.counters.refused, "configuration not reloaded, the running one stays in force"
+		counter, text := r.counters.refused, "configuration not reloaded, the running one stays in force, keys included"
 		if res.KeysInForce {
 			counter, text = r.counters.keysOnly, "configuration reloaded in part: keys are in force, models are not"
 		}
