@@ -140,8 +140,9 @@ func TestFault28_ModelGone(t *testing.T) {
 				e.T.Errorf("last failure %+v", f)
 			}
 			for _, line := range []string{"upstream does not serve a model now", "upstream serves the model again"} {
+				rig.WaitFor(e.T, rig.WaitTimeout, "the log says: "+line, func() bool { return strings.Contains(e.Log.String(), line) })
 				if n := strings.Count(e.Log.String(), line); n != 1 {
-					e.T.Errorf("%d lines say %q", n, line)
+					e.T.Errorf("%d lines say %q, want 1", n, line)
 				}
 			}
 		})
