@@ -30,7 +30,7 @@ func (p *publicAPI) serveModelList(ctx *fasthttp.RequestCtx) {
 	}
 	v := catalog.View{
 		Scope: catalog.PublicScope, Allow: func(string) bool { return true },
-		Messages: wantsMessagesDialect(ctx), Codex: ctx.QueryArgs().Has("client_version"),
+		Messages: wantsMessagesDialect(ctx), Codex: ctx.QueryArgs().Has("client_version"), Slots: ctx.QueryArgs().Has("slots"),
 	}
 	if key != nil {
 		v.Scope, v.Template = catalogScope(key)

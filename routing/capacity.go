@@ -27,21 +27,59 @@ func (r *Route) TotalCapacity(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
 	r = FirstTier(r)
+	r.visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.Pool) {
+		u.ReadLoad(&l, p, upstreams.MomentOf(now))
+		c.Active += l.Active
+		c.Total += l.Limit
+		if hasModelTurn(r, u, now) {
+			c.Available += max(0, l.Limit-l.Active)
+		}
+	})
+	return c.withUtilization()
+}
+
+// visitPools calls visit for each of the pools at each distinct upstream that a call could use now.
+// If an upstream has one shared pool, it calls visit once.
+func (r *Route) visitPools(pools []upstreams.Pool, now time.Time, visit func(*upstreams.Upstream, upstreams.Pool)) {
 	r.visitEligible(now, func(u *upstreams.Upstream) {
 		own := pools
 		if u.Limits().Shared {
 			own = pools[:1]
 		}
 		for _, p := range own {
-			u.ReadLoad(&l, p, upstreams.MomentOf(now))
-			c.Active += l.Active
-			c.Total += l.Limit
-			if hasModelTurn(r, u, now) {
-				c.Available += max(0, l.Limit-l.Active)
-			}
+			visit(u, p)
 		}
 	})
-	return c.withUtilization()
+}
+
+// SlotSum sums the slots of routes. Slots that several routes share count once.
+type SlotSum struct {
+	Total   int
+	counted map[countedPool]bool
+}
+
+type countedPool struct {
+	upstream *upstreams.Upstream
+	pool     upstreams.Pool
+}
+
+// Add adds the slots of the given pools that calls of the route could use now.
+func (s *SlotSum) Add(r *Route, pools []upstreams.Pool, now time.Time) {
+	if s.counted == nil {
+		s.counted = map[countedPool]bool{}
+	}
+	var l upstreams.Load
+	FirstTier(r).visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.Pool) {
+		at := countedPool{u, p}
+		if u.Limits().Shared {
+			at.pool = upstreams.PoolText
+		}
+		if !s.counted[at] {
+			s.counted[at] = true
+			u.ReadLoad(&l, p, upstreams.MomentOf(now))
+			s.Total += l.Limit
+		}
+	})
 }
 
 // hasModelTurn reports whether u accepts calls now and it is the turn of one of the route's models

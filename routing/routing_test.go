@@ -398,6 +398,14 @@ func TestCapacity(t *testing.T) {
 	if sum := both.TotalCapacity(pools, t0); sum.Total != 14 || sum.Active != 2 || sum.Available != 12 {
 		t.Errorf("sum over a shared pool and separate ones: %+v", sum)
 	}
+	var all SlotSum
+	for _, r := range []*Route{shared, apart, both} {
+		all.Add(r, pools, t0)
+	}
+	all.Add(shared, []upstreams.Pool{upstreams.PoolAudio}, t0)
+	if all.Total != 14 {
+		t.Errorf("the routes together have %d slots, want 14", all.Total)
+	}
 	if shared.IsReady(t0) {
 		t.Error("a route whose upstream was never probed is called ready")
 	}

@@ -38,7 +38,7 @@ func TestDoctorTries(t *testing.T) {
 }
 
 // TestInitOfAnotherEdge checks that init writes all models in another edge's catalog to the
-// configuration, regardless of their names.
+// configuration, regardless of their names. Slots that models share count once.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -49,6 +49,7 @@ upstreams:
 models:
   - { id: tts-writer, input_modalities: [text, image], deployments: [{ upstream: a, served: sim }] }
   - { id: voice, kind: audio-speech, deployments: [{ upstream: b, served: kokoro }] }
+  - { id: writer, deployments: [{ upstream: a, served: sim }] }
 `})
 	out, errs := command(t, 0, "init", "-o", "-", "--api-key", p.Key, p.URL)
 	var f struct {
@@ -62,7 +63,7 @@ models:
 			InputModalities []string `yaml:"input_modalities"`
 		}
 	}
-	if err := yaml.Unmarshal([]byte(out), &f); err != nil || len(f.Upstreams) != 1 || len(f.Models) != 2 {
+	if err := yaml.Unmarshal([]byte(out), &f); err != nil || len(f.Upstreams) != 1 || len(f.Models) != 3 {
 		t.Fatalf("%v\n%s%s", err, out, errs)
 	}
 	chat, voice := f.Models[0], f.Models[1]

@@ -40,8 +40,8 @@ type Catalog struct {
 
 // pageKey identifies a rendered list. Only complete lists are cached.
 type pageKey struct {
-	scope           string
-	messages, codex bool
+	scope                  string
+	messages, codex, slots bool
 }
 
 // Page is a rendered list or entry. It is immutable and shared.
@@ -70,7 +70,7 @@ func (c *Catalog) ListPage(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
 		return c.render(v, now)
 	}
-	key, second := pageKey{v.Scope, v.Messages, v.Codex}, now.Unix()
+	key, second := pageKey{v.Scope, v.Messages, v.Codex, v.Slots}, now.Unix()
 	if p, ok := c.pages.Get(key); ok && p.renderedSecond == second {
 		return p, nil
 	}
@@ -90,6 +90,7 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	list := struct {
 		Object string `json:"object"`
 		Data   []any  `json:"data"` // values of type modelEntry or namedEntry
+		Slots  *int   `json:"slots,omitempty"`
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}
@@ -112,6 +113,13 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 			list.Data = append(list.Data, shown[names[i].model].underName(&names[i]))
 		}
 		list.messagesPage = newMessagesPage(names, more)
+	}
+	if v.Slots {
+		var sum routing.SlotSum
+		for i := range shown {
+			sum.Add(c.routes[i], poolsOfKind(c.models[i].Kind), now)
+		}
+		list.Slots = &sum.Total
 	}
 	if v.Codex {
 		list.codexPage = &codexPage{Models: []codexModel{}}

@@ -115,10 +115,7 @@ func (e *modelEntry) setLiveMembers(m *config.Model, r *routing.Route, now time.
 // these slots count in every pool that can use them, but only once in the sum.
 func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
-	pools := poolsByKind[m.Kind]
-	if pools == nil {
-		pools = textPool
-	}
+	pools := poolsOfKind(m.Kind)
 	c.poolCapacity = newPool(r.TotalCapacity(pools, now))
 	if !r.HasSeparatePools() {
 		return c
@@ -138,6 +135,13 @@ var poolsByKind = map[string][]upstreams.Pool{
 }
 
 var textPool = []upstreams.Pool{upstreams.PoolText}
+
+func poolsOfKind(kind string) []upstreams.Pool {
+	if pools := poolsByKind[kind]; pools != nil {
+		return pools
+	}
+	return textPool
+}
 
 func newPool(c routing.Capacity) poolCapacity {
 	return poolCapacity{c.Available, c.Total, c.Active, c.Utilization}

@@ -22,6 +22,7 @@ type View struct {
 	// because these clients choose among names that look like names of Anthropic's models.
 	Messages bool
 	Codex    bool
+	Slots    bool // adds the number of slots of all models, which may share engines
 	// With Messages, the page has at most Limit entries (0 means all). The entries start after the
 	// entry After, or end before the entry Before.
 	Limit         int
