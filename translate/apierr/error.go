@@ -126,9 +126,9 @@ type Quota struct {
 	Remaining, Needed string
 	// Grantable is the share of Remaining that this edge may grant before it hears from the other
 	// edges of its fleet. If Part is empty, the edge may grant all of Remaining.
-	Grantable   string
-	OnlyReserved   bool // running calls have reserved the remainder and may release some of it at any time
-	Renews time.Time
+	Grantable    string
+	OnlyReserved bool // running calls have reserved the remainder and may release some of it at any time
+	Renews       time.Time
 }
 
 func (q *Quota) budgetOwner() string {

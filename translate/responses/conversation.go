@@ -188,7 +188,7 @@ func (c *conversationWriter) writeOutput(i *inputItem, index int) {
 	v := i.content()
 	c.w.Out = appendText(c.w.Out, v)
 	c.w.WriteString(`"}`)
-	for it := v.Iter(); hasMedium(v) && it.Next(); {
+	for it := v.Iter(); it.Next(); {
 		if p := readPart(it.Value()); isMedium(&p) {
 			c.pendingMedia = append(c.pendingMedia, newMediaPart(&p, index, "output", it.Index()))
 		}

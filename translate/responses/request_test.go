@@ -189,3 +189,19 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestManyOutputParts checks that the time for a tool output grows with its length. If it grew with
+// the square, this test would take minutes.
+func TestManyOutputParts(t *testing.T) {
+	const n = 40_000
+	body := `{"model":"m","input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[` +
+		strings.Repeat(`{"type":"input_text","text":""},`, n) + `{"type":"input_image","image_url":"https://a.b/c.png"}]}]}`
+	var (
+		r Request
+		c chat.Request
+		i RequestInfo
+	)
+	if _, err := r.Decode(nil, []byte(body), &c, &i, dialects.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}

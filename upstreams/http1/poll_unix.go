@@ -115,11 +115,10 @@ func (p *pollOps) sendPieces(fd uintptr) {
 	}
 }
 
-// sendHead writes head, the start of a request, if nothing has arrived. Just after the write, it
-// checks the socket again. Bytes that this second check finds cannot be the response in two
-// cases:
-//   - The peer's host has not acknowledged any of the request.
-//   - The socket was not checked before the write.
+// sendHead writes head, the start of a request, if nothing has arrived. Bytes that arrived before
+// the write are not the response. The next read recognizes them by their time of arrival. If the
+// kernel does not record this time, sendHead checks the socket again. It then finds only bytes that
+// arrived before the peer's host acknowledged any of the request.
 func (p *pollOps) sendHead(fd uintptr) {
 	b := p.head
 	if !p.isQuiet(fd, len(b)) {
@@ -129,7 +128,7 @@ func (p *pollOps) sendHead(fd uintptr) {
 		return
 	}
 	if p.err = nil; p.hasTimestamps { // the read will return other errors
-		p.sentAt, p.uncheckedWrite = time.Now().UnixNano(), true
+		p.uncheckedWrite = true
 		return
 	}
 	if p.checkQueue(fd); p.peekResult == queueHasData && p.isUnacked(fd, len(b)) {

@@ -117,10 +117,10 @@ func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
 // keyTiers returns the tiers of a key that was found by its certificate. c may be nil.
 func (c *certificateKeys) keyTiers(found *Key) config.TierSet {
 	if c == nil {
-		return 0
+		return found.Tiers
 	}
 	if k := c.keys[found.identity]; k != nil && k.ID == found.ID {
 		return k.Tiers
 	}
-	return 0
+	return found.Tiers
 }

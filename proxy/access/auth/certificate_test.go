@@ -237,8 +237,8 @@ func TestCertificateKeyTiers(t *testing.T) {
 	}{
 		{"the same", r, 0b10},
 		{"other tiers", ringTrusting(t, a.PEM, listing("agent", 0, 2)), 0b101},
-		{"another key's", ringTrusting(t, a.PEM, listing("another", 2)), 0},
-		{"no certificates", ringTrusting(t, "", config.Key{ID: "agent", Hash: hashes("x"), Tiers: []int{2}}), 0},
+		{"another key's", ringTrusting(t, a.PEM, listing("another", 2)), 0b10},
+		{"no certificates", ringTrusting(t, "", config.Key{ID: "agent", Hash: hashes("x"), Tiers: []int{2}}), 0b10},
 	} {
 		if got := c.ring.KeyTiers(found); got != c.want {
 			t.Errorf("%s: the tiers are %b, want %b", c.name, got, c.want)

@@ -175,14 +175,14 @@ func (s *tokenIssuers) mayContinue(k *Key, now time.Time) bool {
 // templateTiers returns the tiers of the token's template. s may be nil.
 func (s *tokenIssuers) templateTiers(k *Key) config.TierSet {
 	if s == nil || s.byIssuer[k.token.issuer.Issuer] == nil {
-		return 0
+		return k.Tiers
 	}
 	for _, t := range s.byIssuer[k.token.issuer.Issuer].templates {
 		if t.key.ID == k.Template.ID {
 			return t.key.Tiers
 		}
 	}
-	return 0
+	return k.Tiers
 }
 
 func (s *tokenIssuers) verifyToken(credential []byte, now time.Time) (*Key, error) {

@@ -162,7 +162,9 @@ func (r *KeyRing) MayContinue(found *Key, now time.Time) bool {
 	return false
 }
 
-// KeyTiers returns the tiers that a key lists in this ring. The key may come from another ring.
+// KeyTiers returns the tiers that a key lists in this ring. The key may come from another ring. If
+// this ring does not have the key, KeyTiers returns the tiers that the key was found with, because a
+// running call keeps the rights that it was admitted with.
 func (r *KeyRing) KeyTiers(found *Key) config.TierSet {
 	if found.token != nil {
 		return r.issuers.templateTiers(found)
@@ -173,7 +175,7 @@ func (r *KeyRing) KeyTiers(found *Key) config.TierSet {
 	if k := r.byHash[found.sum].key; k != nil && k.ID == found.ID {
 		return k.Tiers
 	}
-	return 0
+	return found.Tiers
 }
 
 func parseHash(s string) (sum [sha256.Size]byte, err error) {

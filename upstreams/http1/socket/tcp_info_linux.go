@@ -29,7 +29,7 @@ func UnackedBytes(fd uintptr) int {
 	var n int32
 	// RawSyscall, because the call never blocks, and unix.IoctlGetInt may wake the Go runtime's
 	// monitor thread.
-	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCOUTQ, uintptr(unsafe.Pointer(&n)))
+	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCOUTQ, uintptr(unsafe.Pointer(&n))) //nolint:gosec // the kernel writes an int
 	if errno != 0 {
 		return 0
 	}
