@@ -18,8 +18,11 @@ type Lease struct {
 	isHeld         atomic.Bool
 	isTrial        atomic.Bool    // the call is the undecided trial of a half-open breaker
 	failureSource  *FailureSource // the source of the failure, if the call failed
+	features       Features
 	pool           Pool
 	holderBucket   uint8 // see slots.holderCounts
+	mayBeLoading   bool  // the model may still be loading
+	buffers        bool  // see MarkBuffering
 	up             *Upstream
 	model          *ServedModel     // nil if the lease is not for a specific model
 	turn           *residency.Model // the model whose turn the call has entered; nil if there are no turns
@@ -29,10 +32,7 @@ type Lease struct {
 	unreadUncached int64         // like unreadTokens, but without cached tokens
 	prefillTime    time.Duration // prefill time; 0 if not measured
 	startLoad      loadAtAcquire
-	features       Features
 	disputed       *DisputedRefusal // resolved when the call ends; may be nil
-	mayBeLoading   bool             // the model may still be loading
-	buffers        bool             // see MarkBuffering
 	exchange       http1.Exchange   // embedded by value to save an allocation
 }
 

@@ -85,25 +85,25 @@ type byteSpan struct{ from, to uint32 }
 // accepts a bare LF as a line end, which section 2.2 allows and which is unambiguous in a response.
 // The zero value is ready to use.
 type responseHead struct {
-	nextLine      int // start of the first unparsed line
-	lines         int32
-	interim       int32 // number of skipped 1xx heads
-	status        int
-	minor         byte // the digit after "HTTP/1."
-	hasLength     bool
-	isChunked     bool
-	hasEncoding   bool // the content encoding is not identity
-	closesConn    bool // Connection: close
-	isKeepAlive   bool // Connection: keep-alive
-	zeroKeepAlive bool // Keep-Alive: timeout=0
-	length        int64
-	idle          time.Duration // idle timeout from the Keep-Alive header; 0 if not set
-	values        [fieldCount]byteSpan
+	nextLine        int // start of the first unparsed line
+	status          int
+	lines           int32
+	interim         uint8 // number of skipped 1xx heads
+	minor           byte  // the digit after "HTTP/1."
+	hasLength       bool
+	isChunked       bool
+	hasEncoding     bool // the content encoding is not identity
+	closesConn      bool // Connection: close
+	isKeepAlive     bool // Connection: keep-alive
+	zeroKeepAlive   bool // Keep-Alive: timeout=0
+	isComplete      bool // the final head is complete
+	valuesInReadBuf bool // valueBuf is part of the read buffer
+	length          int64
+	idle            time.Duration // idle timeout from the Keep-Alive header; 0 if not set
+	values          [fieldCount]byteSpan
 
-	isComplete      bool   // the final head is complete
-	err             error  // why the head is invalid
-	valueBuf        []byte // the buffer that contains the values; set once the head is complete
-	valuesInReadBuf bool   // valueBuf is part of the read buffer
+	err      error  // why the head is invalid
+	valueBuf []byte // the buffer that contains the values; set once the head is complete
 }
 
 // parseReceived parses the received bytes. It reports whether the final head is complete.

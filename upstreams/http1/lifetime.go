@@ -18,18 +18,18 @@ const (
 // close. Whichever comes first gets the connection: abort closes it, or the owner returns it to the
 // idle pool.
 type lifetime struct {
-	state     atomic.Uint32 // changed under mu
-	isWriting atomic.Bool   // the request is being written
-	inPoller  atomic.Bool   // the owner is in Exchange.StayInPoller
-	mu        sync.Mutex
-	liveConn  *conn              // closed by abort
-	cancel    context.CancelFunc // called by abort while connecting
-	cause     error              // the argument passed to abort
+	state       atomic.Uint32 // changed under mu
+	isWriting   atomic.Bool   // the request is being written
+	inPoller    atomic.Bool   // the owner is in Exchange.StayInPoller
+	mu          sync.Mutex
+	mayHaveSent bool               // bytes of the request may have been sent; only the owner accesses it
+	liveConn    *conn              // closed by abort
+	cancel      context.CancelFunc // called by abort while connecting
+	cause       error              // the argument passed to abort
 
 	// Only the owner accesses the following fields.
-	upstream    string
-	mayHaveSent bool  // bytes of the request may have been sent
-	failure     error // the first failure, returned by all later calls
+	upstream string
+	failure  error // the first failure, returned by all later calls
 }
 
 func (l *lifetime) abort(cause error) {
