@@ -107,7 +107,10 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // connection, but calls then. From that point, the function owns the connection and must recover
 // from its panics. It may pass the connection to a server again (ResumeHTTP), and may detach it
 // again.
-func (c *Conn) DetachOnClose(then func()) { c.detachment.onClose.Store(&then) }
+func (c *Conn) DetachOnClose(then func()) {
+	c.framing.releaseLines()
+	c.detachment.onClose.Store(&then)
+}
 
 // ResumeHTTP prepares the connection for a server that will serve it like a new connection. The
 // next request must start within idle, as on any keep-alive connection.

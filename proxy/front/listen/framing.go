@@ -74,8 +74,8 @@ type framingChecker struct {
 	bodyLeft        uint64 // number of body bytes that have not arrived yet
 	chunks          chunked.Decoder
 
-	lineLength  int                  // length of the current line so far, without the line end
-	partialLine *[maxStoredLine]byte // buffer for a header line that arrives in multiple reads; nil before the first
+	lineLength int          // length of the current line so far, without the line end
+	lines      *storedLines // nil before the first request and after releaseLines
 
 	emptyLines     uint16 // number of empty lines before the next request
 	requestsBegun  uint32
@@ -84,9 +84,14 @@ type framingChecker struct {
 	err            error
 	// Whether the client has closed its side or the connection has failed.
 	readEnded      bool
-	headComplete   bool // whether the headers of the newest request are complete
-	requestLine    [maxStoredLine]byte
-	requestLineLen uint8
+	headComplete   bool  // whether the headers of the newest request are complete
+	requestLineLen uint8 // length of lines.request
+}
+
+// storedLines are the lines that a framingChecker stores.
+type storedLines struct {
+	request [maxStoredLine]byte // the start of the request line
+	partial [maxStoredLine]byte // the start of a header line that arrives in multiple reads
 }
 
 // framingState describes what the next bytes belong to.
@@ -254,12 +259,23 @@ func (f *framingChecker) storedLine() []byte {
 // because fasthttp reads the first byte of a request separately.
 func (f *framingChecker) lineBuffer() *[maxStoredLine]byte {
 	if f.state == stateRequestLine {
-		return &f.requestLine
+		return &f.ensureLines().request
 	}
-	if f.partialLine == nil {
-		f.partialLine = new([maxStoredLine]byte)
+	return &f.ensureLines().partial
+}
+
+func (f *framingChecker) ensureLines() *storedLines {
+	if f.lines == nil {
+		f.lines = new(storedLines)
 	}
-	return f.partialLine
+	return f.lines
+}
+
+// releaseLines releases the stored lines, which are not needed between two requests.
+func (f *framingChecker) releaseLines() {
+	if f.lineLength == 0 {
+		f.lines, f.requestLineLen = nil, 0
+	}
 }
 
 // recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
@@ -290,7 +306,7 @@ func (f *framingChecker) finishLine(line []byte) (ends bool) {
 	switch f.state {
 	case stateRequestLine:
 		if length > 0 {
-			f.requestLineLen = uint8(copy(f.requestLine[:], line))
+			f.requestLineLen = uint8(copy(f.ensureLines().request[:], line))
 			f.state, f.err = stateHeader, otherProtocolError(line)
 		}
 	case stateHeader:
@@ -403,11 +419,11 @@ func (f *framingChecker) isRequestComplete() bool {
 }
 
 func (f *framingChecker) requestPath() []byte {
-	line := f.requestLine[:f.requestLineLen]
-	switch {
-	case !f.isServingNewest():
+	if !f.isServingNewest() || f.lines == nil {
 		return nil
-	case f.state == stateRequestLine && f.inHeaders:
+	}
+	line := f.lines.request[:f.requestLineLen]
+	if f.state == stateRequestLine && f.inHeaders {
 		line = f.storedLine()
 	}
 	_, rest, _ := bytes.Cut(line, []byte{' '})

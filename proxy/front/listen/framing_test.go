@@ -325,3 +325,31 @@ func TestRequestComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestFramingReleasesLines checks that the stored lines are released between two requests, that
+// they are kept in the middle of a line, and that the next request is read as before.
+func TestFramingReleasesLines(t *testing.T) {
+	t.Parallel()
+	f := framingChecker{state: stateRequestLine}
+	feed := func(pieces ...string) {
+		for _, piece := range pieces {
+			f.checkBytes([]byte(piece))
+		}
+	}
+	feed("GET /a HTTP/1.1\r\nHo")
+	f.beginServing()
+	f.releaseLines()
+	if got := f.requestPath(); string(got) != "/a" {
+		t.Errorf("in the middle of a line, the path is %q, want /a", got)
+	}
+	feed("st: a\r\n\r\n")
+	f.releaseLines()
+	if got := f.requestPath(); f.lines != nil || got != nil {
+		t.Errorf("after the request, the path is %q, want none", got)
+	}
+	feed("P", "OST /b HTTP/1.1\r\nContent-Len", "gth: 3\r\n\r\n{}")
+	f.beginServing()
+	if got := f.requestPath(); string(got) != "/b" || f.bodyLeft != 1 {
+		t.Errorf("the next request has the path %q and %d more bytes, want /b and 1", got, f.bodyLeft)
+	}
+}
