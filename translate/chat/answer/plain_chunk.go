@@ -65,12 +65,13 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 func (s *Stream) storeTemplate(data []byte, p *simpleChunk) {
 	t := &s.template
 	t.toolCall = false
-	if !t.chunkTemplate.store(data, p.content.at, p.content.end) {
+	const around = len("data: \n\n")
+	if !t.chunkTemplate.store(data, p.content.at, p.content.end, around+len(s.out.model)+len(data)) {
 		return
 	}
-	event := s.appendWithRole(t.outHead[:0], data, p, false)
-	from := len("data: ") + len(s.out.model) - (p.model.end - p.model.at) + p.content.at
-	t.outHead, t.outTail = event[:from], append(t.outTail[:0], event[from+p.content.end-p.content.at:]...)
+	t.buf = s.appendWithRole(t.buf, data, p, false)
+	t.textAt = int(t.tailEnd) + len("data: ") + len(s.out.model) - (p.model.end - p.model.at) + p.content.at
+	t.buf = append(t.buf[:t.textAt], t.buf[t.textAt+p.content.end-p.content.at:]...)
 }
 
 func (s *Stream) acceptsSimpleChunk(p *simpleChunk) bool {
@@ -112,16 +113,17 @@ func (s *Stream) appendWithRole(dst, data []byte, p *simpleChunk, addRole bool) 
 // chunkHead is the start of a chunk, up to the opening bracket of its choices. It is the same for
 // all chunks of a stream, so it is read only once.
 type chunkHead struct {
-	text  []byte
-	seen  seenMembers
-	model struct{ at, end int }
+	text              []byte
+	seen              seenMembers
+	modelAt, modelEnd uint16 // at most maxTemplate
 }
 
 func (h *chunkHead) reset() { h.text = h.text[:0] }
 
 func (h *chunkHead) store(text []byte, p *simpleChunk) {
 	if h.reset(); len(text) <= maxTemplate {
-		h.text, h.seen, h.model = append(h.text, text...), p.headSeen, p.model
+		h.text, h.seen = append(h.text, text...), p.headSeen
+		h.modelAt, h.modelEnd = uint16(p.model.at), uint16(p.model.end)
 	}
 }
 
@@ -145,7 +147,8 @@ func (p *simpleChunk) read(data []byte, known *chunkHead) {
 		ok   bool
 	)
 	if len(known.text) > 0 && bytes.HasPrefix(data, known.text) {
-		p.seen, p.model = known.seen, known.model
+		p.seen = known.seen
+		p.model.at, p.model.end = int(known.modelAt), int(known.modelEnd)
 		p.Jump(len(known.text))
 		p.readChoices()
 		name, ok = p.NextMember()

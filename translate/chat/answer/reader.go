@@ -166,7 +166,7 @@ func (r *Reader) storeTemplate(data []byte, v jsonx.Value, toolCall bool, d *Del
 		r.templateText = nil
 	}
 	if r.template.toolCall = toolCall; toolCall == (r.templateText == nil) {
-		r.template.store(data, v.Start()+1, v.End()-1)
+		r.template.store(data, v.Start()+1, v.End()-1, 0)
 	}
 }
 

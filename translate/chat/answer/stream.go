@@ -34,7 +34,7 @@ type Stream struct {
 
 type streamCallState struct {
 	state          streamState
-	options        Options
+	options        *Options
 	handover       engineHandover
 	heldSurrogates heldSurrogates
 	opening        translate.MarkupDetector
@@ -46,13 +46,17 @@ var _ translate.Stream = (*Stream)(nil)
 
 const maxKeptBuffer = 64 << 10
 
-// Reset prepares the Stream for a call and copies o. If o is nil, Reset only releases memory.
+// noOptions are the options of a Stream without a call.
+var noOptions Options
+
+// Reset prepares the Stream for a call. o must not change until the next Reset. If o is nil, Reset
+// only releases memory.
 func (s *Stream) Reset(o *Options) {
 	perChoice := s.state.perChoice
 	if perChoice != nil {
 		*perChoice = usagePerChoice{}
 	}
-	s.streamCallState = streamCallState{state: streamState{perChoice: perChoice}}
+	s.streamCallState = streamCallState{state: streamState{perChoice: perChoice}, options: &noOptions}
 	s.out.reset()
 	s.identity.reset()
 	s.held.reset()
@@ -60,7 +64,7 @@ func (s *Stream) Reset(o *Options) {
 	s.head.reset()
 	s.tools.Reset()
 	if o != nil {
-		s.options, s.state.promptEstimate = *o, o.PromptTokens
+		s.options, s.state.promptEstimate = o, o.PromptTokens
 		s.tools.SetToolNames(o.Tools)
 		s.tools.SetSingle(o.SingleToolCall)
 		s.out.model = jsonx.AppendStringS(s.out.model, o.Model)
@@ -147,9 +151,9 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 
 func (s *Stream) completeTopLevel(c *Chunk) {
 	if s.handover.pinned {
-		s.identity.pin(&s.out.edits, &c.topLevelMembers, &s.options)
+		s.identity.pin(&s.out.edits, &c.topLevelMembers, s.options)
 	}
-	s.out.completeTopLevel(c, &s.options, s.handover.pinned)
+	s.out.completeTopLevel(c, s.options, s.handover.pinned)
 }
 
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
@@ -184,7 +188,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	case len(s.held.event) > 0:
 		dst = append(dst, s.held.event...)
 	default: // the engine sent no usage chunk
-		dst = s.identity.append(append(dst, "data: "...), "chat.completion.chunk", &s.options)
+		dst = s.identity.append(append(dst, "data: "...), "chat.completion.chunk", s.options)
 		dst = append(dst, `,"choices":[],"usage":`...)
 		dst = append(appendUsage(dst, s.Usage()), "}\n\n"...)
 	}

@@ -15,7 +15,6 @@ type streamState struct {
 	seenChoices, finishedChoices [translate.MaxChoices / 64]uint64
 	choicesSeen                  int
 	unfinished                   int
-	finish                       Finish
 
 	deltas         int // number of deltas that contain text or tool calls
 	generatedBytes int // bytes of text, reasoning and tool calls
@@ -24,6 +23,7 @@ type streamState struct {
 	promptEstimate int              // in tokens
 	earlierUsage   *translate.Usage // usage of earlier engines in a resumed answer; otherwise nil
 	perChoice      *usagePerChoice  // nil before usage first arrives; see choiceUsage
+	finish         Finish           // how the first choice to end has ended
 	usageFinal     bool             // every choice has ended and the usage chunk has arrived; only [DONE] is missing
 	ended          bool             // [DONE] has arrived, or an unusable event after a complete answer
 }

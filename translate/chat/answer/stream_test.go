@@ -450,7 +450,7 @@ func TestStreamLargeEvent(t *testing.T) {
 		t.Fatalf("got %d bytes, error %v, want the text under the public name", len(out), err)
 	}
 	s.Reset(nil)
-	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held.event)+cap(s.identity.id) > maxKeptBuffer {
+	if cap(s.template.buf)+cap(s.held.event)+cap(s.identity.id) > maxKeptBuffer {
 		t.Error("keeps a large buffer")
 	}
 }

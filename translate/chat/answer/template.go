@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"slices"
 
 	"penstock/translate/chat/toolcall"
 	"penstock/translate/jsonx"
@@ -15,11 +16,12 @@ const maxTemplate = 2 << 10
 // and after the text, and the text is the contents of one JSON string. This check takes less than a
 // tenth of the parsing time.
 type chunkTemplate struct {
-	// The chunk around the text: head ends with the opening quote, tail starts with the closing
-	// quote.
-	head, tail []byte
-	toolCall   bool // the text is tool call arguments, which count as generated even if empty
-	sinceMatch uint8
+	// The chunk around the text: buf[:headEnd] ends with the opening quote, buf[headEnd:tailEnd]
+	// starts with the closing quote. One buffer takes less memory than one for each part.
+	buf              []byte
+	headEnd, tailEnd uint16 // at most maxTemplate
+	toolCall         bool   // the text is tool call arguments, which count as generated even if empty
+	sinceMatch       uint8
 }
 
 func (t *chunkTemplate) reset() {
@@ -29,14 +31,15 @@ func (t *chunkTemplate) reset() {
 
 // forget discards the stored chunk, so matchText fails until another chunk is stored.
 func (t *chunkTemplate) forget() {
-	t.head, t.tail = t.head[:0], t.tail[:0]
+	t.buf, t.headEnd, t.tailEnd = t.buf[:0], 0, 0
 }
 
 // matchText returns the text of a chunk. It returns false if data differs from the stored chunk in
 // anything other than the text.
 func (t *chunkTemplate) matchText(data []byte) (text []byte, ok bool) {
-	from, to := len(t.head), len(data)-len(t.tail)
-	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
+	head, tail := t.buf[:t.headEnd], t.buf[t.headEnd:t.tailEnd]
+	from, to := len(head), len(data)-len(tail)
+	if from == 0 || to < from || !bytes.HasSuffix(data, tail) || !bytes.HasPrefix(data, head) {
 		return nil, false
 	}
 	end, escaped := jsonx.ValidateString(data, from)
@@ -51,36 +54,42 @@ func (t *chunkTemplate) matchText(data []byte) (text []byte, ok bool) {
 }
 
 // store stores a chunk whose text is data[start:end], and reports whether the chunk was stored. If
-// the chunks of a stream do not match, store skips most of them to save time.
-func (t *chunkTemplate) store(data []byte, start, end int) bool {
+// the chunks of a stream do not match, store skips most of them to save time. After the chunk, the
+// buffer has space for more bytes.
+func (t *chunkTemplate) store(data []byte, start, end, more int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
 		t.forget()
 		return false
 	}
-	t.head, t.tail = append(t.head[:0], data[:start]...), append(t.tail[:0], data[end:]...)
+	t.headEnd, t.tailEnd = uint16(start), uint16(start+len(data)-end)
+	t.buf = append(slices.Grow(t.buf[:0], int(t.tailEnd)+more), data[:start]...)
+	t.buf = append(t.buf, data[end:]...)
 	return true
 }
 
+// eventTemplate is a chunkTemplate with the client's event for the chunk. The buffer contains the
+// event after the chunk, also without the text.
 type eventTemplate struct {
 	chunkTemplate
-	outHead, outTail []byte
+	textAt int // offset in buf at which the event's text belongs
 }
 
 func (t *eventTemplate) append(dst, text []byte) []byte {
-	dst = append(dst, t.outHead...)
+	dst = append(dst, t.buf[t.tailEnd:t.textAt]...)
 	dst = append(dst, text...)
-	return append(dst, t.outTail...)
+	return append(dst, t.buf[t.textAt:]...)
 }
 
 // store stores a chunk whose text is data[start:end], and the client's event for the chunk. from is
 // the offset in the event at which the unchanged text starts.
 func (t *eventTemplate) store(data []byte, start, end int, event []byte, from int) {
-	if !t.chunkTemplate.store(data, start, end) {
+	to := from + end - start
+	if !t.chunkTemplate.store(data, start, end, from+len(event)-to) {
 		return
 	}
-	to := from + end - start
-	t.outHead, t.outTail = append(t.outHead[:0], event[:from]...), append(t.outTail[:0], event[to:]...)
+	t.textAt = len(t.buf) + from
+	t.buf = append(append(t.buf, event[:from]...), event[to:]...)
 }
 
 // onlyText returns the only text of a delta, and whether it belongs to a tool call. The next delta

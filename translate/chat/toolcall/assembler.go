@@ -13,11 +13,11 @@ const (
 type Assembler struct {
 	toolCalls    []toolCall // for all choices, in order of appearance
 	lastToolCall int
-	clock        uint32
 
 	names ToolNames
 	held  []heldName // nearly always empty
 
+	clock      uint32
 	single     bool // the request allows one tool call per choice
 	hasSurplus bool
 }
