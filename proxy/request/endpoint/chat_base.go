@@ -176,9 +176,9 @@ func (b *chatBase) Release() {
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
-	tools := b.answer.tools[:0]
+	tools := b.answer.options.Tools[:0]
 	*b = chatBase{}
-	b.answer.tools = tools
+	b.answer.options.Tools = tools
 }
 
 // chatAnswer is the Unary for chat and for the dialects translated to chat.
@@ -186,7 +186,6 @@ type chatAnswer struct {
 	completion   *answer.Completion
 	options      answer.Options
 	offeredTools translate.OfferedFeatures
-	tools        []byte
 	facts        answer.Facts
 	writer       completionWriter
 	isChat       bool // whether the dialect is chat, in which a plain completion needs no full parse
@@ -198,11 +197,14 @@ type completionWriter interface {
 
 func (a *chatAnswer) setOptions(about *CallInfo, r *chat.Request) {
 	m := about.Model
-	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
-	if r.ToolUse.Offered && len(a.tools) == 0 { // the names are the same for every attempt
-		a.tools = chat.AppendToolNames(a.tools, r)
+	tools := a.options.Tools
+	if r.ToolUse.Offered && len(tools) == 0 { // the names are the same for every attempt
+		tools = chat.AppendToolNames(tools, r)
 	}
-	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
+	a.options = answer.Options{
+		Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens,
+		Tools: tools, SingleToolCall: r.ToolUse.Single,
+	}
 	a.offeredTools = translate.OfferedFeatures{Tools: r.ToolUse.Offered}
 }
 
