@@ -135,7 +135,7 @@ func (k *KeyLimiter) takeRequest(now time.Time) Decision {
 // budget covers least.
 //
 // r must be idle, which means that it is new or settled. Reserve does not allocate.
-func (k *KeyLimiter) Reserve(r *Reservation, expected, least Cost, now time.Time) Decision {
+func (k *KeyLimiter) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
 	}
@@ -164,7 +164,8 @@ func (k *KeyLimiter) reserve(h *reservedPart, expected, least Cost, now time.Tim
 		k.budget.Settle(held, Cost{}, now)
 		return d
 	}
-	h.budgetHeld = held
+	h.budgetHeld = budgetReservationPool.Get().(*BudgetReservation)
+	*h.budgetHeld = held
 	return d
 }
 

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,11 @@ type Reservation struct {
 type reservedPart struct {
 	key        *KeyLimiter // nil if nothing is reserved
 	heldNanos  int64
-	budgetHeld BudgetReservation
+	budgetHeld *BudgetReservation // pooled; nil if the key has no budget
 }
+
+// budgetReservationPool keeps the reservations out of the calls, most of which have no budget.
+var budgetReservationPool = sync.Pool{New: func() any { return new(BudgetReservation) }}
 
 const (
 	reservationIdle uint32 = iota
@@ -113,7 +117,8 @@ func (h *reservedPart) settle(used Cost, now time.Time) {
 		k.settle(held, used.Tokens, now)
 	}
 	if k.budget != nil {
-		k.budget.Settle(expected, used, now)
+		k.budget.Settle(*expected, used, now)
+		budgetReservationPool.Put(expected)
 	}
 }
 

@@ -31,6 +31,10 @@ type responseTimeouts struct {
 	headArrived bool // whether the headers of a usable response have arrived
 	answerBegun bool
 
+	countedWaiting bool // whether the lease counts this call as waiting for its engine
+	engineWorking  bool // whether the engine is known to be working, so that its silence is not a failure
+	mayBuffer      bool // whether the engine may buffer the answer because of a tool call
+
 	sentAt        instant.Time
 	lastLoadingAt instant.Time // when the engine was last known to be loading the model
 	readAt        instant.Time
@@ -38,10 +42,6 @@ type responseTimeouts struct {
 	clientBlocked time.Duration // how long the client has blocked the relay of the answer in total
 	readDeadline  instant.Time  // deadline of the current read; 0 if the read has no deadline
 	checkedAt     instant.Time
-
-	countedWaiting bool // whether the lease counts this call as waiting for its engine
-	engineWorking  bool // whether the engine is known to be working, so that its silence is not a failure
-	mayBuffer      bool // whether the engine may buffer the answer because of a tool call
 }
 
 // limitOrDefault returns the configured limit if it is set. If the limit is not set, limitOrDefault

@@ -17,11 +17,11 @@ type attemptState struct {
 	// Whether the call was sent to another engine because the engine, rather than the request, may
 	// have caused the first refusal.
 	resentInDoubt  bool
+	leftEngine     bool                   // whether the client left while an engine was working
 	pendingChanges endpoint.RejectedParts // request changes that no engine has accepted yet
 	firstFailure   *failure.Failure       // first failure that was not resumed; nil if there is none
 	// records the stream so that it can be resumed; nil if the stream cannot be resumed
 	recording     *resume.Recording
 	turn          turns.Turn // the key's turn; the zero value if keys do not take turns
 	countRequests int        // number of requests that asked an engine to count tokens
-	leftEngine    bool       // whether the client left while an engine was working
 }

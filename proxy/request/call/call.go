@@ -218,7 +218,7 @@ func (c *Call) reportCall() {
 	now := c.times.endTime()
 	c.record.Attempts = c.attemptCount()
 	if n := c.attemptState.stepCounts.Resumes; n > 0 {
-		c.record.Resumed = n
+		c.record.Resumed = int(n)
 		c.services.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
 	}
 	c.record.BytesIn = c.body.Size()

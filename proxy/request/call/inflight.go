@@ -15,8 +15,8 @@ import (
 // watches the call, publishStatus sets the fields that are not atomic. These fields do not change
 // afterwards.
 type callStatus struct {
-	model, pool, class, account string
-	isStream                    bool
+	model, pool, class string
+	isStream           bool
 
 	phase         atomic.Pointer[observe.Phase]
 	fallbackModel atomic.Pointer[snapshot.Model] // the fallback model that answers the call, if any
@@ -36,7 +36,7 @@ var (
 // watches the call.
 func (s *callStatus) publishStatus(r *observe.Record) {
 	s.model, s.pool, s.isStream = r.Model, r.Pool, r.Stream
-	s.class, s.account = r.Class, r.AccountKey()
+	s.class = r.Class
 }
 
 func (c *Call) setPhase(p *observe.Phase) {
@@ -87,9 +87,9 @@ func InFlightCalls(clients *listen.Listener, now time.Time) (out []status.Call) 
 func CountInFlightCalls(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.DisconnectWaiter) {
-		s := &w.(*Call).callStatus
-		models[s.answeringModel()]++
-		accounts[s.account]++
+		c := w.(*Call)
+		models[c.callStatus.answeringModel()]++
+		accounts[c.record.AccountKey()]++
 	})
 	return models, accounts
 }

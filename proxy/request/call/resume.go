@@ -31,7 +31,7 @@ func (c *Call) wrapRecording(codec endpoint.Stream) endpoint.Stream {
 // recording, so that the stream cannot be resumed (resume.Recording.CanContinue). As long as
 // isResumable returns true, the request must not be released.
 func (c *Call) isResumable() bool {
-	return c.attemptState.stepCounts.Resumes < c.config.model.Config.Retry.Resume && c.attemptState.recording.CanContinue()
+	return int(c.attemptState.stepCounts.Resumes) < c.config.model.Config.Retry.Resume && c.attemptState.recording.CanContinue()
 }
 
 // canResumeNow reports whether another engine may continue the stream now. Like isResumable, it may

@@ -52,7 +52,7 @@ func (c *Call) sendRequest(s engineSlot, x *http1.Exchange) *failure.Failure {
 	sending, err := c.request.EncodeRequest(to)
 	s.lease.SetFeatures(c.search.neededFeatures)
 	if err == nil {
-		err = a.Send(&sent, sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
+		err = a.Send(&sent, sending, to.Stream, a.SendCount() > int(c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer))
 	}
 	if err != nil {
 		if errors.Is(err, endpoint.ErrEngineLacksEndpoint) {

@@ -9,18 +9,22 @@ import (
 )
 
 type traceContext struct {
-	span             *observe.CallSpan // nil if tracing is off
-	savedTraceparent []byte            // the client's traceparent; see saveClientContext
-	savedTracestate  []byte            // the client's tracestate; see saveClientContext
+	span  *observe.CallSpan   // nil if tracing is off
+	saved *clientTraceContext // nil if nothing was saved; see saveClientContext
 }
+
+type clientTraceContext struct{ traceparent, tracestate []byte }
 
 // saveClientContext saves the client's trace context, because the request headers may be released
 // before the call moves to another engine.
 func (t *traceContext) saveClientContext(cl *callClient) {
+	saved := clientTraceContext{tracestate: t.engineTracestate(cl)}
 	if t.span == nil {
-		t.savedTraceparent = t.engineTraceparent(cl)
+		saved.traceparent = t.engineTraceparent(cl)
 	}
-	t.savedTracestate = t.engineTracestate(cl)
+	if saved.traceparent != nil || saved.tracestate != nil {
+		t.saved = &saved
+	}
 }
 
 // engineTraceparent returns the W3C traceparent for an engine. If tracing is on, it is the
@@ -31,10 +35,12 @@ func (t *traceContext) engineTraceparent(cl *callClient) []byte {
 	switch {
 	case t.span != nil:
 		return t.span.AppendTraceparent(nil)
-	case cl.ctx == nil:
-		return t.savedTraceparent
+	case cl.ctx != nil:
+		return bytes.Clone(clientTraceparent(&cl.ctx.Request.Header))
+	case t.saved != nil:
+		return t.saved.traceparent
 	}
-	return bytes.Clone(clientTraceparent(&cl.ctx.Request.Header))
+	return nil
 }
 
 // engineTracestate returns the client's tracestate for an engine, or nil if the traceparent is not
@@ -42,7 +48,10 @@ func (t *traceContext) engineTraceparent(cl *callClient) []byte {
 // that the client controls. The result is a copy, like that of engineTraceparent.
 func (t *traceContext) engineTracestate(cl *callClient) []byte {
 	if cl.ctx == nil {
-		return t.savedTracestate
+		if t.saved == nil {
+			return nil
+		}
+		return t.saved.tracestate
 	}
 	h := &cl.ctx.Request.Header
 	if clientTraceparent(h) == nil {

@@ -75,17 +75,17 @@ type CallState struct {
 
 // SendCounts counts the steps that have sent a call.
 type SendCounts struct {
-	Retries           int  // number of StepSameEngine and StepOtherEngine steps
-	Changes           int  // number of StepChangeRequest steps
-	Longer            int  // number of StepLongerContext steps
-	Moves             int  // number of StepMove steps
-	LaterTiers        int  // number of StepLaterTier steps
-	Resumes           int  // number of StepResume steps
-	LastWasSameEngine bool // whether the last step was StepSameEngine or StepChangeRequest
+	Retries           uint8 // number of StepSameEngine and StepOtherEngine steps
+	Changes           uint8 // number of StepChangeRequest steps
+	Longer            uint8 // number of StepLongerContext steps
+	Moves             uint8 // number of StepMove steps
+	LaterTiers        uint8 // number of StepLaterTier steps
+	Resumes           uint8 // number of StepResume steps
+	LastWasSameEngine bool  // whether the last step was StepSameEngine or StepChangeRequest
 }
 
 // CountedTotal returns the number of sends that count against MaxSends.
-func (s *SendCounts) CountedTotal() int { return 1 + s.Retries + s.Changes + s.Longer + s.LaterTiers }
+func (s *SendCounts) CountedTotal() int { return 1 + int(s.Retries+s.Changes+s.Longer+s.LaterTiers) }
 
 // Step is the next step of a call.
 type Step uint8
@@ -188,7 +188,7 @@ var decisionRules = []decisionRule{
 	}},
 }
 
-func (s *CallState) hasRetriesLeft() bool { return s.Sends.Retries < s.Attempts-1 }
+func (s *CallState) hasRetriesLeft() bool { return int(s.Sends.Retries) < s.Attempts-1 }
 
 // DecideStep returns the step to take after a failure. If the step uses the retry budget
 // (UsesRetryBudget) and the budget is empty, the caller must set NoBudget and call DecideStep

@@ -108,7 +108,7 @@ func TestDecideEnds(t *testing.T) {
 			s.HasPartialAnswer, s.CannotResend, s.Room, s.Longer, s.Below, s.NoBudget = flag("part"), flag("spent"), flag("room"), flag("longer"), flag("below"), flag("no budget")
 			s.Complete = flag("complete")
 			s.Form, s.Strict, s.BodyFails = flag("form"), flag("strict"), flag("body fails")
-			s.Resumable = s.Sends.Resumes < resumes
+			s.Resumable = int(s.Sends.Resumes) < resumes
 			step := DecideStep(&s, &f)
 			switch {
 			case step == StepFail, step == StepFinish && s.HasPartialAnswer && s.Complete:
