@@ -134,8 +134,8 @@ func (k *KeyLimiter) takeRequest(now time.Time) Decision {
 // An unused budget also admits a call whose expected usage exceeds the entire budget, as long as the
 // budget covers least.
 //
-// r must be idle, which means that it is new or settled. Reserve does not allocate.
-func (k *KeyLimiter) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
+// r must be idle, which means that it is new or settled. What Reserve allocates is pooled.
+func (k *KeyLimiter) Reserve(r *Reservation, expected, least Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
 	}

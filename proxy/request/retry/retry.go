@@ -85,7 +85,9 @@ type SendCounts struct {
 }
 
 // CountedTotal returns the number of sends that count against MaxSends.
-func (s *SendCounts) CountedTotal() int { return 1 + int(s.Retries+s.Changes+s.Longer+s.LaterTiers) }
+func (s *SendCounts) CountedTotal() int {
+	return 1 + int(s.Retries) + int(s.Changes) + int(s.Longer) + int(s.LaterTiers)
+}
 
 // Step is the next step of a call.
 type Step uint8
