@@ -138,7 +138,7 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	switch {
 	case n > 0:
 		if x.answers != nil {
-			x.answers.RecordBytes(x.reply.head.status, p[:n])
+			x.answers.RecordBytes(int(x.reply.head.status), p[:n])
 		}
 		return n, nil
 	case err == nil:
@@ -163,7 +163,7 @@ func (x *Exchange) TakeBuffered() []byte {
 	}
 	p := x.reply.takeBuffered()
 	if len(p) > 0 && x.answers != nil {
-		x.answers.RecordBytes(x.reply.head.status, p)
+		x.answers.RecordBytes(int(x.reply.head.status), p)
 	}
 	return p
 }
@@ -277,7 +277,7 @@ func (x *Exchange) Status() int {
 	if x.reply.body.kind == bodyUnknown {
 		return 0
 	}
-	return x.reply.head.status
+	return int(x.reply.head.status)
 }
 
 // Header returns the value of a response header, or nil. The name is case-insensitive. If the

@@ -86,8 +86,8 @@ type byteSpan struct{ from, to uint32 }
 // The zero value is ready to use.
 type responseHead struct {
 	nextLine        int // start of the first unparsed line
-	status          int
-	lines           int32
+	status          uint16
+	lines           uint8
 	interim         uint8 // number of skipped 1xx heads
 	minor           byte  // the digit after "HTTP/1."
 	hasLength       bool
@@ -233,7 +233,7 @@ func (h *responseHead) parseStatusLine(line []byte) bool {
 		if c < '0' || c > '9' {
 			return false
 		}
-		h.status = h.status*10 + int(c-'0')
+		h.status = h.status*10 + uint16(c-'0')
 	}
 	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
 }

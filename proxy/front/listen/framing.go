@@ -77,15 +77,15 @@ type framingChecker struct {
 	lineLength int          // length of the current line so far, without the line end
 	lines      *storedLines // nil before the first request and after releaseLines
 
-	emptyLines     uint16 // number of empty lines before the next request
 	requestsBegun  uint32
 	requestsServed uint32 // number of requests that the server has started to read
+	emptyLines     uint16 // number of empty lines before the next request
 	inHeaders      bool   // whether the headers of the newest request are still incomplete
-	err            error
+	headComplete   bool   // whether the headers of the newest request are complete
+	requestLineLen uint8  // length of lines.request
 	// Whether the client has closed its side or the connection has failed.
-	readEnded      bool
-	headComplete   bool  // whether the headers of the newest request are complete
-	requestLineLen uint8 // length of lines.request
+	readEnded bool
+	err       error
 }
 
 // storedLines are the lines that a framingChecker stores.

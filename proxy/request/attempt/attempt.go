@@ -65,7 +65,7 @@ type Attempt struct {
 	span            *observe.AttemptSpan // nil if tracing is off
 	ttft            time.Duration        // time to the first token; 0 if unknown or not measured
 	requestedStream bool                 // whether the request asked the engine for a stream
-	sendCount       int                  // number of requests sent by all attempts of the call
+	sendCount       int32                // number of requests sent by all attempts of the call
 	Reply           Reply
 }
 
@@ -99,7 +99,7 @@ func (a *Attempt) Send(p *SendParams, s endpoint.EngineRequest, streamed, once b
 		NoReplay: once,
 	}
 	err := x.Send(&r)
-	a.sendCount += x.SendCount()
+	a.sendCount += int32(x.SendCount())
 	sentAt := instant.FromTime(p.Begun)
 	if !x.WasSentAtOnce() {
 		sentAt = instant.Now()
@@ -139,7 +139,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	}
 	sends := r.x.SendCount()
 	err := r.awaitHead(instant.FromTime(until))
-	a.sendCount += r.x.SendCount() - sends
+	a.sendCount += int32(r.x.SendCount() - sends)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn 
 }
 
 // SendCount returns how many requests the attempts of the call have written so far.
-func (a *Attempt) SendCount() int { return a.sendCount }
+func (a *Attempt) SendCount() int { return int(a.sendCount) }
 
 // RequestedStream reports whether the request to the engine asked for a stream.
 func (a *Attempt) RequestedStream() bool { return a.requestedStream }

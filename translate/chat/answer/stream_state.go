@@ -13,8 +13,6 @@ import (
 // it.
 type streamState struct {
 	seenChoices, finishedChoices [translate.MaxChoices / 64]uint64
-	choicesSeen                  int
-	unfinished                   int
 
 	deltas         int // number of deltas that contain text or tool calls
 	generatedBytes int // bytes of text, reasoning and tool calls
@@ -23,16 +21,18 @@ type streamState struct {
 	promptEstimate int              // in tokens
 	earlierUsage   *translate.Usage // usage of earlier engines in a resumed answer; otherwise nil
 	perChoice      *usagePerChoice  // nil before usage first arrives; see choiceUsage
-	finish         Finish           // how the first choice to end has ended
-	usageFinal     bool             // every choice has ended and the usage chunk has arrived; only [DONE] is missing
-	ended          bool             // [DONE] has arrived, or an unusable event after a complete answer
+	choicesSeen    uint8
+	unfinished     uint8  // number of the seen choices that have not ended
+	finish         Finish // how the first choice to end has ended
+	usageFinal     bool   // every choice has ended and the usage chunk has arrived; only [DONE] is missing
+	ended          bool   // [DONE] has arrived, or an unusable event after a complete answer
 }
 
 // allFinished reports whether at least n choices have arrived and all of them have a finish_reason.
 // If the engine has ended the stream, fewer choices are enough, because some engines ignore n and
 // return one choice.
 func (t *streamState) allFinished(n int) bool {
-	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
+	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || int(t.choicesSeen) >= n)
 }
 
 func (t *streamState) isDone(n int) bool {
@@ -89,7 +89,7 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 		case t.isResumed():
 			t.usage = t.addEarlierUsage(u)
 		case !only.Exists():
-			t.usage = t.choiceUsage().addChunk(u, t.choicesSeen-t.unfinished)
+			t.usage = t.choiceUsage().addChunk(u, int(t.choicesSeen-t.unfinished))
 		default:
 			t.usage = t.choiceUsage().addChoice(u, c, only)
 		}
