@@ -115,10 +115,11 @@ func (p *pollOps) sendPieces(fd uintptr) {
 	}
 }
 
-// sendHead writes head, the start of a request, if nothing has arrived. Bytes that arrived before
-// the write are not the response. The next read recognizes them by their time of arrival. If the
-// kernel does not record this time, sendHead checks the socket again. It then finds only bytes that
-// arrived before the peer's host acknowledged any of the request.
+// sendHead writes head, the start of a request, if nothing has arrived. The engine cannot respond
+// before it has the rest of the request, so bytes that arrive before sendHead returns are not the
+// response. The next read recognizes them by their time of arrival. If the kernel does not record
+// this time, sendHead checks the socket again. It then finds only bytes that arrived before the
+// peer's host acknowledged any of the request.
 func (p *pollOps) sendHead(fd uintptr) {
 	b := p.head
 	if !p.isQuiet(fd, len(b)) {
@@ -128,7 +129,7 @@ func (p *pollOps) sendHead(fd uintptr) {
 		return
 	}
 	if p.err = nil; p.hasTimestamps { // the read will return other errors
-		p.uncheckedWrite = true
+		p.sentAt, p.uncheckedWrite = time.Now().UnixNano(), true
 		return
 	}
 	if p.checkQueue(fd); p.peekResult == queueHasData && p.isUnacked(fd, len(b)) {
