@@ -109,8 +109,9 @@ func (e *Edge) startLedger() (end func()) {
 		case <-late: // the disk hangs
 			return
 		}
-		// If the previous process is draining, it ends before this process has to.
-		e.shutdown.waitOrHurry(time.Until(e.shutdown.drainEnd), e.ledger.IsFree)
+		// If the previous process still writes the ledger and is draining, it ends before this process
+		// has to.
+		e.shutdown.waitOrHurry(time.Until(e.shutdown.drainEnd), e.ledger.CanClose)
 		unsaved := e.ledger.UnsavedTime()
 		if err := e.ledger.Close(); err != nil {
 			e.log.Error("the last usage is not in the ledger", zap.Stringer("unsaved", unsaved.Round(time.Second)), zap.Error(err))

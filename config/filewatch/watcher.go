@@ -39,6 +39,8 @@ const (
 	// removalDelay is how long a file must be missing to count as removed. An editor may move the
 	// old file away before it writes the new one.
 	removalDelay = 2 * time.Second
+	// maxHashedBytes is more than any file of a valid configuration has.
+	maxHashedBytes = 16 << 20
 )
 
 // RecordHashes does the first check, to which Run compares later checks. Call RecordHashes before
@@ -175,7 +177,7 @@ func hashFile(path string) (sum contentHash) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, io.LimitReader(f, maxHashedBytes)); err != nil {
 		return contentHash{0: 4}
 	}
 	return contentHash(h.Sum(nil))

@@ -60,6 +60,7 @@ func TestStartWithoutConfig(t *testing.T) {
 	}
 	key := p.WaitOutput(`API key\s+(\S+)`)[1]
 	admin := p.WaitOutput(`Status\s+(\S+)`)[1]
+	rig.WaitFor(t, rig.WaitTimeout, "a line of the log", func() bool { return strings.Contains(p.Err.String(), "\n") })
 	if log := p.Err.String(); !strings.Contains(strings.SplitN(log, "\n", 2)[0], "neither --config nor PENSTOCK_CONFIG names a file: serving 1 model of http://127.0.0.1:") {
 		t.Errorf("the log begins with: %s", log)
 	}

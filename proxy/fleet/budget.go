@@ -118,14 +118,15 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected, least limit.Cost
 			continue
 		}
 		p, n := b.currentPeriod(period, now), limit.CappedCost(expected, least, of)
+		notTaken := period + 1 // accounts from this period on have not been asked
 		if exceeded := exceededCell(costAmounts(n), costAmounts(of)); exceeded >= 0 && !b.AllowsOverrun(period, now) {
-			d = limit.Decision{LimitName: budgetNames[period][exceeded]}
+			d, notTaken = limit.Decision{LimitName: budgetNames[period][exceeded]}, period
 		} else if d = p.account.takeAmounts(costAmounts(of), costAmounts(n), now); d.OK {
 			held.At[period], held.In[period] = p.periodNumber, n
 			continue
 		}
 		b.Settle(held, limit.Cost{}, now)
-		b.reportAccounts(l, period+1, now)
+		b.reportAccounts(l, notTaken, now)
 		if d.Unavailable {
 			return limit.BudgetReservation{}, d
 		}
@@ -164,7 +165,8 @@ func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time)
 // budgetRefusal describes why a budget rejects a call:
 //
 //   - the usage of the entire fleet, as far as this edge knows;
-//   - whether the call would be admitted if all running calls ended without using anything (Freed);
+//   - whether the call would be admitted if all running calls ended without using anything
+//     (OnlyReserved);
 //   - if this edge may grant only a share of the remaining budget, the share (Part), and how long
 //     this restriction lasts (Wait).
 func (a *keyAccount) budgetRefusal(limits, n cellAmounts) limit.BudgetRefusal {

@@ -216,6 +216,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 {
 		t.Errorf("the token among guesses: %d", got)
 	}
+	rig.WaitFor(t, rig.WaitTimeout, "the log tells of the guesses", func() bool { return strings.Contains(p.Err.String(), "repeated wrong admin tokens") })
 	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "repeated wrong admin tokens") != 1 {
 		t.Errorf("the token is in the log, or guesses are not, once:\n%s", said)
 	}

@@ -208,7 +208,10 @@ func (c *Call) reserveKeyLimits() error {
 	expected := limit.Cost{Tokens: int64(t.estimatedPrompt + t.expectedOutput), Spend: m.Price.CallCost(t.estimatedPrompt, 0, t.expectedOutput)}
 	// A budget may be exceeded by one answer, but not by many prompts or choices.
 	least := expected
-	if answers == 1 {
+	switch {
+	case c.ep.Local != nil: // counting tokens is free
+		least = limit.Cost{}
+	case answers == 1:
 		least = limit.Cost{Tokens: int64(t.estimatedPrompt), Spend: m.Price.CallCost(t.estimatedPrompt, 0, 0)}
 	}
 	if d := c.limits.reserve(expected, least, c.times.stepStart); !d.OK {

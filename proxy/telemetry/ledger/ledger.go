@@ -313,13 +313,14 @@ func (l *Ledger) recordRound(err error) {
 	}
 }
 
-// IsFree reports whether the previous process no longer writes the ledger. If so, IsFree writes the
-// changed rows. Run must have ended.
-func (l *Ledger) IsFree() bool {
+// CanClose reports whether Close would lose nothing because of the previous process: either that
+// process no longer writes the ledger, or there are no changed rows. CanClose writes the changed
+// rows if it can. Run must have ended.
+func (l *Ledger) CanClose() bool {
 	err := l.runRound()
 	l.recordRound(err)
 	var locked *LockedError
-	return !errors.As(err, &locked)
+	return len(l.pending) == 0 || !errors.As(err, &locked)
 }
 
 // Close writes the changed rows and closes the ledger. Run must have ended.
@@ -327,7 +328,10 @@ func (l *Ledger) Close() error {
 	err := l.runRound()
 	l.recordRound(err)
 	var locked *LockedError
-	if errors.As(err, &locked) {
+	switch {
+	case errors.As(err, &locked) && len(l.pending) == 0:
+		err = nil
+	case errors.As(err, &locked):
 		err = errors.New("ledger: the previous process has not ended and still writes " + l.o.Path)
 	}
 	return errors.Join(err, l.file.close())

@@ -120,15 +120,18 @@ func TestEndBeforePredecessor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !next.CanClose() {
+		t.Error("a process without usage must wait for the previous one")
+	}
 	next.call("a", "m", 10)
-	if next.IsFree() {
-		t.Error("the ledger is free while another process writes it")
+	if next.CanClose() {
+		t.Error("a process with usage need not wait for the previous one, which writes the ledger")
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !next.IsFree() {
-		t.Error("the ledger is not free after the end of the previous process")
+	if !next.CanClose() {
+		t.Error("a process must wait although the previous one has ended")
 	}
 	next.kill()
 	last := mustOpen(t, path, noon)
