@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -109,3 +110,48 @@ func TestLineLevels(t *testing.T) {
 		}
 	}
 }
+
+// TestSinkGathersLines checks that lines are written together after gatherTime, earlier if there
+// are many, and at once at the end.
+func TestSinkGathersLines(t *testing.T) {
+	line := []byte(strings.Repeat("x", 99) + "\n")
+	for _, c := range []struct {
+		name   string
+		lines  int
+		closes bool
+		after  time.Duration
+	}{
+		{"few lines", 3, false, gatherTime},
+		{"many lines", manyPendingBytes / 100, false, gatherTime}, // just below manyPendingBytes
+		{"enough lines", manyPendingBytes/100 + 1, false, 0},
+		{"the end", 3, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var writes []int
+				var at time.Duration
+				start := time.Now()
+				sink := NewLogSink(writerFunc(func(p []byte) (int, error) {
+					writes, at = append(writes, len(p)), time.Since(start)
+					return len(p), nil
+				}), nil)
+				for range c.lines {
+					_, _ = sink.Write(line)
+				}
+				if c.closes {
+					_ = sink.Close()
+				}
+				time.Sleep(2 * gatherTime)
+				synctest.Wait()
+				if len(writes) != 1 || writes[0] != c.lines*len(line) || at != c.after {
+					t.Errorf("got writes of %v bytes, the last after %v, want one of %d after %v", writes, at, c.lines*len(line), c.after)
+				}
+				_ = sink.Close()
+			})
+		})
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
