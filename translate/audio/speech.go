@@ -26,11 +26,11 @@ var speechTypes = map[string]string{
 }
 
 const (
-	speechInput = iota
-	speechVoice
-	speechFormat
-	speechSpeed
-	speechStreamFormat
+	speechInputIndex = iota
+	speechVoiceIndex
+	speechFormatIndex
+	speechSpeedIndex
+	speechStreamFormatIndex
 	speechCount
 )
 
@@ -46,24 +46,24 @@ func (s *Speech) Decode(body []byte) error {
 		return err
 	}
 	for _, rule := range [...]error{
-		checkInput(m[speechInput]),
-		checkString("voice", m[speechVoice]),
-		checkFormat(m[speechFormat]),
-		checkSpeed(m[speechSpeed]),
-		checkStreamFormat(m[speechStreamFormat]),
+		checkInput(m[speechInputIndex]),
+		checkString("voice", m[speechVoiceIndex]),
+		checkFormat(m[speechFormatIndex]),
+		checkSpeed(m[speechSpeedIndex]),
+		checkStreamFormat(m[speechStreamFormatIndex]),
 	} {
 		if rule != nil {
 			return rule
 		}
 	}
 	s.format = "wav"
-	if chat.IsGiven(m[speechFormat]) {
-		s.format = string(m[speechFormat].AppendText(nil))
+	if chat.IsGiven(m[speechFormatIndex]) {
+		s.format = string(m[speechFormatIndex].AppendText(nil))
 	}
-	s.events, s.streamFormat = m[speechStreamFormat].EqualText("sse"), m[speechStreamFormat]
-	speed, ok := m[speechSpeed].Float()
+	s.events, s.streamFormat = m[speechStreamFormatIndex].EqualText("sse"), m[speechStreamFormatIndex]
+	speed, ok := m[speechSpeedIndex].Float()
 	s.normalSpeed = !ok || speed == 1
-	s.SetDefault("response_format", m[speechFormat], []byte(`"wav"`))
+	s.SetDefault("response_format", m[speechFormatIndex], []byte(`"wav"`))
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *InvalidMember {
 	}
 	r.Tokens.Max = r.Tokens.aliases.LowerLimit(r.Tokens.Max)
 	param := "max_tokens"
-	if IsGiven(r.members[memberMaxCompletionTokens]) {
+	if IsGiven(r.members[memberMaxCompletionTokensIndex]) {
 		param = "max_completion_tokens"
 	}
 	if bound > 0 && r.Tokens.Max > bound {

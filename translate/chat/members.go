@@ -14,68 +14,68 @@ type memberValues [memberCount]jsonx.Value
 // The members that the edge reads, in the order of the contract's table. Members after user are not
 // in the table.
 const (
-	memberModel = iota
-	memberMessages
-	memberTemperature
-	memberTopP
-	memberTopK
-	memberMinP
-	memberFrequencyPenalty
-	memberPresencePenalty
-	memberRepetitionPenalty
-	memberMaxTokens
-	memberMaxCompletionTokens
-	memberStop
-	memberSeed
-	memberLogitBias
-	memberLogprobs
-	memberTopLogprobs
-	memberStream
-	memberStreamOptions
-	memberResponseFormat
-	memberTools
-	memberToolChoice
-	memberReasoning
-	memberReasoningEffort
-	memberIncludeReasoning
-	memberUser
-	memberParallelToolCalls
-	memberN // number of choices; a stream is complete only once every choice has ended
-	memberNCmpl
-	memberPromptCacheKey // of any JSON type, because it is only a hint about where the prompt is cached
+	memberModelIndex = iota
+	memberMessagesIndex
+	memberTemperatureIndex
+	memberTopPIndex
+	memberTopKIndex
+	memberMinPIndex
+	memberFrequencyPenaltyIndex
+	memberPresencePenaltyIndex
+	memberRepetitionPenaltyIndex
+	memberMaxTokensIndex
+	memberMaxCompletionTokensIndex
+	memberStopIndex
+	memberSeedIndex
+	memberLogitBiasIndex
+	memberLogprobsIndex
+	memberTopLogprobsIndex
+	memberStreamIndex
+	memberStreamOptionsIndex
+	memberResponseFormatIndex
+	memberToolsIndex
+	memberToolChoiceIndex
+	memberReasoningIndex
+	memberReasoningEffortIndex
+	memberIncludeReasoningIndex
+	memberUserIndex
+	memberParallelToolCallsIndex
+	memberNIndex // number of choices; a stream is complete only once every choice has ended
+	memberNCmplIndex
+	memberPromptCacheKeyIndex // of any JSON type, because it is only a hint about where the prompt is cached
 	memberCount
 )
 
 var memberNames = []string{
-	memberModel:               "model",
-	memberMessages:            "messages",
-	memberTemperature:         "temperature",
-	memberTopP:                "top_p",
-	memberTopK:                "top_k",
-	memberMinP:                "min_p",
-	memberFrequencyPenalty:    "frequency_penalty",
-	memberPresencePenalty:     "presence_penalty",
-	memberRepetitionPenalty:   "repetition_penalty",
-	memberMaxTokens:           nameMaxTokens,
-	memberMaxCompletionTokens: nameMaxCompletionTokens,
-	memberStop:                "stop",
-	memberSeed:                "seed",
-	memberLogitBias:           "logit_bias",
-	memberLogprobs:            "logprobs",
-	memberTopLogprobs:         "top_logprobs",
-	memberStream:              "stream",
-	memberStreamOptions:       "stream_options",
-	memberResponseFormat:      "response_format",
-	memberTools:               "tools",
-	memberToolChoice:          "tool_choice",
-	memberReasoning:           "reasoning",
-	memberReasoningEffort:     "reasoning_effort",
-	memberIncludeReasoning:    "include_reasoning",
-	memberUser:                "user",
-	memberParallelToolCalls:   "parallel_tool_calls",
-	memberN:                   "n",
-	memberNCmpl:               nameNCmpl,
-	memberPromptCacheKey:      "prompt_cache_key",
+	memberModelIndex:               "model",
+	memberMessagesIndex:            "messages",
+	memberTemperatureIndex:         "temperature",
+	memberTopPIndex:                "top_p",
+	memberTopKIndex:                "top_k",
+	memberMinPIndex:                "min_p",
+	memberFrequencyPenaltyIndex:    "frequency_penalty",
+	memberPresencePenaltyIndex:     "presence_penalty",
+	memberRepetitionPenaltyIndex:   "repetition_penalty",
+	memberMaxTokensIndex:           nameMaxTokens,
+	memberMaxCompletionTokensIndex: nameMaxCompletionTokens,
+	memberStopIndex:                "stop",
+	memberSeedIndex:                "seed",
+	memberLogitBiasIndex:           "logit_bias",
+	memberLogprobsIndex:            "logprobs",
+	memberTopLogprobsIndex:         "top_logprobs",
+	memberStreamIndex:              "stream",
+	memberStreamOptionsIndex:       "stream_options",
+	memberResponseFormatIndex:      "response_format",
+	memberToolsIndex:               "tools",
+	memberToolChoiceIndex:          "tool_choice",
+	memberReasoningIndex:           "reasoning",
+	memberReasoningEffortIndex:     "reasoning_effort",
+	memberIncludeReasoningIndex:    "include_reasoning",
+	memberUserIndex:                "user",
+	memberParallelToolCallsIndex:   "parallel_tool_calls",
+	memberNIndex:                   "n",
+	memberNCmplIndex:               nameNCmpl,
+	memberPromptCacheKeyIndex:      "prompt_cache_key",
 }
 
 // nameNCmpl is llama.cpp's name for n. If both are present, llama.cpp ignores n.
@@ -86,21 +86,21 @@ var requestMembers = jsonx.NewNameIndex(memberNames...)
 // usualMembers is the set of members that need no checks other than their individual rules. If a
 // request has no other members, CheckBounds and ReadAliasLimits are skipped. This is true of most
 // requests.
-const usualMembers uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
-	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
-	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
-	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
+const usualMembers uint64 = 1<<memberModelIndex | 1<<memberMessagesIndex | 1<<memberTemperatureIndex | 1<<memberTopPIndex | 1<<memberTopKIndex | 1<<memberMinPIndex |
+	1<<memberFrequencyPenaltyIndex | 1<<memberPresencePenaltyIndex | 1<<memberRepetitionPenaltyIndex |
+	1<<memberMaxTokensIndex | 1<<memberMaxCompletionTokensIndex | 1<<memberSeedIndex | 1<<memberStreamIndex | 1<<memberStreamOptionsIndex |
+	1<<memberReasoningEffortIndex | 1<<memberUserIndex | 1<<memberParallelToolCallsIndex
 
 // Sets of members that are decoded or changed together.
 const (
-	limitMembers  uint64 = 1<<memberMaxTokens | 1<<memberMaxCompletionTokens
-	streamMembers uint64 = 1<<memberStream | 1<<memberStreamOptions
-	toolMembers   uint64 = 1<<memberTools | 1<<memberToolChoice
+	limitMembers  uint64 = 1<<memberMaxTokensIndex | 1<<memberMaxCompletionTokensIndex
+	streamMembers uint64 = 1<<memberStreamIndex | 1<<memberStreamOptionsIndex
+	toolMembers   uint64 = 1<<memberToolsIndex | 1<<memberToolChoiceIndex
 
-	reasoningMembers uint64 = 1<<memberReasoning | 1<<memberReasoningEffort | 1<<memberIncludeReasoning
+	reasoningMembers uint64 = 1<<memberReasoningIndex | 1<<memberReasoningEffortIndex | 1<<memberIncludeReasoningIndex
 
-	rareMembers uint64 = 1<<memberN | 1<<memberNCmpl | 1<<memberStop | 1<<memberLogitBias | 1<<memberLogprobs |
-		1<<memberParallelToolCalls | 1<<memberUser
+	rareMembers uint64 = 1<<memberNIndex | 1<<memberNCmplIndex | 1<<memberStopIndex | 1<<memberLogitBiasIndex | 1<<memberLogprobsIndex |
+		1<<memberParallelToolCallsIndex | 1<<memberUserIndex
 )
 
 // numberRules contains the rules for members that are numbers within a range, both ends included.
@@ -109,15 +109,15 @@ var numberRules = [memberCount]struct {
 	integer bool
 	want    string // completes "must be "; empty for other members
 }{
-	memberTemperature:       {0, 2, false, "between 0 and 2"},
-	memberTopP:              {0, 1, false, "between 0 and 1"},
-	memberTopK:              {0, math.Inf(1), true, "0 or more"},
-	memberMinP:              {0, 1, false, "between 0 and 1"},
-	memberFrequencyPenalty:  {-2, 2, false, "between -2 and 2"},
-	memberPresencePenalty:   {-2, 2, false, "between -2 and 2"},
-	memberRepetitionPenalty: {0.1, 2, false, "between 0.1 and 2"},
-	memberSeed:              {math.Inf(-1), math.Inf(1), true, "an integer of 64 bits"},
-	memberTopLogprobs:       {0, math.Inf(1), true, "0 or more"},
+	memberTemperatureIndex:       {0, 2, false, "between 0 and 2"},
+	memberTopPIndex:              {0, 1, false, "between 0 and 1"},
+	memberTopKIndex:              {0, math.Inf(1), true, "0 or more"},
+	memberMinPIndex:              {0, 1, false, "between 0 and 1"},
+	memberFrequencyPenaltyIndex:  {-2, 2, false, "between -2 and 2"},
+	memberPresencePenaltyIndex:   {-2, 2, false, "between -2 and 2"},
+	memberRepetitionPenaltyIndex: {0.1, 2, false, "between 0.1 and 2"},
+	memberSeedIndex:              {math.Inf(-1), math.Inf(1), true, "an integer of 64 bits"},
+	memberTopLogprobsIndex:       {0, math.Inf(1), true, "0 or more"},
 }
 
 // numberMembers is the set of members in numberRules.
@@ -171,7 +171,7 @@ func ReadInteger(name string, v jsonx.Value) (int64, *InvalidMember) {
 }
 
 func (m *memberValues) checkStop() *InvalidMember {
-	v := m[memberStop]
+	v := m[memberStopIndex]
 	if !IsGiven(v) || v.IsString() {
 		return nil
 	}
@@ -187,13 +187,13 @@ func (m *memberValues) checkStop() *InvalidMember {
 }
 
 func (m *memberValues) checkSimpleMembers() *InvalidMember {
-	if e := CheckOptionalObject("logit_bias", m[memberLogitBias]); e != nil {
+	if e := CheckOptionalObject("logit_bias", m[memberLogitBiasIndex]); e != nil {
 		return e
 	}
-	for _, i := range [...]int{memberLogprobs, memberParallelToolCalls} {
+	for _, i := range [...]int{memberLogprobsIndex, memberParallelToolCallsIndex} {
 		if _, e := ReadOptionalBool(memberNames[i], m[i], false); e != nil {
 			return e
 		}
 	}
-	return CheckOptionalString("user", m[memberUser])
+	return CheckOptionalString("user", m[memberUserIndex])
 }

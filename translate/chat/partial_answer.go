@@ -24,7 +24,7 @@ var unresumableMembers = [...]string{
 // must have one choice and consist only of text. It must have neither structured output nor log
 // probabilities, and the request must contain none of unresumableMembers.
 func IsResumable(r *Request) bool {
-	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || IsGiven(r.members[memberTopLogprobs])
+	logprobs := r.members[memberLogprobsIndex].Kind() == jsonx.True || IsGiven(r.members[memberTopLogprobsIndex])
 	if r.N != 1 || r.StructuredOutput || logprobs {
 		return false
 	}

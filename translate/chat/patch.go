@@ -55,13 +55,13 @@ func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) 
 }
 
 // integerMembers is the set of members that are integers, except for the token limits.
-const integerMembers uint64 = 1<<memberTopK | 1<<memberSeed | 1<<memberTopLogprobs | 1<<memberN | 1<<memberNCmpl
+const integerMembers uint64 = 1<<memberTopKIndex | 1<<memberSeedIndex | 1<<memberTopLogprobsIndex | 1<<memberNIndex | 1<<memberNCmplIndex
 
 // patch fills r.edits with the changes for the engine. It appends the new text to text.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
 	p := requestPatch{edits: &r.edits, root: r.doc.Root(), newText: text}
-	if v := r.members[memberModel]; !v.EqualText(format.Served) {
+	if v := r.members[memberModelIndex]; !v.EqualText(format.Served) {
 		p.setString(v, format.Served)
 	}
 	r.patchStream(&p, format)
@@ -75,8 +75,8 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 			p.setInt(v, n)
 		}
 	}
-	if IsGiven(r.members[memberNCmpl]) {
-		if n := r.members[memberN]; n.IsNull() {
+	if IsGiven(r.members[memberNCmplIndex]) {
+		if n := r.members[memberNIndex]; n.IsNull() {
 			p.setInt(n, int64(r.N))
 		} else if !n.Exists() {
 			p.insertMember("n", strconv.AppendInt(nil, int64(r.N), 10))
@@ -96,7 +96,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 		r.ToolUse.patch(&p, &r.members, format.ToolChoice)
 	}
 	if format.ResponseFormat != ResponseAsSent {
-		patchResponseFormat(&p, r.members[memberResponseFormat], format.ResponseFormat)
+		patchResponseFormat(&p, r.members[memberResponseFormatIndex], format.ResponseFormat)
 	}
 	if format.NullContent != NullAsSent {
 		r.Prompt.fillEmptyContents(&p, format.NullContent)
@@ -137,12 +137,12 @@ func RequestsFlexTier(r *Request) bool {
 
 // patchStream requests a stream with usage if the client or the format wants a stream.
 func (r *Request) patchStream(p *requestPatch, format *EngineFormat) {
-	options := r.members[memberStreamOptions]
+	options := r.members[memberStreamOptionsIndex]
 	if !r.Stream && !format.Stream {
 		p.delete(options)
 		return
 	}
-	switch v := r.members[memberStream]; {
+	switch v := r.members[memberStreamIndex]; {
 	case r.Stream:
 	case v.Exists():
 		p.edits.Set(v, textTrue)
@@ -176,10 +176,10 @@ func (t *TokenLimit) patch(p *requestPatch, members *memberValues, member string
 	if limit < 0 {
 		return
 	}
-	want, other := memberMaxTokens, memberMaxCompletionTokens
+	want, other := memberMaxTokensIndex, memberMaxCompletionTokensIndex
 	switch member {
-	case memberNames[memberMaxTokens]:
-	case memberNames[memberMaxCompletionTokens]:
+	case memberNames[memberMaxTokensIndex]:
+	case memberNames[memberMaxCompletionTokensIndex]:
 		want, other = other, want
 	default:
 		if t.Max < 0 {
@@ -202,12 +202,12 @@ func (t *TokenLimit) patch(p *requestPatch, members *memberValues, member string
 }
 
 func (r *Reasoning) patch(p *requestPatch, members *memberValues, how *ReasoningFormat) []Member {
-	p.delete(members[memberReasoning])
-	p.delete(members[memberIncludeReasoning])
+	p.delete(members[memberReasoningIndex])
+	p.delete(members[memberIncludeReasoningIndex])
 	if how == nil {
 		how = &standardReasoningFormat
 	}
-	patchEffort(p, members[memberReasoningEffort], how.effortWord(r))
+	patchEffort(p, members[memberReasoningEffortIndex], how.effortWord(r))
 	added := how.addedMembers(r.Effort)
 	p.addMembers(added, nil)
 	return added
@@ -222,7 +222,7 @@ func patchEffort(p *requestPatch, v jsonx.Value, word string) {
 		}
 	case !v.Exists():
 		n := len(p.newText)
-		p.newText = append(jsonx.AppendStringS(p.newText, memberNames[memberReasoningEffort]), ':')
+		p.newText = append(jsonx.AppendStringS(p.newText, memberNames[memberReasoningEffortIndex]), ':')
 		p.newText = append(jsonx.AppendStringS(p.newText, word), ',')
 		p.insertText(p.newTextFrom(n))
 	case !v.EqualText(word):
@@ -235,7 +235,7 @@ var textRequired = []byte(`"required"`)
 // patch writes the tool_choice in a form that the engine reads, and removes the tools that must not
 // be called.
 func (u *ToolUse) patch(p *requestPatch, members *memberValues, form ToolChoiceForm) {
-	choice, tools := members[memberToolChoice], members[memberTools]
+	choice, tools := members[memberToolChoiceIndex], members[memberToolsIndex]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
 		p.delete(choice)
 		p.delete(tools)

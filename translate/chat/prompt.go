@@ -89,15 +89,15 @@ func ConversationPrefix(r *Request) []byte {
 }
 
 const (
-	messageRole = iota
-	messageContent
-	messageName
-	messageToolCallID
-	messageToolCalls
-	messageReasoningContent
-	messageReasoning
-	messageMedia       // followed by the other members that contain media
-	messageMemberCount = messageMedia + 9
+	messageRoleIndex = iota
+	messageContentIndex
+	messageNameIndex
+	messageToolCallIDIndex
+	messageToolCallsIndex
+	messageReasoningContentIndex
+	messageReasoningIndex
+	messageMediaIndex  // followed by the other members that contain media
+	messageMemberCount = messageMediaIndex + 9
 )
 
 // messageNames lists the members of a message, followed by members from which some engines read
@@ -159,45 +159,45 @@ func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 	if err != nil {
 		return invalidMember(err)
 	}
-	role := roleOf(m[messageRole])
+	role := roleOf(m[messageRoleIndex])
 	if role == "" {
-		if e := CheckRequiredString("role", m[messageRole]); e != nil {
+		if e := CheckRequiredString("role", m[messageRoleIndex]); e != nil {
 			return e
 		}
 		return WrongValueError("role", "must be one of system, developer, user, assistant and tool")
 	}
 	before := p.Bytes
-	if e := p.decodeContent(i, m[messageContent], role == "assistant"); e != nil {
+	if e := p.decodeContent(i, m[messageContentIndex], role == "assistant"); e != nil {
 		return e
 	}
 	bytes := p.Bytes - before
 	p.Bytes = before
 	p.addContent(i, role, bytes)
 	if role == "assistant" {
-		p.reasoning.add(i, m[messageReasoningContent], m[messageReasoning])
+		p.reasoning.add(i, m[messageReasoningContentIndex], m[messageReasoningIndex])
 	}
-	if found == 1<<messageRole|1<<messageContent && IsGiven(m[messageContent]) {
+	if found == 1<<messageRoleIndex|1<<messageContentIndex && IsGiven(m[messageContentIndex]) {
 		p.recordTurn(textTurnRole(role))
 		return nil
 	}
-	if e := CheckOptionalString("name", m[messageName]); e != nil {
+	if e := CheckOptionalString("name", m[messageNameIndex]); e != nil {
 		return e
 	}
-	if e := CheckOptionalString("tool_call_id", m[messageToolCallID]); e != nil {
+	if e := CheckOptionalString("tool_call_id", m[messageToolCallIDIndex]); e != nil {
 		return e
 	}
-	for k, v := range m[messageMedia:] {
+	for k, v := range m[messageMediaIndex:] {
 		if IsGiven(v) {
 			if e := new(mediaChecker).checkMedium(v); e != nil {
 				return e.prependName(messageMediaNames[k])
 			}
 		}
 	}
-	if !IsGiven(m[messageContent]) {
-		p.contentless = append(p.contentless, emptyMessage{v, m[messageContent], hasElements(m[messageToolCalls])})
+	if !IsGiven(m[messageContentIndex]) {
+		p.contentless = append(p.contentless, emptyMessage{v, m[messageContentIndex], hasElements(m[messageToolCallsIndex])})
 	}
 	p.recordTurn(joinableRole(role, &m))
-	return p.decodeToolCalls(m[messageToolCalls])
+	return p.decodeToolCalls(m[messageToolCallsIndex])
 }
 
 // recordTurn records the turn to which the next message belongs.
@@ -243,13 +243,13 @@ func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *InvalidMem
 }
 
 const (
-	partType = iota
-	partText
-	partRefusal
-	partFile
-	partImageURL
-	partOtherMedia  // followed by the other members that contain media
-	partMemberCount = partOtherMedia + 7
+	partTypeIndex = iota
+	partTextIndex
+	partRefusalIndex
+	partFileIndex
+	partImageURLIndex
+	partOtherMediaIndex // followed by the other members that contain media
+	partMemberCount     = partOtherMediaIndex + 7
 )
 
 // partNames lists the members of a part, followed by members that contain media in other types of
@@ -267,11 +267,11 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMem
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
 		return e
 	}
-	if e := CheckRequiredString("type", m[partType]); e != nil {
+	if e := CheckRequiredString("type", m[partTypeIndex]); e != nil {
 		return e
 	}
 	var (
-		kind    = m[partType]
+		kind    = m[partTypeIndex]
 		text    = kind.EqualText("text")
 		refusal = !text && assistant && kind.EqualText("refusal")
 		medium  *mediumPart
@@ -281,29 +281,29 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMem
 			return WrongValueError("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range m[partImageURL:] { // a part may contain only the medium of its type
+	for k, v := range m[partImageURLIndex:] { // a part may contain only the medium of its type
 		if IsGiven(v) && !kind.EqualText(partMediaNames[k]) {
 			return misplacedMediaError(partMediaNames[k])
 		}
 	}
 	switch {
 	case text:
-		if e := CheckRequiredString("text", m[partText]); e != nil {
+		if e := CheckRequiredString("text", m[partTextIndex]); e != nil {
 			return e
 		}
-		p.Bytes += textLength(m[partText])
+		p.Bytes += textLength(m[partTextIndex])
 		return nil
 	case refusal:
-		if e := CheckRequiredString("refusal", m[partRefusal]); e != nil {
+		if e := CheckRequiredString("refusal", m[partRefusalIndex]); e != nil {
 			return e
 		}
-		p.Bytes += textLength(m[partRefusal])
-		p.refusals = append(p.refusals, refusalPart{v, m[partRefusal]})
+		p.Bytes += textLength(m[partRefusalIndex])
+		p.refusals = append(p.refusals, refusalPart{v, m[partRefusalIndex]})
 		return nil
 	case medium != nil:
 		return p.decodeMedium(i, j, medium, v.Get(medium.member))
 	}
-	return p.decodeImage(i, j, m[partImageURL])
+	return p.decodeImage(i, j, m[partImageURLIndex])
 }
 
 func misplacedMediaError(member string) *InvalidMember {
@@ -311,9 +311,9 @@ func misplacedMediaError(member string) *InvalidMember {
 }
 
 const (
-	callID = iota
-	callType
-	callFunction
+	callIDIndex = iota
+	callTypeIndex
+	callFunctionIndex
 	callMemberCount
 )
 
@@ -342,10 +342,10 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 	if e := ReadElement("an object", v, callNames, c[:]); e != nil {
 		return e
 	}
-	if e := FirstInvalid(CheckRequiredString("id", c[callID]), functionType(c[callType])); e != nil {
+	if e := FirstInvalid(CheckRequiredString("id", c[callIDIndex]), functionType(c[callTypeIndex])); e != nil {
 		return e
 	}
-	function, e := requiredFunction(c[callFunction])
+	function, e := requiredFunction(c[callFunctionIndex])
 	if e != nil {
 		return e
 	}

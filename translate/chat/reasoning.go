@@ -41,7 +41,7 @@ var reasoningNames = jsonx.NewNameIndex("effort", "max_tokens", "enabled", "excl
 // decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
 // reasoning.exclude. It checks reasoning.max_tokens, but does not add it to the token limit.
 func (r *Reasoning) decode(members *memberValues) (e *InvalidMember) {
-	v := members[memberReasoning]
+	v := members[memberReasoningIndex]
 	if e = CheckOptionalObject("reasoning", v); e != nil {
 		return e
 	}
@@ -52,10 +52,10 @@ func (r *Reasoning) decode(members *memberValues) (e *InvalidMember) {
 		}
 	}
 	r.param = "reasoning.effort"
-	if IsGiven(members[memberReasoningEffort]) {
+	if IsGiven(members[memberReasoningEffortIndex]) {
 		r.param = "reasoning_effort"
 	}
-	effort, e := r.readEffort("reasoning_effort", members[memberReasoningEffort])
+	effort, e := r.readEffort("reasoning_effort", members[memberReasoningEffortIndex])
 	switch {
 	case e != nil:
 		return e
@@ -65,7 +65,7 @@ func (r *Reasoning) decode(members *memberValues) (e *InvalidMember) {
 	default:
 		r.Effort = effort
 	}
-	include, e := ReadOptionalBool("include_reasoning", members[memberIncludeReasoning], true)
+	include, e := ReadOptionalBool("include_reasoning", members[memberIncludeReasoningIndex], true)
 	r.Include = include && !exclude
 	return e
 }

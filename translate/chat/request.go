@@ -116,7 +116,7 @@ func (r *Request) Decode(body []byte) error { return r.parse(body) }
 // DecodeWithRepair is like Decode, but replaces lone surrogates in the messages of body (see
 // ParseWithRepair).
 func (r *Request) DecodeWithRepair(body []byte) error {
-	return r.parse(body, memberNames[memberMessages])
+	return r.parse(body, memberNames[memberMessagesIndex])
 }
 
 func (r *Request) parse(body []byte, mend ...string) error {
@@ -178,12 +178,12 @@ func (r *Request) decodeOptional() (e *InvalidMember) {
 			return e
 		}
 	}
-	if r.found&(1<<memberResponseFormat) != 0 {
+	if r.found&(1<<memberResponseFormatIndex) != 0 {
 		if e = r.decodeResponseFormat(); e != nil {
 			return e
 		}
 	}
-	if r.found&(toolMembers|1<<memberParallelToolCalls) != 0 {
+	if r.found&(toolMembers|1<<memberParallelToolCallsIndex) != 0 {
 		if e = r.decodeTools(); e != nil {
 			return e
 		}
@@ -205,7 +205,7 @@ func (r *Request) decodeRare() *InvalidMember {
 }
 
 func (r *Request) decodeModel() *InvalidMember {
-	v := r.members[memberModel]
+	v := r.members[memberModelIndex]
 	name, ok := v.Text()
 	if !ok {
 		if e := CheckRequiredString("model", v); e != nil {
@@ -230,7 +230,7 @@ func (r *Request) decodeModel() *InvalidMember {
 }
 
 func (r *Request) decodeChoices() *InvalidMember {
-	for _, m := range [...]int{memberN, memberNCmpl} {
+	for _, m := range [...]int{memberNIndex, memberNCmplIndex} {
 		v := r.members[m]
 		if !IsGiven(v) {
 			continue
@@ -241,7 +241,7 @@ func (r *Request) decodeChoices() *InvalidMember {
 			return e
 		case n < 1 || n > translate.MaxChoices:
 			return WrongValueError(memberNames[m], "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
-		case m == memberNCmpl && IsGiven(r.members[memberN]) && int(n) != r.N:
+		case m == memberNCmplIndex && IsGiven(r.members[memberNIndex]) && int(n) != r.N:
 			return WrongValueError(memberNames[m], "must be the same as n when both are given; send one of them")
 		}
 		r.N = int(n)
@@ -257,10 +257,10 @@ const (
 var streamOptionNames = jsonx.NewNameIndex(optionIncludeUsage, optionContinuousUsage)
 
 func (r *Request) decodeStream() (e *InvalidMember) {
-	if r.Stream, e = ReadOptionalBool("stream", r.members[memberStream], false); e != nil {
+	if r.Stream, e = ReadOptionalBool("stream", r.members[memberStreamIndex], false); e != nil {
 		return e
 	}
-	options := r.members[memberStreamOptions]
+	options := r.members[memberStreamOptionsIndex]
 	if !IsGiven(options) {
 		return nil
 	}
@@ -283,17 +283,17 @@ func (r *Request) decodeTools() *InvalidMember {
 	if r.ToolUse.Offered { // templates write the tool definitions into the prompt
 		r.Prompt.Bytes += tools.End() - tools.Start()
 	}
-	if parallel, said := r.members[memberParallelToolCalls].Bool(); said {
+	if parallel, said := r.members[memberParallelToolCallsIndex].Bool(); said {
 		r.ToolUse.Single = !parallel
 	}
-	return r.ToolUse.decodeChoice(r.members[memberToolChoice], tools)
+	return r.ToolUse.decodeChoice(r.members[memberToolChoiceIndex], tools)
 }
 
 // Messages returns the array of messages as the client sent it.
-func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
+func (r *Request) Messages() jsonx.Value { return r.members[memberMessagesIndex] }
 
 // Tools returns the array of tools, which may be absent.
-func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
+func (r *Request) Tools() jsonx.Value { return r.members[memberToolsIndex] }
 
 // AppendToolNames appends the names of r's tools, each followed by a 0 byte.
 func AppendToolNames(dst []byte, r *Request) []byte {

@@ -70,7 +70,7 @@ func FuzzForms(f *testing.F) {
 			if err := again.Decode(out); err != nil {
 				t.Fatalf("refused again: %v\n%s", err, out)
 			}
-			tools := r.Tools().Exists() && IsGiven(r.members[memberToolChoice])
+			tools := r.Tools().Exists() && IsGiven(r.members[memberToolChoiceIndex])
 			if again.Prompt.Bytes != r.Prompt.Bytes && len(r.Prompt.malformed) == 0 && len(r.Prompt.reasoning.list) == 0 && !tools ||
 				len(again.Prompt.Images) != len(r.Prompt.Images) || again.Prompt.messageCount > r.Prompt.messageCount {
 				t.Fatalf("another request: %s\nof %s", out, body)

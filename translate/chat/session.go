@@ -57,7 +57,7 @@ func UserIDSession(v jsonx.Value) uint64 {
 func RequestSession(r *Request) SessionHashes {
 	s := r.Session
 	if s.CacheKey == 0 {
-		s.CacheKey = HashSessionValue(r.members[memberPromptCacheKey])
+		s.CacheKey = HashSessionValue(r.members[memberPromptCacheKeyIndex])
 	}
 	return s
 }

@@ -250,7 +250,7 @@ func (t *TokenLimit) GeneratedTokens() int { return t.generated }
 func (t *TokenLimit) LowerTo(limit int) { t.contextLimit = limit }
 
 func (t *TokenLimit) decode(members *memberValues) *InvalidMember {
-	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
+	for _, m := range [...]int{memberMaxTokensIndex, memberMaxCompletionTokensIndex} {
 		v := members[m]
 		if !IsGiven(v) {
 			continue
@@ -261,7 +261,7 @@ func (t *TokenLimit) decode(members *memberValues) *InvalidMember {
 			return e
 		case n < 0:
 			return WrongValueError(memberNames[m], "must be 0 or more")
-		case m == memberMaxCompletionTokens && t.Max >= 0 && n != int64(t.Max):
+		case m == memberMaxCompletionTokensIndex && t.Max >= 0 && n != int64(t.Max):
 			return WrongValueError(memberNames[m], "must be the same as max_tokens when both are given; send one of them")
 		}
 		t.Max = int(n)

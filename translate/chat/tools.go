@@ -246,7 +246,7 @@ func findAllowed(v, tools jsonx.Value) (int, *InvalidMember) {
 var responseFormatNames = jsonx.NewNameIndex("type", "json_schema")
 
 func (r *Request) decodeResponseFormat() *InvalidMember {
-	v := r.members[memberResponseFormat]
+	v := r.members[memberResponseFormatIndex]
 	var f [2]jsonx.Value
 	if e := ReadObject("response_format", v, responseFormatNames, f[:]); e != nil || !IsGiven(v) {
 		return e

@@ -23,11 +23,11 @@ const (
 //   - messages with reasoning, because the reasoning belongs to this message's text,
 //   - messages with media outside their content.
 func joinableRole(role string, m *[messageMemberCount]jsonx.Value) turnRole {
-	if hasElements(m[messageToolCalls]) || IsGiven(m[messageToolCallID]) || IsGiven(m[messageName]) ||
-		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
+	if hasElements(m[messageToolCallsIndex]) || IsGiven(m[messageToolCallIDIndex]) || IsGiven(m[messageNameIndex]) ||
+		m[messageReasoningContentIndex].HasText() || m[messageReasoningIndex].HasText() {
 		return turnUnjoinable
 	}
-	for _, v := range m[messageMedia:] {
+	for _, v := range m[messageMediaIndex:] {
 		if IsGiven(v) {
 			return turnUnjoinable
 		}
@@ -97,12 +97,12 @@ func joinTurns(p *requestPatch, messages jsonx.Value, developerAsSystem bool) {
 	for it := messages.Iter(); it.Next(); {
 		var m [messageMemberCount]jsonx.Value
 		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked the message
-		role := joinableRole(roleOf(m[messageRole]), &m)
+		role := joinableRole(roleOf(m[messageRoleIndex]), &m)
 		if role == turnUnjoinable || len(run) > 0 && run[0].role != role {
 			end()
 		}
 		if role != turnUnjoinable {
-			run = append(run, turnMessage{role, it.Value(), m[messageRole], m[messageContent]})
+			run = append(run, turnMessage{role, it.Value(), m[messageRoleIndex], m[messageContentIndex]})
 		}
 	}
 	end()

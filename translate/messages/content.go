@@ -95,9 +95,9 @@ func (c *contentWriter) writeImage(b *contentBlock) {
 		place.Member = "source.data"
 		c.w.WriteString(`{"type":"file","file":{"filename":"document.pdf","file_data":`)
 		c.writeDataURL(b)
-	case b.source[sourceType].EqualText("url"):
+	case b.source[sourceTypeIndex].EqualText("url"):
 		place.Member = "source.url"
-		c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, b.source[sourceURL])
+		c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, b.source[sourceURLIndex])
 	default:
 		place.Member = "source.data"
 		c.w.WriteString(`{"type":"image_url","image_url":{"url":`)
@@ -111,7 +111,7 @@ func (c *contentWriter) writeImage(b *contentBlock) {
 }
 
 func (c *contentWriter) writeDataURL(b *contentBlock) {
-	c.w.Out = append(append(c.w.Out, `"data:`...), b.source[sourceMediaType].RawContents()...)
-	c.w.Out = append(append(c.w.Out, `;base64,`...), b.source[sourceData].RawContents()...)
+	c.w.Out = append(append(c.w.Out, `"data:`...), b.source[sourceMediaTypeIndex].RawContents()...)
+	c.w.Out = append(append(c.w.Out, `;base64,`...), b.source[sourceDataIndex].RawContents()...)
 	c.w.WriteString(`"`)
 }

@@ -17,14 +17,14 @@ const (
 )
 
 const (
-	editType = iota
-	editKeep
-	editTrigger
-	editClearAtLeast
-	editExcludeTools
-	editClearToolInputs
-	editInstructions
-	editPause
+	editTypeIndex = iota
+	editKeepIndex
+	editTriggerIndex
+	editClearAtLeastIndex
+	editExcludeToolsIndex
+	editClearToolInputsIndex
+	editInstructionsIndex
+	editPauseIndex
 	editMemberCount
 )
 
@@ -59,26 +59,26 @@ func checkContextEdit(v jsonx.Value) *requestFault {
 	var m [editMemberCount]jsonx.Value
 	f := chat.ReadElement("an object with a type", v, editNames, m[:])
 	if f == nil {
-		f = chat.CheckRequiredString("type", m[editType])
+		f = chat.CheckRequiredString("type", m[editTypeIndex])
 	}
-	switch kind := m[editType]; {
+	switch kind := m[editTypeIndex]; {
 	case f != nil:
 		return f
 	case kind.EqualText(clearThinking):
-		return checkKeptThinking(m[editKeep])
+		return checkKeptThinking(m[editKeepIndex])
 	case kind.EqualText(clearToolUses):
 		return chat.FirstInvalid(
-			checkEditAmount("keep", m[editKeep], "tool_uses"),
-			checkEditAmount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
-			checkEditAmount("clear_at_least", m[editClearAtLeast], "input_tokens"),
-			optionalStrings("exclude_tools", m[editExcludeTools], "an array of strings"),
-			checkClearedInputs(m[editClearToolInputs]),
+			checkEditAmount("keep", m[editKeepIndex], "tool_uses"),
+			checkEditAmount("trigger", m[editTriggerIndex], "input_tokens", "tool_uses"),
+			checkEditAmount("clear_at_least", m[editClearAtLeastIndex], "input_tokens"),
+			optionalStrings("exclude_tools", m[editExcludeToolsIndex], "an array of strings"),
+			checkClearedInputs(m[editClearToolInputsIndex]),
 		)
 	case kind.EqualText(editTypeCompact):
-		_, f = chat.ReadOptionalBool("pause_after_compaction", m[editPause], false)
+		_, f = chat.ReadOptionalBool("pause_after_compaction", m[editPauseIndex], false)
 		return chat.FirstInvalid(
-			checkEditAmount("trigger", m[editTrigger], "input_tokens"),
-			chat.CheckOptionalString("instructions", m[editInstructions]), f,
+			checkEditAmount("trigger", m[editTriggerIndex], "input_tokens"),
+			chat.CheckOptionalString("instructions", m[editInstructionsIndex]), f,
 		)
 	}
 	return nil

@@ -143,12 +143,12 @@ func writeSystemText(v jsonx.Value, w *contentWriter, name string) *requestFault
 			f = chat.WrongValueError("type", "must be text")
 		}
 		if f == nil {
-			f = chat.CheckRequiredString("text", b.fields[fieldText])
+			f = chat.CheckRequiredString("text", b.fields[fieldTextIndex])
 		}
 		if f != nil {
 			return f.InElement(name, it.Index())
 		}
-		if text := b.fields[fieldText].RawContents(); !bytes.HasPrefix(text, billingHeader) {
+		if text := b.fields[fieldTextIndex].RawContents(); !bytes.HasPrefix(text, billingHeader) {
 			w.writeText(text)
 		}
 	}
@@ -223,7 +223,7 @@ func writeBlocks(v jsonx.Value, w *contentWriter, results bool) {
 		switch {
 		case results != (b.kind == blockToolResult):
 		case results:
-			_ = b.visitContent(b.fields[fieldContent], w)
+			_ = b.visitContent(b.fields[fieldContentIndex], w)
 		default:
 			_ = b.visit(w)
 		}
@@ -233,21 +233,21 @@ func writeBlocks(v jsonx.Value, w *contentWriter, results bool) {
 // writeToolResult writes a tool result. It returns the number of images in the result, which belong
 // in the next message.
 func (c *conversationWriter) writeToolResult(b *contentBlock) (images int, f *requestFault) {
-	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
+	if f := requiredText("tool_use_id", b.fields[fieldToolUseIDIndex]); f != nil {
 		return 0, f
 	}
-	failed, f := chat.ReadOptionalBool("is_error", b.fields[fieldIsError], false)
+	failed, f := chat.ReadOptionalBool("is_error", b.fields[fieldIsErrorIndex], false)
 	if f != nil {
 		return 0, f
 	}
 	c.w.BeginMessage("tool")
-	c.w.WriteRaw(`,"tool_call_id":`, b.fields[fieldToolUseID])
+	c.w.WriteRaw(`,"tool_call_id":`, b.fields[fieldToolUseIDIndex])
 	w := contentWriter{w: c.w, skipImages: true, dropped: c.dropped}
 	w.beginContent()
 	if failed {
 		c.w.WriteString("Error: ")
 	}
-	if f := b.visitContent(b.fields[fieldContent], &w); f != nil {
+	if f := b.visitContent(b.fields[fieldContentIndex], &w); f != nil {
 		return 0, f
 	}
 	w.endContent()
@@ -346,15 +346,15 @@ func (c *conversationWriter) writeThinking(blocks jsonx.Value) {
 // writeToolCall writes a tool call. If engines can read the input, it is copied unchanged into the
 // arguments string.
 func (c *conversationWriter) writeToolCall(n int, b *contentBlock) *requestFault {
-	if f := requiredText("id", b.fields[fieldID]); f != nil {
+	if f := requiredText("id", b.fields[fieldIDIndex]); f != nil {
 		return f
 	}
-	if f := requiredText("name", b.fields[fieldName]); f != nil {
+	if f := requiredText("name", b.fields[fieldNameIndex]); f != nil {
 		return f
 	}
-	out := dialects.AppendToolCallStart(c.w.Out, n, b.fields[fieldID])
-	out = append(append(out, b.fields[fieldName].Raw()...), `,"arguments":`...)
-	switch input := b.fields[fieldInput]; {
+	out := dialects.AppendToolCallStart(c.w.Out, n, b.fields[fieldIDIndex])
+	out = append(append(out, b.fields[fieldNameIndex].Raw()...), `,"arguments":`...)
+	switch input := b.fields[fieldInputIndex]; {
 	case !chat.IsGiven(input):
 		out = append(out, `"{}"`...)
 	case input.IsObject():

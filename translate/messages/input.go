@@ -8,22 +8,22 @@ import (
 
 // The members of blocks that the edge reads.
 const (
-	fieldType = iota
-	fieldText
-	fieldSource
-	fieldID
-	fieldName
-	fieldInput
-	fieldToolUseID
-	fieldContent
-	fieldIsError
-	fieldTitle
-	fieldContext
-	fieldToolName
-	fieldThinking
-	fieldSignature
-	fieldData
-	fieldCitations
+	fieldTypeIndex = iota
+	fieldTextIndex
+	fieldSourceIndex
+	fieldIDIndex
+	fieldNameIndex
+	fieldInputIndex
+	fieldToolUseIDIndex
+	fieldContentIndex
+	fieldIsErrorIndex
+	fieldTitleIndex
+	fieldContextIndex
+	fieldToolNameIndex
+	fieldThinkingIndex
+	fieldSignatureIndex
+	fieldDataIndex
+	fieldCitationsIndex
 	fieldCount
 )
 
@@ -31,11 +31,11 @@ var blockNames = jsonx.NewNameIndex("type", "text", "source", "id", "name", "inp
 	"title", "context", "tool_name", "thinking", "signature", "data", "citations")
 
 const (
-	sourceType = iota
-	sourceMediaType
-	sourceData
-	sourceURL
-	sourceContent
+	sourceTypeIndex = iota
+	sourceMediaTypeIndex
+	sourceDataIndex
+	sourceURLIndex
+	sourceContentIndex
 	sourceMemberCount
 )
 
@@ -82,17 +82,17 @@ type contentBlock struct {
 
 func readBlock(v jsonx.Value) (b contentBlock, f *requestFault) {
 	if f = chat.ReadElement("an object with a type", v, blockNames, b.fields[:]); f == nil {
-		f = chat.CheckRequiredString("type", b.fields[fieldType])
+		f = chat.CheckRequiredString("type", b.fields[fieldTypeIndex])
 	}
 	if f != nil {
 		return b, f
 	}
-	name, plain := b.fields[fieldType].Text()
+	name, plain := b.fields[fieldTypeIndex].Text()
 	if !plain {
-		name = b.fields[fieldType].AppendText(nil)
+		name = b.fields[fieldTypeIndex].AppendText(nil)
 	}
 	b.kind = blockKinds[string(name)]
-	if b.kind == blockUnknown && new(dialects.DroppedParts).AddBlock(b.fields[fieldType]) {
+	if b.kind == blockUnknown && new(dialects.DroppedParts).AddBlock(b.fields[fieldTypeIndex]) {
 		b.kind = blockIgnored
 	}
 	return b, nil
@@ -102,7 +102,7 @@ func readBlock(v jsonx.Value) (b contentBlock, f *requestFault) {
 func (b contentBlock) visit(w *contentWriter) *requestFault {
 	switch b.kind {
 	case blockText:
-		return writeValidText(w, chat.CheckRequiredString("text", b.fields[fieldText]), b.fields[fieldText])
+		return writeValidText(w, chat.CheckRequiredString("text", b.fields[fieldTextIndex]), b.fields[fieldTextIndex])
 	case blockImage:
 		f := b.readImage()
 		if f == nil {
@@ -114,17 +114,17 @@ func (b contentBlock) visit(w *contentWriter) *requestFault {
 	case blockSearchResult:
 		return b.visitSearchResult(w)
 	case blockToolReference:
-		return writeValidText(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
+		return writeValidText(w, requiredText("tool_name", b.fields[fieldToolNameIndex]), b.fields[fieldToolNameIndex])
 	case blockCompaction:
-		if !b.fields[fieldContent].HasText() {
+		if !b.fields[fieldContentIndex].HasText() {
 			w.omittedCount++ // the block of a failed compaction
 		}
-		return writeValidText(w, chat.CheckOptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
+		return writeValidText(w, chat.CheckOptionalString("content", b.fields[fieldContentIndex]), b.fields[fieldContentIndex])
 	case blockIgnored:
 		if w.dropped == nil {
 			return chat.UnsupportedError("type", "must not be a block that only its vendor's servers make")
 		}
-		w.dropped.AddBlock(b.fields[fieldType])
+		w.dropped.AddBlock(b.fields[fieldTypeIndex])
 		w.omittedCount++
 		return nil
 	case blockThinking, blockRedactedThinking:
@@ -177,14 +177,14 @@ func (b contentBlock) visitContent(v jsonx.Value, w *contentWriter) *requestFaul
 }
 
 func (b *contentBlock) readSource() *requestFault {
-	v := b.fields[fieldSource]
+	v := b.fields[fieldSourceIndex]
 	if !chat.IsGiven(v) {
 		return chat.MissingError("source")
 	}
 	if f := chat.ReadObject("source", v, sourceNames, b.source[:]); f != nil {
 		return f
 	}
-	return chat.CheckRequiredString("type", b.source[sourceType]).InObject("source")
+	return chat.CheckRequiredString("type", b.source[sourceTypeIndex]).InObject("source")
 }
 
 // readImage reads the source of an image. The image is checked later, when the chat body is
@@ -194,16 +194,16 @@ func (b *contentBlock) readImage() *requestFault {
 	if f != nil {
 		return f
 	}
-	switch kind, mediaType := b.source[sourceType], b.source[sourceMediaType]; {
+	switch kind, mediaType := b.source[sourceTypeIndex], b.source[sourceMediaTypeIndex]; {
 	case kind.EqualText("base64"):
 		if f = chat.CheckRequiredString("media_type", mediaType); f == nil && !isImageType(mediaType) {
 			f = chat.UnsupportedError("media_type", "must be image/jpeg, image/png or image/webp").MarkAboutImage()
 		}
 		if f == nil {
-			f = requiredText("data", b.source[sourceData])
+			f = requiredText("data", b.source[sourceDataIndex])
 		}
 	case kind.EqualText("url"):
-		f = requiredText("url", b.source[sourceURL])
+		f = requiredText("url", b.source[sourceURLIndex])
 	case kind.EqualText("file"):
 		f = chat.UnsupportedError("type", "must be base64 or url; files are not kept here")
 	default:
@@ -224,21 +224,21 @@ func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 		f = b.dropCitations(w)
 	}
 	if f == nil {
-		f = b.writeLabel("title", fieldTitle, w)
+		f = b.writeLabel("title", fieldTitleIndex, w)
 	}
 	if f == nil {
-		f = b.writeLabel("context", fieldContext, w)
+		f = b.writeLabel("context", fieldContextIndex, w)
 	}
 	if f != nil {
 		return f
 	}
-	switch kind := b.source[sourceType]; {
+	switch kind := b.source[sourceTypeIndex]; {
 	case kind.EqualText("text"):
-		f = writeValidText(w, chat.CheckRequiredString("data", b.source[sourceData]), b.source[sourceData])
+		f = writeValidText(w, chat.CheckRequiredString("data", b.source[sourceDataIndex]), b.source[sourceDataIndex])
 	case kind.EqualText("content"):
-		f = b.visitContent(b.source[sourceContent], w)
-	case kind.EqualText("base64") && b.source[sourceMediaType].EqualText("application/pdf"):
-		if f = requiredText("data", b.source[sourceData]); f == nil {
+		f = b.visitContent(b.source[sourceContentIndex], w)
+	case kind.EqualText("base64") && b.source[sourceMediaTypeIndex].EqualText("application/pdf"):
+		if f = requiredText("data", b.source[sourceDataIndex]); f == nil {
 			w.writeImage(&b)
 		}
 	default:
@@ -252,7 +252,7 @@ func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 // dropCitations records that the answer will not cite the document or the search result, although
 // the client requests it.
 func (b *contentBlock) dropCitations(w *contentWriter) *requestFault {
-	if on, _ := b.fields[fieldCitations].Get("enabled").Bool(); on {
+	if on, _ := b.fields[fieldCitationsIndex].Get("enabled").Bool(); on {
 		if w.dropped == nil {
 			return chat.UnsupportedError("citations", "has no effect here: leave it out")
 		}
@@ -265,13 +265,13 @@ func (b contentBlock) visitSearchResult(w *contentWriter) *requestFault {
 	if f := b.dropCitations(w); f != nil {
 		return f
 	}
-	if f := b.writeLabel("title", fieldTitle, w); f != nil {
+	if f := b.writeLabel("title", fieldTitleIndex, w); f != nil {
 		return f
 	}
-	if f := b.writeLabel("source", fieldSource, w); f != nil {
+	if f := b.writeLabel("source", fieldSourceIndex, w); f != nil {
 		return f
 	}
-	return b.visitContent(b.fields[fieldContent], w)
+	return b.visitContent(b.fields[fieldContentIndex], w)
 }
 
 func (b *contentBlock) writeLabel(name string, field int, w *contentWriter) *requestFault {

@@ -49,29 +49,29 @@ var parseOptions = jsonx.Options{
 }
 
 const (
-	memberModel = iota
-	memberMessages
-	memberMaxTokens
-	memberSystem
-	memberTemperature
-	memberTopP
-	memberTopK
-	memberStopSequences
-	memberStream
-	memberTools
-	memberToolChoice
-	memberMetadata
-	memberThinking
-	memberOutputConfig
-	memberOutputFormat // old name of output_config.format
-	memberThread
-	memberContextManagement
-	memberMCPServers
-	memberContainer
+	memberModelIndex = iota
+	memberMessagesIndex
+	memberMaxTokensIndex
+	memberSystemIndex
+	memberTemperatureIndex
+	memberTopPIndex
+	memberTopKIndex
+	memberStopSequencesIndex
+	memberStreamIndex
+	memberToolsIndex
+	memberToolChoiceIndex
+	memberMetadataIndex
+	memberThinkingIndex
+	memberOutputConfigIndex
+	memberOutputFormatIndex // old name of output_config.format
+	memberThreadIndex
+	memberContextManagementIndex
+	memberMCPServersIndex
+	memberContainerIndex
 	// The following members belong to chat. They are passed on unchanged, and package chat checks
 	// them.
-	memberFrequencyPenalty
-	memberCount = memberFrequencyPenalty + 7
+	memberFrequencyPenaltyIndex
+	memberCount = memberFrequencyPenaltyIndex + 7
 )
 
 var passedNames = []string{
@@ -96,7 +96,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := r.parse(body, o.Strict); err != nil {
 		return dst, err
 	}
-	if chat.IsGiven(r.members[memberThread]) {
+	if chat.IsGiven(r.members[memberThreadIndex]) {
 		return dst, threadError()
 	}
 	if !o.Count {
@@ -122,17 +122,17 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		return dst, info.RelocateError(err)
 	}
 	into.Prefilled = r.isPrefilled(into)
-	into.Session.ID = chat.UserIDSession(r.members[memberMetadata].Get("user_id"))
+	into.Session.ID = chat.UserIDSession(r.members[memberMetadataIndex].Get("user_id"))
 	// "consecutive user or assistant turns in your request will be combined into a single turn".
 	into.TurnsAreOne = true
-	into.Reasoning.Max = r.members[memberOutputConfig].Get("effort").EqualText("max")
+	into.Reasoning.Max = r.members[memberOutputConfigIndex].Get("effort").EqualText("max")
 	return dst, nil
 }
 
 // checkHosted rejects the members that o.Hosted returns. It does not check count requests, because
 // they cost nothing and store nothing.
 func (r *Request) checkHosted(o *dialects.Options) error {
-	model := r.members[memberModel]
+	model := r.members[memberModelIndex]
 	if o.Hosted == nil || o.Count || !model.IsString() {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 // isPrefilled reports whether the conversation ends with the start of an answer. If the answer must
 // start with thinking, a tool call or JSON for a schema, the start cannot be continued.
 func (r *Request) isPrefilled(c *chat.Request) bool {
-	choice := r.members[memberToolChoice].Get("type")
+	choice := r.members[memberToolChoiceIndex].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
 	thinks := r.thinkingOn || c.Reasoning.Effort != "" && c.Reasoning.Effort != "none"
 	return r.endsWithText && !thinks && !c.StructuredOutput && !forced
@@ -194,11 +194,11 @@ func (r *Request) parse(body []byte, strict bool) error {
 // translate writes the chat request. Members that have the same name and rules in chat are copied
 // unread, because package chat checks them.
 func (r *Request) translate(o *dialects.Options) *requestFault {
-	if f := checkContextEdits(r.members[memberContextManagement]); f != nil {
+	if f := checkContextEdits(r.members[memberContextManagementIndex]); f != nil {
 		return f
 	}
 	r.w.WriteString(`{`)
-	model := r.members[memberModel]
+	model := r.members[memberModelIndex]
 	if chat.IsGiven(model) {
 		r.w.WriteRaw(`"model":`, model)
 		r.w.WriteString(`,`)
@@ -207,8 +207,8 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 	if !o.Strict {
 		c.dropped = &r.info.dropped
 	}
-	c.history.cleared.edits = chat.IsGiven(r.members[memberContextManagement])
-	c.history.keptFrom = firstKeptThinking(r.members[memberContextManagement], r.members[memberMessages])
+	c.history.cleared.edits = chat.IsGiven(r.members[memberContextManagementIndex])
+	c.history.keptFrom = firstKeptThinking(r.members[memberContextManagementIndex], r.members[memberMessagesIndex])
 	if model.IsString() {
 		name, plain := model.Text()
 		if !plain {
@@ -217,7 +217,7 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 		c.inPlace = o.InPlace != nil && o.InPlace(name)
 		c.history.opener, c.history.model = o.Opener, name
 	}
-	if f := c.write(r.members[memberMessages], r.members[memberSystem]); f != nil {
+	if f := c.write(r.members[memberMessagesIndex], r.members[memberSystemIndex]); f != nil {
 		return f
 	}
 	r.endsWithText = c.endsWithText
@@ -226,21 +226,21 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 		r.info.dropped.AddThinking()
 	}
 	if !o.Count {
-		if !chat.IsGiven(r.members[memberMaxTokens]) {
+		if !chat.IsGiven(r.members[memberMaxTokensIndex]) {
 			return chat.MissingError("max_tokens")
 		}
-		r.w.WriteMember(`,"max_tokens":`, r.members[memberMaxTokens])
-		r.w.WriteMember(`,"stream":`, r.members[memberStream])
+		r.w.WriteMember(`,"max_tokens":`, r.members[memberMaxTokensIndex])
+		r.w.WriteMember(`,"stream":`, r.members[memberStreamIndex])
 	}
-	r.w.WriteMember(`,"temperature":`, r.members[memberTemperature])
-	r.w.WriteMember(`,"top_p":`, r.members[memberTopP])
-	r.w.WriteMember(`,"top_k":`, r.members[memberTopK])
+	r.w.WriteMember(`,"temperature":`, r.members[memberTemperatureIndex])
+	r.w.WriteMember(`,"top_p":`, r.members[memberTopPIndex])
+	r.w.WriteMember(`,"top_k":`, r.members[memberTopKIndex])
 	f := r.writeStopSequences()
 	if f == nil {
 		f = r.writeTools(o.Strict)
 	}
 	if f == nil {
-		f = chat.CheckOptionalObject("metadata", r.members[memberMetadata])
+		f = chat.CheckOptionalObject("metadata", r.members[memberMetadataIndex])
 	}
 	if f == nil {
 		f = r.writeReasoning(o)
@@ -250,7 +250,7 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 	}
 	if !o.Count && !o.Strict {
 		for i, name := range passedNames {
-			r.w.WriteMember(`,"`+name+`":`, r.members[memberFrequencyPenalty+i])
+			r.w.WriteMember(`,"`+name+`":`, r.members[memberFrequencyPenaltyIndex+i])
 		}
 		r.w.WriteUnknownMembers(r.doc.Root(), memberNames, o.Refuse)
 	}
@@ -268,13 +268,13 @@ func (r *Request) recordUnsupported(o *dialects.Options) {
 			}
 		}
 	}
-	if servers := r.members[memberMCPServers]; chat.IsGiven(servers) && !(servers.IsArray() && servers.Len() == 0) {
+	if servers := r.members[memberMCPServersIndex]; chat.IsGiven(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.AddMember("mcp_servers")
 	}
-	if chat.IsGiven(r.members[memberContainer]) {
+	if chat.IsGiven(r.members[memberContainerIndex]) {
 		r.info.dropped.AddMember("container")
 	}
-	if !onlyClearsThinking(r.members[memberContextManagement]) {
+	if !onlyClearsThinking(r.members[memberContextManagementIndex]) {
 		r.info.dropped.AddMember("context_management")
 	}
 }
@@ -296,7 +296,7 @@ func (m *usualMember) has(v jsonx.Value) bool {
 }
 
 func (r *Request) writeStopSequences() *requestFault {
-	v := r.members[memberStopSequences]
+	v := r.members[memberStopSequencesIndex]
 	switch {
 	case !chat.IsGiven(v):
 		return nil
@@ -314,7 +314,7 @@ func (r *Request) writeStopSequences() *requestFault {
 		r.info.stopSequences = append(r.info.stopSequences, string(s.AppendText(nil)))
 	}
 	if len(r.info.stopSequences) > 0 {
-		r.w.WriteMember(`,"stop":`, r.members[memberStopSequences])
+		r.w.WriteMember(`,"stop":`, r.members[memberStopSequencesIndex])
 	}
 	return nil
 }
@@ -329,14 +329,14 @@ var (
 func (r *Request) writeReasoning(o *dialects.Options) *requestFault {
 	var config [2]jsonx.Value
 	var thinking [3]jsonx.Value
-	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
+	f := chat.ReadObject("output_config", r.members[memberOutputConfigIndex], outputNames, config[:])
 	if f == nil {
 		f = chat.CheckOptionalString("effort", config[0]).InObject("output_config")
 	}
 	if f == nil {
-		f = chat.ReadObject("thinking", r.members[memberThinking], thinkingNames, thinking[:])
+		f = chat.ReadObject("thinking", r.members[memberThinkingIndex], thinkingNames, thinking[:])
 	}
-	if f == nil && chat.IsGiven(r.members[memberThinking]) {
+	if f == nil && chat.IsGiven(r.members[memberThinkingIndex]) {
 		f = chat.FirstInvalid(chat.CheckRequiredString("type", thinking[0]), chat.CheckOptionalString("display", thinking[1])).InObject("thinking")
 	}
 	if f != nil {
@@ -383,9 +383,9 @@ func (r *Request) readHint(list *chat.HintWordList, v jsonx.Value, strict bool) 
 
 func (r *Request) writeOutputFormat() *requestFault {
 	path := "output_config.format"
-	v := r.members[memberOutputConfig].Get("format")
+	v := r.members[memberOutputConfigIndex].Get("format")
 	if !chat.IsGiven(v) {
-		path, v = "output_format", r.members[memberOutputFormat]
+		path, v = "output_format", r.members[memberOutputFormatIndex]
 	}
 	var c [2]jsonx.Value
 	if f := chat.ReadObject(path, v, formatNames, c[:]); f != nil || !chat.IsGiven(v) {

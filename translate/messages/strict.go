@@ -21,7 +21,7 @@ func (r *Request) checkStrict() error {
 		}
 	}
 	for i, name := range passedNames {
-		if chat.IsGiven(r.members[memberFrequencyPenalty+i]) {
+		if chat.IsGiven(r.members[memberFrequencyPenaltyIndex+i]) {
 			return chat.UnsupportedError(name, "is not a member of this dialect's requests: leave it out").Err()
 		}
 	}

@@ -104,10 +104,10 @@ func (p *thinkingHistory) recordUser(content jsonx.Value) {
 }
 
 func (p *thinkingHistory) recordCleared(b *contentBlock) {
-	text := b.fields[fieldData]
+	text := b.fields[fieldDataIndex]
 	if b.kind == blockThinking {
-		if text = b.fields[fieldThinking]; !text.HasText() {
-			text = b.fields[fieldSignature]
+		if text = b.fields[fieldThinkingIndex]; !text.HasText() {
+			text = b.fields[fieldSignatureIndex]
 		}
 	}
 	if text.IsString() {
@@ -126,12 +126,12 @@ func (p *thinkingHistory) keepsBlock(i int, b *contentBlock) bool {
 // appendText appends the text of a thinking block. If another service sealed the thinking,
 // appendText appends nothing.
 func (p *thinkingHistory) appendText(dst []byte, b *contentBlock) []byte {
-	blob := b.fields[fieldData]
+	blob := b.fields[fieldDataIndex]
 	if b.kind == blockThinking {
-		if text := b.fields[fieldThinking]; text.HasText() {
+		if text := b.fields[fieldThinkingIndex]; text.HasText() {
 			return append(dst, text.RawContents()...)
 		}
-		blob = b.fields[fieldSignature]
+		blob = b.fields[fieldSignatureIndex]
 	}
 	if !blob.HasText() || blob.EqualText(placeholderSignature) {
 		return dst
@@ -186,11 +186,11 @@ func (p *thinkingHistory) openBlocks(edits *jsonx.Edits, content jsonx.Value, i 
 		switch {
 		case f != nil:
 			continue
-		case b.kind == blockToolResult && b.fields[fieldContent].IsArray():
-			p.openBlocks(edits, b.fields[fieldContent], i, none)
+		case b.kind == blockToolResult && b.fields[fieldContentIndex].IsArray():
+			p.openBlocks(edits, b.fields[fieldContentIndex], i, none)
 			continue
-		case b.kind == blockCompaction && b.fields[fieldContent].HasText():
-			edits.Set(it.Value(), slices.Concat([]byte(`{"type":"text","text":`), b.fields[fieldContent].Raw(), []byte{'}'}))
+		case b.kind == blockCompaction && b.fields[fieldContentIndex].HasText():
+			edits.Set(it.Value(), slices.Concat([]byte(`{"type":"text","text":`), b.fields[fieldContentIndex].Raw(), []byte{'}'}))
 			continue
 		case (b.kind == blockIgnored || b.kind == blockCompaction) && left > 1:
 			edits.Delete(it.Value())
@@ -202,7 +202,7 @@ func (p *thinkingHistory) openBlocks(edits *jsonx.Edits, content jsonx.Value, i 
 		case b.kind != blockThinking && b.kind != blockRedactedThinking:
 			continue
 		}
-		open := b.kind == blockThinking && b.fields[fieldThinking].HasText()
+		open := b.kind == blockThinking && b.fields[fieldThinkingIndex].HasText()
 		var text []byte
 		if keeps := !none && p.keepsBlock(i, &b); keeps && open {
 			continue

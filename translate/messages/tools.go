@@ -11,18 +11,18 @@ var (
 )
 
 const (
-	toolType = iota
-	toolName
-	toolDescription
-	toolSchema
-	toolStrict
+	toolTypeIndex = iota
+	toolNameIndex
+	toolDescriptionIndex
+	toolSchemaIndex
+	toolStrictIndex
 	toolMemberCount
 )
 
 // writeTools writes functions and client tools. It drops server tools, because they run on the
 // vendor's servers.
 func (r *Request) writeTools(strict bool) *requestFault {
-	v := r.members[memberTools]
+	v := r.members[memberToolsIndex]
 	if chat.IsGiven(v) && !v.IsArray() {
 		return chat.WrongTypeError("tools", "an array of tool definitions", v)
 	}
@@ -36,19 +36,19 @@ func (r *Request) writeTools(strict bool) *requestFault {
 			if f = checkFunction(&t); f == nil {
 				r.beginTool(functions)
 				functions++
-				r.w.WriteFunction(t[toolName], t[toolDescription], t[toolSchema], t[toolStrict], noSchema)
+				r.w.WriteFunction(t[toolNameIndex], t[toolDescriptionIndex], t[toolSchemaIndex], t[toolStrictIndex], noSchema)
 			}
 		case strict:
 			f = chat.UnsupportedError("type", "must be custom or absent; only function tools are supported")
-		case findClientTool(t[toolType]) != nil:
-			if f = chat.CheckFunctionName(t[toolName]); f == nil {
+		case findClientTool(t[toolTypeIndex]) != nil:
+			if f = chat.CheckFunctionName(t[toolNameIndex]); f == nil {
 				r.beginTool(functions)
 				functions++
-				findClientTool(t[toolType]).write(&r.w, t[toolName])
+				findClientTool(t[toolTypeIndex]).write(&r.w, t[toolNameIndex])
 			}
 		default:
 			dropped++
-			r.info.dropped.AddTool(t[toolType])
+			r.info.dropped.AddTool(t[toolTypeIndex])
 		}
 		if f != nil {
 			return f.InElement("tools", it.Index())
@@ -75,21 +75,21 @@ func readTool(v jsonx.Value, t *[toolMemberCount]jsonx.Value) *requestFault {
 	if f := chat.ReadElement("an object", v, toolNames, t[:]); f != nil {
 		return f
 	}
-	return chat.CheckOptionalString("type", t[toolType])
+	return chat.CheckOptionalString("type", t[toolTypeIndex])
 }
 
 func isFunction(t *[toolMemberCount]jsonx.Value) bool {
-	return !chat.IsGiven(t[toolType]) || t[toolType].EqualText("custom")
+	return !chat.IsGiven(t[toolTypeIndex]) || t[toolTypeIndex].EqualText("custom")
 }
 
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMemberCount]jsonx.Value) *requestFault {
-	_, strict := chat.ReadOptionalBool("strict", t[toolStrict], false)
+	_, strict := chat.ReadOptionalBool("strict", t[toolStrictIndex], false)
 	return chat.FirstInvalid(
-		chat.CheckFunctionName(t[toolName]),
-		chat.CheckOptionalString("description", t[toolDescription]),
-		checkSchema(t[toolSchema]),
+		chat.CheckFunctionName(t[toolNameIndex]),
+		chat.CheckOptionalString("description", t[toolDescriptionIndex]),
+		checkSchema(t[toolSchemaIndex]),
 		strict,
 	)
 }
@@ -107,7 +107,7 @@ func checkSchema(v jsonx.Value) *requestFault {
 // writeToolChoice writes nothing if there are no tools, because engines reject a tool_choice
 // without tools.
 func (r *Request) writeToolChoice(tools bool) *requestFault {
-	v := r.members[memberToolChoice]
+	v := r.members[memberToolChoiceIndex]
 	var c [3]jsonx.Value
 	if f := chat.ReadObject("tool_choice", v, choiceNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
@@ -153,10 +153,10 @@ func (r *Request) writeToolChoice(tools bool) *requestFault {
 
 func (r *Request) definesTool(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
-	for it := r.members[memberTools].Iter(); it.Next(); {
+	for it := r.members[memberToolsIndex].Iter(); it.Next(); {
 		var t [toolMemberCount]jsonx.Value
-		if readTool(it.Value(), &t) == nil && t[toolName].EqualText(want) &&
-			(isFunction(&t) || findClientTool(t[toolType]) != nil) {
+		if readTool(it.Value(), &t) == nil && t[toolNameIndex].EqualText(want) &&
+			(isFunction(&t) || findClientTool(t[toolTypeIndex]) != nil) {
 			return true
 		}
 	}

@@ -42,7 +42,7 @@ func (c *conversationWriter) writeCompaction(i *inputItem, index int) {
 }
 
 func (c *conversationWriter) openCompaction(i *inputItem) (out []byte, ok bool) {
-	blob := i.m[fieldEncryptedContent]
+	blob := i.m[fieldEncryptedContentIndex]
 	if c.opener == nil || !blob.HasText() {
 		return nil, false
 	}
@@ -70,8 +70,8 @@ const NoCompactionText = "Conversations are not compacted here: the operator has
 // removeForSummary removes the members that would truncate a summary or change its format.
 func (m *memberValues) removeForSummary() {
 	for _, i := range [...]int{
-		memberMaxOutputTokens, memberMaxTokens, memberMaxCompletionTokens, memberText, memberResponseFormat, memberInclude,
-		memberLogprobs, memberTopLogprobs, memberStop, memberN,
+		memberMaxOutputTokensIndex, memberMaxTokensIndex, memberMaxCompletionTokensIndex, memberTextIndex, memberResponseFormatIndex, memberIncludeIndex,
+		memberLogprobsIndex, memberTopLogprobsIndex, memberStopIndex, memberNIndex,
 	} {
 		m[i] = jsonx.Value{}
 	}

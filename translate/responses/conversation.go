@@ -89,7 +89,7 @@ func (c *conversationWriter) writeLeadingSystem(input, instructions jsonx.Value)
 
 func (c *conversationWriter) writeItem(i *inputItem, index int) {
 	if i.answersOmitted(c.omittedCallIDs) {
-		c.dropped.AddItem(i.m[fieldType])
+		c.dropped.AddItem(i.m[fieldTypeIndex])
 		return
 	}
 	switch i.kind {
@@ -130,7 +130,7 @@ func (c *conversationWriter) writeItem(i *inputItem, index int) {
 }
 
 func (i *inputItem) recordOmitted(ids map[string]bool) map[string]bool {
-	if id := i.m[fieldCallID]; id.IsString() {
+	if id := i.m[fieldCallIDIndex]; id.IsString() {
 		if ids == nil {
 			ids = map[string]bool{}
 		}
@@ -140,7 +140,7 @@ func (i *inputItem) recordOmitted(ids map[string]bool) map[string]bool {
 }
 
 func (i *inputItem) answersOmitted(ids map[string]bool) bool {
-	return i.kind == itemOutput && len(ids) > 0 && ids[string(i.m[fieldCallID].AppendText(nil))]
+	return i.kind == itemOutput && len(ids) > 0 && ids[string(i.m[fieldCallIDIndex].AppendText(nil))]
 }
 
 func (c *conversationWriter) writeText(role string, v jsonx.Value) {
@@ -183,7 +183,7 @@ func (c *conversationWriter) writeUser(i *inputItem, index int) {
 // accept media in tool messages.
 func (c *conversationWriter) writeOutput(i *inputItem, index int) {
 	c.w.BeginMessage("tool")
-	c.w.WriteRaw(`,"tool_call_id":`, i.m[fieldCallID])
+	c.w.WriteRaw(`,"tool_call_id":`, i.m[fieldCallIDIndex])
 	c.w.WriteString(`,"content":"`)
 	v := i.content()
 	c.w.Out = appendText(c.w.Out, v)
@@ -257,8 +257,8 @@ func (a *assistantTurn) addText(v jsonx.Value) {
 
 func (a *assistantTurn) addToolCall(i *inputItem, c *conversationWriter) {
 	a.open, a.usedReasoning = true, len(a.reasoning)
-	a.toolCalls = dialects.AppendToolCallStart(a.toolCalls, a.toolCallCount, i.m[fieldCallID])
-	a.toolCalls = c.names.appendName(a.toolCalls, i.m[fieldNamespace], i.m[fieldName], i.custom)
+	a.toolCalls = dialects.AppendToolCallStart(a.toolCalls, a.toolCallCount, i.m[fieldCallIDIndex])
+	a.toolCalls = c.names.appendName(a.toolCalls, i.m[fieldNamespaceIndex], i.m[fieldNameIndex], i.custom)
 	a.toolCalls = i.appendArguments(append(a.toolCalls, `,"arguments":`...), c.arguments)
 	a.toolCalls = append(a.toolCalls, `}}`...)
 	a.toolCallCount++
@@ -266,10 +266,10 @@ func (a *assistantTurn) addToolCall(i *inputItem, c *conversationWriter) {
 
 func (i *inputItem) appendArguments(dst []byte, arguments *chat.ToolArguments) []byte {
 	if !i.custom {
-		return arguments.AppendArguments(dst, i.m[fieldArguments])
+		return arguments.AppendArguments(dst, i.m[fieldArgumentsIndex])
 	}
 	dst = append(dst, `"{\"input\":`...)
-	return append(jsonx.AppendEscaped(dst, i.m[fieldInput].Raw()), `}"`...)
+	return append(jsonx.AppendEscaped(dst, i.m[fieldInputIndex].Raw()), `}"`...)
 }
 
 func (a *assistantTurn) writeTo(w *dialects.ChatWriter) {

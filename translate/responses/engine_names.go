@@ -43,7 +43,7 @@ func (s *engineNames) assignNames(tools []tool) {
 	s.byToolKey = make(map[string]string, len(tools))
 	for i := range tools {
 		if x := &tools[i]; !x.needsEngineName() {
-			taken[textOfName(x.m[toolName])] = true
+			taken[textOfName(x.m[toolNameIndex])] = true
 		}
 	}
 	clashes := 0 // a unique number resolves each hash collision
@@ -53,7 +53,7 @@ func (s *engineNames) assignNames(tools []tool) {
 			continue
 		}
 		t := clientTool{
-			name: textOfName(x.m[toolName]), namespace: textOfName(x.namespace), custom: x.isCustom(), grammar: x.grammar().Exists(),
+			name: textOfName(x.m[toolNameIndex]), namespace: textOfName(x.namespace), custom: x.isCustom(), grammar: x.grammar().Exists(),
 		}
 		t.engineName = engineToolName(t.namespace, t.name)
 		for apart := ""; taken[t.engineName]; clashes++ {
@@ -62,7 +62,7 @@ func (s *engineNames) assignNames(tools []tool) {
 		}
 		taken[t.engineName], x.engineName = true, t.engineName
 		s.list = append(s.list, t)
-		if key := string(appendKey(nil, x.namespace, x.m[toolName], x.isCustom())); s.byToolKey[key] == "" {
+		if key := string(appendKey(nil, x.namespace, x.m[toolNameIndex], x.isCustom())); s.byToolKey[key] == "" {
 			s.byToolKey[key] = t.engineName
 		}
 	}

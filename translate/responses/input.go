@@ -26,17 +26,17 @@ var itemNames = jsonx.NewNameIndex("type", "role", "content", "call_id", "name",
 // The members of an item that the edge reads. All other members (ids, statuses, phases) are
 // ignored.
 const (
-	fieldType = iota
-	fieldRole
-	fieldContent
-	fieldCallID
-	fieldName
-	fieldArguments
-	fieldOutput
-	fieldID
-	fieldNamespace
-	fieldInput
-	fieldEncryptedContent
+	fieldTypeIndex = iota
+	fieldRoleIndex
+	fieldContentIndex
+	fieldCallIDIndex
+	fieldNameIndex
+	fieldArgumentsIndex
+	fieldOutputIndex
+	fieldIDIndex
+	fieldNamespaceIndex
+	fieldInputIndex
+	fieldEncryptedContentIndex
 	fieldCount
 )
 
@@ -48,13 +48,13 @@ type inputItem struct {
 
 func (i *inputItem) content() jsonx.Value {
 	if i.kind == itemOutput {
-		return i.m[fieldOutput]
+		return i.m[fieldOutputIndex]
 	}
-	return i.m[fieldContent]
+	return i.m[fieldContentIndex]
 }
 
 func (r *Request) checkInput() *requestFault {
-	v := r.members[memberInput]
+	v := r.members[memberInputIndex]
 	switch {
 	case !chat.IsGiven(v):
 		return chat.MissingError("input")
@@ -71,11 +71,11 @@ func (r *Request) checkInput() *requestFault {
 			return f.InElement("input", it.Index())
 		}
 		if item.kind == itemForeign {
-			r.dropped.AddItem(item.m[fieldType])
+			r.dropped.AddItem(item.m[fieldTypeIndex])
 			foreign = item.recordOmitted(foreign)
 		}
 		r.isSummary = item.kind == itemCompactionTrigger
-		if r.firstExtension < 0 && (item.kind >= itemCompaction || item.custom || chat.IsGiven(item.m[fieldNamespace])) {
+		if r.firstExtension < 0 && (item.kind >= itemCompaction || item.custom || chat.IsGiven(item.m[fieldNamespaceIndex])) {
 			r.firstExtension = it.Index()
 		}
 		said = said || item.isConversation() && !item.answersOmitted(foreign)
@@ -101,12 +101,12 @@ func checkItem(v jsonx.Value) (inputItem, *requestFault) {
 	}
 	switch i.kind {
 	case itemUser, itemAssistant, itemSystem:
-		f = i.checkContent("content", i.m[fieldContent])
+		f = i.checkContent("content", i.m[fieldContentIndex])
 	case itemToolCall:
 		f = i.checkToolCall()
 	case itemOutput:
-		if f = chat.CheckRequiredString("call_id", i.m[fieldCallID]); f == nil {
-			f = i.checkContent("output", i.m[fieldOutput])
+		if f = chat.CheckRequiredString("call_id", i.m[fieldCallIDIndex]); f == nil {
+			f = i.checkContent("output", i.m[fieldOutputIndex])
 		}
 	case itemCompaction, itemCompactionTrigger: // a compaction is checked when it is opened
 	case itemReasoning, itemForeign: // unreadable items are dropped
@@ -115,12 +115,12 @@ func checkItem(v jsonx.Value) (inputItem, *requestFault) {
 }
 
 func (i *inputItem) classify() *requestFault {
-	t := i.m[fieldType]
+	t := i.m[fieldTypeIndex]
 	if f := chat.CheckOptionalString("type", t); f != nil {
 		return f
 	}
 	switch {
-	case t.EqualText("message"), !chat.IsGiven(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
+	case t.EqualText("message"), !chat.IsGiven(t) && (i.m[fieldRoleIndex].Exists() || !i.m[fieldIDIndex].Exists()):
 		return i.classifyRole()
 	case t.EqualText("function_call"):
 		i.kind = itemToolCall
@@ -149,7 +149,7 @@ func (i *inputItem) classify() *requestFault {
 }
 
 func (i *inputItem) classifyRole() *requestFault {
-	role := i.m[fieldRole]
+	role := i.m[fieldRoleIndex]
 	if f := chat.CheckRequiredString("role", role); f != nil {
 		return f
 	}
@@ -168,18 +168,18 @@ func (i *inputItem) classifyRole() *requestFault {
 
 func (i *inputItem) checkToolCall() *requestFault {
 	f := chat.FirstInvalid(
-		chat.CheckRequiredString("call_id", i.m[fieldCallID]),
-		chat.CheckFunctionName(i.m[fieldName]),
-		chat.CheckOptionalString("namespace", i.m[fieldNamespace]),
+		chat.CheckRequiredString("call_id", i.m[fieldCallIDIndex]),
+		chat.CheckFunctionName(i.m[fieldNameIndex]),
+		chat.CheckOptionalString("namespace", i.m[fieldNamespaceIndex]),
 	)
 	if f == nil && i.custom {
-		return chat.CheckRequiredString("input", i.m[fieldInput])
+		return chat.CheckRequiredString("input", i.m[fieldInputIndex])
 	}
-	if v := i.m[fieldArguments]; f == nil && chat.IsGiven(v) && !v.IsString() {
+	if v := i.m[fieldArgumentsIndex]; f == nil && chat.IsGiven(v) && !v.IsString() {
 		f = chat.WrongTypeError("arguments", "a string that holds JSON", v)
 	}
 	if f == nil {
-		f = chat.CheckRequiredString("arguments", i.m[fieldArguments])
+		f = chat.CheckRequiredString("arguments", i.m[fieldArgumentsIndex])
 	}
 	return f
 }
@@ -207,16 +207,16 @@ var partNames = jsonx.NewNameIndex("type", "text", "refusal", "image_url", "deta
 
 // The members of a part that the edge reads.
 const (
-	partType = iota
-	partText
-	partRefusal
-	partImageURL
-	partDetail
-	partFileID
-	partFileURL
-	partFileData
-	partFilename
-	partInputAudio
+	partTypeIndex = iota
+	partTextIndex
+	partRefusalIndex
+	partImageURLIndex
+	partDetailIndex
+	partFileIDIndex
+	partFileURLIndex
+	partFileDataIndex
+	partFilenameIndex
+	partInputAudioIndex
 	partMemberCount
 )
 
@@ -224,15 +224,15 @@ func (i *inputItem) checkPart(v jsonx.Value) *requestFault {
 	var p [partMemberCount]jsonx.Value
 	f := chat.ReadElement("an object", v, partNames, p[:])
 	if f == nil {
-		f = chat.CheckRequiredString("type", p[partType])
+		f = chat.CheckRequiredString("type", p[partTypeIndex])
 	}
 	switch {
 	case f != nil:
 		return f
-	case p[partType].EqualText("input_text"), p[partType].EqualText("output_text"):
-		return chat.CheckRequiredString("text", p[partText])
-	case p[partType].EqualText("refusal"):
-		return chat.CheckRequiredString("refusal", p[partRefusal])
+	case p[partTypeIndex].EqualText("input_text"), p[partTypeIndex].EqualText("output_text"):
+		return chat.CheckRequiredString("text", p[partTextIndex])
+	case p[partTypeIndex].EqualText("refusal"):
+		return chat.CheckRequiredString("refusal", p[partRefusalIndex])
 	}
 	return i.checkMedium(&p)
 }
@@ -253,12 +253,12 @@ func readPart(v jsonx.Value) (p [partMemberCount]jsonx.Value) {
 
 // rawPartText returns a part's text, as the contents of a JSON string. A medium has no text.
 func rawPartText(p *[partMemberCount]jsonx.Value) []byte {
-	v := p[partText]
+	v := p[partTextIndex]
 	switch {
 	case isMedium(p):
 		return nil
-	case p[partType].EqualText("refusal"):
-		v = p[partRefusal]
+	case p[partTypeIndex].EqualText("refusal"):
+		v = p[partRefusalIndex]
 	}
 	return v.RawContents()
 }

@@ -15,9 +15,9 @@ type medium struct {
 
 // Package chat accepts audio and files only for models that take them.
 var media = [...]medium{
-	{"input_image", partImageURL, "image_url"},
-	{"input_audio", partInputAudio, "input_audio"},
-	{"input_file", partFileData, "file_data"},
+	{"input_image", partImageURLIndex, "image_url"},
+	{"input_audio", partInputAudioIndex, "input_audio"},
+	{"input_file", partFileDataIndex, "file_data"},
 }
 
 func findMedium(partType jsonx.Value) *medium {
@@ -29,7 +29,7 @@ func findMedium(partType jsonx.Value) *medium {
 	return nil
 }
 
-func isMedium(p *[partMemberCount]jsonx.Value) bool { return findMedium(p[partType]) != nil }
+func isMedium(p *[partMemberCount]jsonx.Value) bool { return findMedium(p[partTypeIndex]) != nil }
 
 func hasMedium(v jsonx.Value) bool {
 	for it := v.Iter(); it.Next(); {
@@ -42,35 +42,35 @@ func hasMedium(v jsonx.Value) bool {
 
 // checkMedium checks a part that contains no text. Package chat checks the medium itself.
 func (i *inputItem) checkMedium(p *[partMemberCount]jsonx.Value) *requestFault {
-	m := findMedium(p[partType])
+	m := findMedium(p[partTypeIndex])
 	switch {
 	case m == nil:
 		return chat.UnsupportedError("type", "A part must be input_text, input_image, output_text or refusal, "+
 			"or input_audio or input_file for models that take them")
 	case i.kind != itemUser && i.kind != itemOutput:
 		return chat.WrongValueError("type", "must not be "+m.partType+" here: media belong in user messages and outputs")
-	case m.member == partInputAudio:
-		if !chat.IsGiven(p[partInputAudio]) {
+	case m.member == partInputAudioIndex:
+		if !chat.IsGiven(p[partInputAudioIndex]) {
 			return chat.MissingError("input_audio")
 		}
-		return chat.CheckOptionalObject("input_audio", p[partInputAudio])
-	case m.member == partFileData:
+		return chat.CheckOptionalObject("input_audio", p[partInputAudioIndex])
+	case m.member == partFileDataIndex:
 		return checkFile(p)
-	case !chat.IsGiven(p[partImageURL]) && chat.IsGiven(p[partFileID]):
+	case !chat.IsGiven(p[partImageURLIndex]) && chat.IsGiven(p[partFileIDIndex]):
 		return chat.UnsupportedError("file_id",
 			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	return chat.FirstInvalid(chat.CheckRequiredString("image_url", p[partImageURL]), chat.CheckOptionalString("detail", p[partDetail]))
+	return chat.FirstInvalid(chat.CheckRequiredString("image_url", p[partImageURLIndex]), chat.CheckOptionalString("detail", p[partDetailIndex]))
 }
 
 func checkFile(p *[partMemberCount]jsonx.Value) *requestFault {
 	switch {
-	case chat.IsGiven(p[partFileID]):
+	case chat.IsGiven(p[partFileIDIndex]):
 		return chat.UnsupportedError("file_id", "No files are stored here: send the file in file_data")
-	case chat.IsGiven(p[partFileURL]):
+	case chat.IsGiven(p[partFileURLIndex]):
 		return chat.UnsupportedError("file_url", "No files are fetched here: send the file in file_data")
 	}
-	return chat.FirstInvalid(chat.CheckRequiredString("file_data", p[partFileData]), chat.CheckOptionalString("filename", p[partFilename]))
+	return chat.FirstInvalid(chat.CheckRequiredString("file_data", p[partFileDataIndex]), chat.CheckOptionalString("filename", p[partFilenameIndex]))
 }
 
 type mediaPart struct {
@@ -80,7 +80,7 @@ type mediaPart struct {
 
 func newMediaPart(p *[partMemberCount]jsonx.Value, item int, list string, part int) mediaPart {
 	return mediaPart{*p, dialects.ImagePosition{
-		List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: findMedium(p[partType]).name,
+		List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: findMedium(p[partTypeIndex]).name,
 	}}
 }
 
@@ -88,17 +88,17 @@ func (c *conversationWriter) writeMedium(m *mediaPart, n int) {
 	m.position.Message, m.position.Part = c.w.Messages-1, n
 	*c.images = append(*c.images, m.position)
 	c.w.WriteComma(n)
-	switch findMedium(m.part[partType]).member {
-	case partInputAudio:
-		c.w.WriteRaw(`{"type":"input_audio","input_audio":`, m.part[partInputAudio])
+	switch findMedium(m.part[partTypeIndex]).member {
+	case partInputAudioIndex:
+		c.w.WriteRaw(`{"type":"input_audio","input_audio":`, m.part[partInputAudioIndex])
 		c.w.WriteString(`}`)
 		return
-	case partFileData:
-		c.w.WriteRaw(`{"type":"file","file":{"file_data":`, m.part[partFileData])
-		c.w.WriteMember(`,"filename":`, m.part[partFilename])
+	case partFileDataIndex:
+		c.w.WriteRaw(`{"type":"file","file":{"file_data":`, m.part[partFileDataIndex])
+		c.w.WriteMember(`,"filename":`, m.part[partFilenameIndex])
 	default:
-		c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURL])
-		c.w.WriteMember(`,"detail":`, m.part[partDetail])
+		c.w.WriteRaw(`{"type":"image_url","image_url":{"url":`, m.part[partImageURLIndex])
+		c.w.WriteMember(`,"detail":`, m.part[partDetailIndex])
 	}
 	c.w.WriteString(`}}`)
 }

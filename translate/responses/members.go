@@ -3,55 +3,55 @@ package responses
 import "penstock/translate/jsonx"
 
 // The members that the edge reads, in the order of the contract's table. Members after
-// memberPromptCacheKey are not in the table.
+// memberPromptCacheKeyIndex are not in the table.
 const (
-	memberModel = iota
-	memberInput
-	memberStream
-	memberTemperature
-	memberTopP
-	memberMaxOutputTokens
-	memberTools
-	memberToolChoice
-	memberParallelToolCalls
-	memberText
-	memberReasoning
-	memberMetadata
-	memberStore
-	memberPreviousResponseID
-	memberPromptCacheKey
-	memberInstructions
-	memberBackground
-	memberConversation
-	memberPrompt
-	memberMaxToolCalls
-	memberSafetyIdentifier
-	// A strict edge accepts none of the following members. The members up to memberResponseFormat
+	memberModelIndex = iota
+	memberInputIndex
+	memberStreamIndex
+	memberTemperatureIndex
+	memberTopPIndex
+	memberMaxOutputTokensIndex
+	memberToolsIndex
+	memberToolChoiceIndex
+	memberParallelToolCallsIndex
+	memberTextIndex
+	memberReasoningIndex
+	memberMetadataIndex
+	memberStoreIndex
+	memberPreviousResponseIDIndex
+	memberPromptCacheKeyIndex
+	memberInstructionsIndex
+	memberBackgroundIndex
+	memberConversationIndex
+	memberPromptIndex
+	memberMaxToolCallsIndex
+	memberSafetyIdentifierIndex
+	// A strict edge accepts none of the following members. The members up to memberResponseFormatIndex
 	// have the same name in chat.
-	memberPresencePenalty
-	memberFrequencyPenalty
-	memberStop
-	memberSeed
-	memberTopK
-	memberMinP
-	memberRepetitionPenalty
-	memberLogitBias
-	memberTemplateKwargs
-	memberTopLogprobs
-	memberResponseFormat
-	memberInclude // may request log probabilities; the members after include have no effect
-	memberTruncation
-	memberServiceTier
-	memberUser
-	memberStreamOptions
-	memberPromptCacheRetention
-	memberContextManagement
-	memberClientMetadata
-	memberMaxTokens // this member and the next are chat's names for max_output_tokens, which takes precedence
-	memberMaxCompletionTokens
-	memberN
-	memberLogprobs
-	memberGenerate // only in messages over WebSocket
+	memberPresencePenaltyIndex
+	memberFrequencyPenaltyIndex
+	memberStopIndex
+	memberSeedIndex
+	memberTopKIndex
+	memberMinPIndex
+	memberRepetitionPenaltyIndex
+	memberLogitBiasIndex
+	memberTemplateKwargsIndex
+	memberTopLogprobsIndex
+	memberResponseFormatIndex
+	memberIncludeIndex // may request log probabilities; the members after include have no effect
+	memberTruncationIndex
+	memberServiceTierIndex
+	memberUserIndex
+	memberStreamOptionsIndex
+	memberPromptCacheRetentionIndex
+	memberContextManagementIndex
+	memberClientMetadataIndex
+	memberMaxTokensIndex // this member and the next are chat's names for max_output_tokens, which takes precedence
+	memberMaxCompletionTokensIndex
+	memberNIndex
+	memberLogprobsIndex
+	memberGenerateIndex // only in messages over WebSocket
 	memberCount
 )
 

@@ -45,7 +45,7 @@ func (o *answerOutput) appendSealed(dst []byte, p *outputPart) []byte {
 // readable text from another service. If another service sealed the item, appendReasoning returns
 // false.
 func appendReasoning(dst []byte, i *inputItem, opener chat.ReasoningOpener, model []byte) (out []byte, opened bool) {
-	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
+	if blob := i.m[fieldEncryptedContentIndex]; blob.HasText() {
 		text, plain := blob.Text()
 		if !plain {
 			text = blob.AppendText(nil)
@@ -55,7 +55,7 @@ func appendReasoning(dst []byte, i *inputItem, opener chat.ReasoningOpener, mode
 		}
 		return opener.OpenReasoning(dst, model, text)
 	}
-	if content := i.m[fieldContent]; content.IsArray() {
+	if content := i.m[fieldContentIndex]; content.IsArray() {
 		for it := content.Iter(); it.Next(); {
 			if text := it.Value().Get("text"); text.IsString() && it.Value().Get("type").EqualText("reasoning_text") {
 				dst = append(dst, text.RawContents()...)

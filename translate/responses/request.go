@@ -55,14 +55,14 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		return dst, err
 	}
 	r.w.Out = dst
-	r.w.WriteRaw(`{"model":`, r.members[memberModel])
+	r.w.WriteRaw(`{"model":`, r.members[memberModelIndex])
 	c := conversationWriter{
 		w: &r.w, names: &r.tools.engineNames, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
 		turn: &r.turn, arguments: &r.arguments, opener: o.Opener, model: r.model,
 		dropped: &r.dropped, firstUnreadable: -1,
 	}
 	if o.Count || o.Compact {
-		r.members[memberStream] = jsonx.Value{}
+		r.members[memberStreamIndex] = jsonx.Value{}
 	}
 	if r.isSummary = r.isSummary || o.Compact; r.isSummary {
 		c.trailingText = summaryRequest
@@ -70,7 +70,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		r.members.removeForSummary()
 		r.tools.callsForbidden = true
 	}
-	c.write(r.members[memberInput], r.members[memberInstructions])
+	c.write(r.members[memberInputIndex], r.members[memberInstructionsIndex])
 	if c.firstUnreadable >= 0 {
 		return r.w.Out, rejectionError(unreadableCompaction(c.firstUnreadable))
 	}
@@ -86,8 +86,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
 		return r.w.Out, info.RelocateError(err)
 	}
-	into.Session.CacheKey = chat.HashSessionValue(r.members[memberPromptCacheKey])
-	into.Flex = r.members[memberServiceTier].EqualText("flex")
+	into.Session.CacheKey = chat.HashSessionValue(r.members[memberPromptCacheKeyIndex])
+	into.Flex = r.members[memberServiceTierIndex].EqualText("flex")
 	return r.w.Out, nil
 }
 
@@ -95,7 +95,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
 	}
-	history := []string{memberNames[memberInput], memberNames[memberInstructions]}
+	history := []string{memberNames[memberInputIndex], memberNames[memberInstructionsIndex]}
 	if o.Strict {
 		history = nil
 	}
@@ -127,7 +127,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 		return r.checkStrict()
 	}
 	if r.isSummary && !o.MayCompact {
-		return rejectionError(noCompactionError(r.members[memberInput]))
+		return rejectionError(noCompactionError(r.members[memberInputIndex]))
 	}
 	return nil
 }
@@ -139,14 +139,14 @@ var decodeSteps = [...]func(*Request) *requestFault{
 	(*Request).checkStorage,
 	(*Request).checkInput,
 	(*Request).checkSimpleMembers,
-	func(r *Request) *requestFault { return r.tools.decode(r.members[memberTools]) },
-	func(r *Request) *requestFault { return r.tools.checkChoice(r.members[memberToolChoice]) },
+	func(r *Request) *requestFault { return r.tools.decode(r.members[memberToolsIndex]) },
+	func(r *Request) *requestFault { return r.tools.checkChoice(r.members[memberToolChoiceIndex]) },
 	func(r *Request) *requestFault { return r.members.checkText() },
 	func(r *Request) *requestFault { return r.members.checkReasoning() },
 }
 
 func (r *Request) decodeModel() *requestFault {
-	v := r.members[memberModel]
+	v := r.members[memberModelIndex]
 	if f := chat.CheckRequiredString("model", v); f != nil {
 		return f
 	}
@@ -162,58 +162,58 @@ func (r *Request) decodeModel() *requestFault {
 // checkStorage rejects members that require storage. It runs before the input is checked, because a
 // client that relies on storage sends only part of a conversation.
 func (r *Request) checkStorage() *requestFault {
-	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
+	for _, m := range [...]int{memberStoreIndex, memberBackgroundIndex, memberGenerateIndex} {
 		if f := checkOptionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
-	if on, _ := r.members[memberStore].Bool(); on {
+	if on, _ := r.members[memberStoreIndex].Bool(); on {
 		return chat.UnsupportedError("store", "Nothing is stored here: leave it out or send false")
 	}
-	for _, m := range [...]int{memberPreviousResponseID, memberConversation} {
+	for _, m := range [...]int{memberPreviousResponseIDIndex, memberConversationIndex} {
 		if chat.IsGiven(r.members[m]) {
 			return chat.UnsupportedError(memberNames[m],
 				"Nothing is stored here: send the whole conversation in input with every request")
 		}
 	}
-	if chat.IsGiven(r.members[memberPrompt]) {
+	if chat.IsGiven(r.members[memberPromptIndex]) {
 		return chat.UnsupportedError("prompt", "No prompts are stored here: send the text in instructions or input")
 	}
-	if on, _ := r.members[memberBackground].Bool(); on {
+	if on, _ := r.members[memberBackgroundIndex].Bool(); on {
 		return chat.UnsupportedError("background",
 			"Nothing is stored here, so an answer must be waited for: leave it out or send false")
 	}
-	if on, is := r.members[memberGenerate].Bool(); is && !on {
+	if on, is := r.members[memberGenerateIndex].Bool(); is && !on {
 		return chat.UnsupportedError("generate", "Nothing is stored here for a later request, but over WebSocket: leave it out")
 	}
 	return nil
 }
 
 func (r *Request) checkSimpleMembers() *requestFault {
-	for _, m := range [...]int{memberTemperature, memberTopP} { // package chat checks the ranges
+	for _, m := range [...]int{memberTemperatureIndex, memberTopPIndex} { // package chat checks the ranges
 		if f := checkOptional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
 			return f
 		}
 	}
-	for _, m := range [...]int{memberStream, memberParallelToolCalls, memberLogprobs} {
+	for _, m := range [...]int{memberStreamIndex, memberParallelToolCallsIndex, memberLogprobsIndex} {
 		if f := checkOptionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
-	for _, m := range [...]int{memberMaxOutputTokens, memberMaxToolCalls, memberMaxTokens, memberMaxCompletionTokens} {
+	for _, m := range [...]int{memberMaxOutputTokensIndex, memberMaxToolCallsIndex, memberMaxTokensIndex, memberMaxCompletionTokensIndex} {
 		if f := checkOptionalCount(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
-	for _, m := range [...]int{memberPromptCacheKey, memberInstructions, memberSafetyIdentifier} {
+	for _, m := range [...]int{memberPromptCacheKeyIndex, memberInstructionsIndex, memberSafetyIdentifierIndex} {
 		if f := chat.CheckOptionalString(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
-	if f := checkInclude(r.members[memberInclude]); f != nil {
+	if f := checkInclude(r.members[memberIncludeIndex]); f != nil {
 		return f
 	}
-	return chat.CheckOptionalObject("metadata", r.members[memberMetadata])
+	return chat.CheckOptionalObject("metadata", r.members[memberMetadataIndex])
 }
 
 func (r *Request) checkStrict() error {
@@ -229,14 +229,14 @@ func (r *Request) checkStrict() error {
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}
 	}
-	if chat.IsGiven(r.members[memberPromptCacheKey]) {
+	if chat.IsGiven(r.members[memberPromptCacheKeyIndex]) {
 		return rejectionError(chat.UnsupportedError("prompt_cache_key", "It is a hint, and strict takes none: leave it out or send null"))
 	}
-	for m := memberPresencePenalty; m < memberCount; m++ {
+	for m := memberPresencePenaltyIndex; m < memberCount; m++ {
 		v := r.members[m]
 		switch {
 		case !chat.IsGiven(v) || isDefault(m, v):
-		case m < memberInclude:
+		case m < memberIncludeIndex:
 			return rejectionError(chat.UnsupportedError(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
 		default:
 			return rejectionError(chat.UnsupportedError(memberNames[m], "It has no effect here: leave it out"))

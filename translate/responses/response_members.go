@@ -14,20 +14,20 @@ func (m *memberValues) fillInfo(t *toolList, info *RequestInfo) {
 	w := memberWriter{info.members}
 	w.writeString(`,"previous_response_id":null,"store":false,"background":false`)
 	w.writeString(`,"truncation":"disabled","service_tier":"default"`)
-	w.writeMember("presence_penalty", m[memberPresencePenalty], `0`)
-	w.writeMember("frequency_penalty", m[memberFrequencyPenalty], `0`)
-	w.writeInteger("top_logprobs", m[memberTopLogprobs], `0`)
+	w.writeMember("presence_penalty", m[memberPresencePenaltyIndex], `0`)
+	w.writeMember("frequency_penalty", m[memberFrequencyPenaltyIndex], `0`)
+	w.writeInteger("top_logprobs", m[memberTopLogprobsIndex], `0`)
 	w.writeString(`,"prompt_cache_key":null`)
-	w.writeMember("instructions", m[memberInstructions], `null`)
-	w.writeInteger("max_output_tokens", m[memberMaxOutputTokens], `null`)
-	w.writeInteger("max_tool_calls", m[memberMaxToolCalls], `null`)
-	w.writeMember("temperature", m[memberTemperature], `1`)
-	w.writeMember("top_p", m[memberTopP], `1`)
-	w.writeMember("parallel_tool_calls", m[memberParallelToolCalls], `true`)
-	w.writeMember("safety_identifier", m[memberSafetyIdentifier], `null`)
-	w.writeMember("metadata", m[memberMetadata], `{}`)
+	w.writeMember("instructions", m[memberInstructionsIndex], `null`)
+	w.writeInteger("max_output_tokens", m[memberMaxOutputTokensIndex], `null`)
+	w.writeInteger("max_tool_calls", m[memberMaxToolCallsIndex], `null`)
+	w.writeMember("temperature", m[memberTemperatureIndex], `1`)
+	w.writeMember("top_p", m[memberTopPIndex], `1`)
+	w.writeMember("parallel_tool_calls", m[memberParallelToolCallsIndex], `true`)
+	w.writeMember("safety_identifier", m[memberSafetyIdentifierIndex], `null`)
+	w.writeMember("metadata", m[memberMetadataIndex], `{}`)
 	w.writeToolChoice(m, t)
-	reasoning := m[memberReasoning]
+	reasoning := m[memberReasoningIndex]
 	w.writeString(`,"reasoning":{`)
 	w.writeFirst("effort", reasoning.Get("effort"), `null`)
 	w.writeString(`,"summary":`)
@@ -77,7 +77,7 @@ func (w *memberWriter) writeInteger(name string, v jsonx.Value, otherwise string
 // writeToolChoice appends tool_choice. If tool_choice is a list of allowed tools, writeToolChoice
 // adds the mode, which the client may have omitted.
 func (w *memberWriter) writeToolChoice(members *memberValues, t *toolList) {
-	v := members[memberToolChoice]
+	v := members[memberToolChoiceIndex]
 	if !t.hasAllowedList || chat.IsGiven(v.Get("mode")) {
 		w.writeMember("tool_choice", v, `"auto"`)
 		return
@@ -94,16 +94,16 @@ func (w *memberWriter) writeTextMember(members *memberValues) {
 	if !ok {
 		w.writeString(`"type":"text"`)
 	} else {
-		w.writeFirst("type", m[formatType], "")
+		w.writeFirst("type", m[formatTypeIndex], "")
 	}
-	if ok && m[formatType].EqualText("json_schema") {
-		w.writeMember("name", m[formatName], `""`) // the engine decides whether a name is required
-		w.writeMember("description", m[formatDescription], `null`)
-		w.writeMember("schema", m[formatSchema], `{}`)
-		w.writeMember("strict", m[formatStrict], `false`)
+	if ok && m[formatTypeIndex].EqualText("json_schema") {
+		w.writeMember("name", m[formatNameIndex], `""`) // the engine decides whether a name is required
+		w.writeMember("description", m[formatDescriptionIndex], `null`)
+		w.writeMember("schema", m[formatSchemaIndex], `{}`)
+		w.writeMember("strict", m[formatStrictIndex], `false`)
 	}
 	w.writeString(`}`)
-	if word, _ := verbosityHint.read(members[memberText]); word != "" {
+	if word, _ := verbosityHint.read(members[memberTextIndex]); word != "" {
 		w.writeString(`,"verbosity":"` + word + `"`)
 	}
 	w.writeString(`}`)
@@ -112,10 +112,10 @@ func (w *memberWriter) writeTextMember(members *memberValues) {
 func (w *memberWriter) writeTools(members *memberValues) {
 	w.writeString(`,"tools":[`)
 	n := 0
-	for it := members[memberTools].Iter(); it.Next(); {
+	for it := members[memberToolsIndex].Iter(); it.Next(); {
 		m := readTool(it.Value())
-		function := m[toolType].EqualText("function")
-		if !function && !m[toolType].EqualText("namespace") && !m[toolType].EqualText("custom") {
+		function := m[toolTypeIndex].EqualText("function")
+		if !function && !m[toolTypeIndex].EqualText("namespace") && !m[toolTypeIndex].EqualText("custom") {
 			continue
 		}
 		if n > 0 {
@@ -127,10 +127,10 @@ func (w *memberWriter) writeTools(members *memberValues) {
 			continue
 		}
 		w.writeString(`{"type":"function"`)
-		w.writeMember("name", m[toolName], "")
-		w.writeMember("description", m[toolDescription], `null`)
-		w.writeMember("parameters", m[toolParameters], `null`)
-		w.writeMember("strict", m[toolStrict], `null`)
+		w.writeMember("name", m[toolNameIndex], "")
+		w.writeMember("description", m[toolDescriptionIndex], `null`)
+		w.writeMember("parameters", m[toolParametersIndex], `null`)
+		w.writeMember("strict", m[toolStrictIndex], `null`)
 		w.writeString(`}`)
 	}
 	w.writeString(`]`)

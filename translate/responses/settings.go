@@ -9,24 +9,24 @@ import (
 )
 
 func (m *memberValues) writeSettings(w *dialects.ChatWriter, t *toolList, info *RequestInfo) {
-	if on, _ := m[memberStream].Bool(); on {
+	if on, _ := m[memberStreamIndex].Bool(); on {
 		w.WriteString(`,"stream":true`)
 	}
-	w.WriteMember(`,"temperature":`, m[memberTemperature])
-	w.WriteMember(`,"top_p":`, m[memberTopP])
-	if n, ok := m[memberMaxOutputTokens].Int(); ok {
+	w.WriteMember(`,"temperature":`, m[memberTemperatureIndex])
+	w.WriteMember(`,"top_p":`, m[memberTopPIndex])
+	if n, ok := m[memberMaxOutputTokensIndex].Int(); ok {
 		w.WriteString(`,"max_completion_tokens":`)
 		w.Out = strconv.AppendInt(w.Out, n, 10)
 	}
-	if !chat.IsGiven(m[memberMaxOutputTokens]) {
-		w.WriteMember(`,"max_tokens":`, m[memberMaxTokens])
-		w.WriteMember(`,"max_completion_tokens":`, m[memberMaxCompletionTokens])
+	if !chat.IsGiven(m[memberMaxOutputTokensIndex]) {
+		w.WriteMember(`,"max_tokens":`, m[memberMaxTokensIndex])
+		w.WriteMember(`,"max_completion_tokens":`, m[memberMaxCompletionTokensIndex])
 	}
-	w.WriteMember(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
+	w.WriteMember(`,"reasoning_effort":`, m[memberReasoningIndex].Get("effort"))
 	info.logprobs, info.includesReasoning = m.wantsLogprobs(), m.includesElement(includeReasoning)
 	// These members have the same name in chat, and package chat checks them.
-	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
-		if v := m[i]; chat.IsGiven(v) && (i != memberTopLogprobs || info.logprobs || !isDefault(i, v)) {
+	for i := memberPresencePenaltyIndex; i < memberResponseFormatIndex; i++ {
+		if v := m[i]; chat.IsGiven(v) && (i != memberTopLogprobsIndex || info.logprobs || !isDefault(i, v)) {
 			w.WriteRaw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
@@ -36,7 +36,7 @@ func (m *memberValues) writeSettings(w *dialects.ChatWriter, t *toolList, info *
 	m.writeFormat(w, info)
 	t.write(w)
 	if t.hasTools() {
-		w.WriteMember(`,"parallel_tool_calls":`, m[memberParallelToolCalls])
+		w.WriteMember(`,"parallel_tool_calls":`, m[memberParallelToolCallsIndex])
 	}
 }
 
@@ -50,12 +50,12 @@ func (m *memberValues) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	if !ok {
 		return
 	}
-	w.WriteRaw(`,"response_format":{"type":`, f[formatType])
-	if f[formatType].EqualText("json_schema") {
-		w.WriteRaw(`,"json_schema":{"name":`, f[formatName])
-		w.WriteMember(`,"description":`, f[formatDescription])
-		w.WriteRaw(`,"schema":`, f[formatSchema])
-		w.WriteMember(`,"strict":`, f[formatStrict])
+	w.WriteRaw(`,"response_format":{"type":`, f[formatTypeIndex])
+	if f[formatTypeIndex].EqualText("json_schema") {
+		w.WriteRaw(`,"json_schema":{"name":`, f[formatNameIndex])
+		w.WriteMember(`,"description":`, f[formatDescriptionIndex])
+		w.WriteRaw(`,"schema":`, f[formatSchemaIndex])
+		w.WriteMember(`,"strict":`, f[formatStrictIndex])
 		w.WriteString(`}`)
 	}
 	w.WriteString(`}`)
@@ -63,7 +63,7 @@ func (m *memberValues) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 
 // recordUnsupported records members that request unsupported behavior as dropped.
 func (m *memberValues) recordUnsupported(d *dialects.DroppedParts) {
-	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
+	for _, i := range [...]int{memberMaxToolCallsIndex, memberNIndex, memberServiceTierIndex, memberTruncationIndex, memberContextManagementIndex} {
 		if v := m[i]; chat.IsGiven(v) && !isDefault(i, v) {
 			d.AddMember(memberNames[i])
 		}
@@ -73,13 +73,13 @@ func (m *memberValues) recordUnsupported(d *dialects.DroppedParts) {
 			d.AddMember(h.name)
 		}
 	}
-	for it := m[memberInclude].Iter(); it.Next(); {
+	for it := m[memberIncludeIndex].Iter(); it.Next(); {
 		if v := it.Value(); !v.EqualText(includeReasoning) && !v.EqualText(includeLogprobs) {
-			d.AddMember(memberNames[memberInclude])
+			d.AddMember(memberNames[memberIncludeIndex])
 		}
 	}
-	chats := chat.IsGiven(m[memberMaxTokens]) || chat.IsGiven(m[memberMaxCompletionTokens])
-	if chats && chat.IsGiven(m[memberMaxOutputTokens]) {
+	chats := chat.IsGiven(m[memberMaxTokensIndex]) || chat.IsGiven(m[memberMaxCompletionTokensIndex])
+	if chats && chat.IsGiven(m[memberMaxOutputTokensIndex]) {
 		d.AddMember("max_tokens")
 	}
 }
@@ -88,17 +88,17 @@ func (m *memberValues) recordUnsupported(d *dialects.DroppedParts) {
 const includeLogprobs = "message.output_text.logprobs"
 
 func (m *memberValues) wantsLogprobs() bool {
-	if on, _ := m[memberLogprobs].Bool(); on {
+	if on, _ := m[memberLogprobsIndex].Bool(); on {
 		return true
 	}
-	if n, ok := m[memberTopLogprobs].Int(); ok && n > 0 {
+	if n, ok := m[memberTopLogprobsIndex].Int(); ok && n > 0 {
 		return true
 	}
 	return m.includesElement(includeLogprobs)
 }
 
 func (m *memberValues) includesElement(element string) bool {
-	for it := m[memberInclude].Iter(); it.Next(); {
+	for it := m[memberIncludeIndex].Iter(); it.Next(); {
 		if it.Value().EqualText(element) {
 			return true
 		}
@@ -124,17 +124,17 @@ var (
 )
 
 const (
-	formatType = iota
-	formatName
-	formatSchema
-	formatStrict
-	formatDescription
+	formatTypeIndex = iota
+	formatNameIndex
+	formatSchemaIndex
+	formatStrictIndex
+	formatDescriptionIndex
 	formatMemberCount
 )
 
 func (m *memberValues) checkText() *requestFault {
 	var t [2]jsonx.Value
-	f := chat.ReadObject("text", m[memberText], textNames, t[:])
+	f := chat.ReadObject("text", m[memberTextIndex], textNames, t[:])
 	if f == nil {
 		f = chat.FirstInvalid(chat.CheckOptionalString("verbosity", t[1]), checkFormat(t[0])).InObject("text")
 	}
@@ -146,20 +146,20 @@ func checkFormat(v jsonx.Value) *requestFault {
 	if f := chat.ReadObject("format", v, formatNames, m[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
-	f := chat.CheckRequiredString("type", m[formatType])
+	f := chat.CheckRequiredString("type", m[formatTypeIndex])
 	switch {
 	case f != nil:
-	case m[formatType].EqualText("text"), m[formatType].EqualText("json_object"):
-	case !m[formatType].EqualText("json_schema"):
+	case m[formatTypeIndex].EqualText("text"), m[formatTypeIndex].EqualText("json_object"):
+	case !m[formatTypeIndex].EqualText("json_schema"):
 		f = chat.WrongValueError("type", "must be text, json_object or json_schema")
-	case !chat.IsGiven(m[formatSchema]):
+	case !chat.IsGiven(m[formatSchemaIndex]):
 		f = chat.MissingError("schema")
 	default:
 		f = chat.FirstInvalid(
-			chat.CheckRequiredString("name", m[formatName]),
-			chat.CheckOptionalObject("schema", m[formatSchema]),
-			checkOptionalBool("strict", m[formatStrict]),
-			chat.CheckOptionalString("description", m[formatDescription]),
+			chat.CheckRequiredString("name", m[formatNameIndex]),
+			chat.CheckOptionalObject("schema", m[formatSchemaIndex]),
+			checkOptionalBool("strict", m[formatStrictIndex]),
+			chat.CheckOptionalString("description", m[formatDescriptionIndex]),
 		)
 	}
 	return f.InObject("format")
@@ -167,21 +167,21 @@ func checkFormat(v jsonx.Value) *requestFault {
 
 // responseFormat returns chat's response_format, unless text.format is present.
 func (m *memberValues) responseFormat() (v jsonx.Value, ok bool) {
-	v = m[memberResponseFormat]
-	return v, chat.IsGiven(v) && !chat.IsGiven(m[memberText].Get("format"))
+	v = m[memberResponseFormatIndex]
+	return v, chat.IsGiven(v) && !chat.IsGiven(m[memberTextIndex].Get("format"))
 }
 
 // textFormat returns the members of the format. It returns false if the format is text or absent.
 func (m *memberValues) textFormat() (f [formatMemberCount]jsonx.Value, ok bool) {
 	if v, chats := m.responseFormat(); chats {
-		f[formatType] = v.Get("type")
+		f[formatTypeIndex] = v.Get("type")
 		schema := v.Get("json_schema")
-		f[formatName], f[formatSchema] = schema.Get("name"), schema.Get("schema")
-		f[formatStrict], f[formatDescription] = schema.Get("strict"), schema.Get("description")
-	} else if formatNames.Fields(m[memberText].Get("format"), f[:]) != nil {
+		f[formatNameIndex], f[formatSchemaIndex] = schema.Get("name"), schema.Get("schema")
+		f[formatStrictIndex], f[formatDescriptionIndex] = schema.Get("strict"), schema.Get("description")
+	} else if formatNames.Fields(m[memberTextIndex].Get("format"), f[:]) != nil {
 		panic("BUG: text.format was not checked")
 	}
-	return f, f[formatType].Exists() && !f[formatType].EqualText("text")
+	return f, f[formatTypeIndex].Exists() && !f[formatTypeIndex].EqualText("text")
 }
 
 var reasoningNames = jsonx.NewNameIndex("effort", "summary")
@@ -190,7 +190,7 @@ var reasoningNames = jsonx.NewNameIndex("effort", "summary")
 // this value, and RelocateError corrects the parameter of the resulting error.
 func (m *memberValues) checkReasoning() *requestFault {
 	var e [2]jsonx.Value
-	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])
+	f := chat.ReadObject("reasoning", m[memberReasoningIndex], reasoningNames, e[:])
 	if f == nil {
 		f = chat.FirstInvalid(chat.CheckOptionalString("effort", e[0]), chat.CheckOptionalString("summary", e[1])).InObject("reasoning")
 	}
@@ -205,8 +205,8 @@ type optionalHint struct {
 }
 
 var (
-	verbosityHint = optionalHint{memberText, "verbosity", chat.HintWordList{Words: []string{"low", "medium", "high"}, Other: "medium"}}
-	summaryHint   = optionalHint{memberReasoning, "summary", chat.HintWordList{Words: []string{"auto", "concise", "detailed"}, Other: "auto"}}
+	verbosityHint = optionalHint{memberTextIndex, "verbosity", chat.HintWordList{Words: []string{"low", "medium", "high"}, Other: "medium"}}
+	summaryHint   = optionalHint{memberReasoningIndex, "summary", chat.HintWordList{Words: []string{"auto", "concise", "detailed"}, Other: "auto"}}
 	optionalHints = [...]*optionalHint{&verbosityHint, &summaryHint}
 )
 
@@ -223,16 +223,16 @@ func (h *optionalHint) read(object jsonx.Value) (word string, known bool) {
 // isDefault reports whether a member requests only the default behavior.
 func isDefault(member int, v jsonx.Value) bool {
 	switch member {
-	case memberInclude, memberContextManagement:
+	case memberIncludeIndex, memberContextManagementIndex:
 		return v.IsArray() && !v.Index(0).Exists()
-	case memberTruncation:
+	case memberTruncationIndex:
 		return v.EqualText("disabled")
-	case memberN:
+	case memberNIndex:
 		n, ok := v.Int()
 		return ok && n == 1
-	case memberServiceTier:
+	case memberServiceTierIndex:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // responses contain these defaults
+	case memberTopLogprobsIndex, memberPresencePenaltyIndex, memberFrequencyPenaltyIndex: // responses contain these defaults
 		n, ok := v.Float()
 		return ok && n == 0
 	}

@@ -49,13 +49,13 @@ type tool struct {
 var toolNames = jsonx.NewNameIndex("type", "name", "description", "parameters", "strict", "tools", "format")
 
 const (
-	toolType = iota
-	toolName
-	toolDescription
-	toolParameters
-	toolStrict
-	toolTools
-	toolFormat
+	toolTypeIndex = iota
+	toolNameIndex
+	toolDescriptionIndex
+	toolParametersIndex
+	toolStrictIndex
+	toolToolsIndex
+	toolFormatIndex
 	toolMemberCount
 )
 
@@ -95,24 +95,24 @@ func (t *toolList) add(v jsonx.Value, index int) *requestFault {
 		return f
 	}
 	x.element = index
-	function := x.m[toolType].EqualText("function")
+	function := x.m[toolTypeIndex].EqualText("function")
 	if !function && t.firstOther < 0 {
 		t.firstOther = index
 	}
 	switch {
 	case function, x.isCustom():
 		t.entries = append(t.entries, x)
-	case x.m[toolType].EqualText("namespace"):
+	case x.m[toolTypeIndex].EqualText("namespace"):
 		return t.addNamespace(&x)
 	default:
-		t.dropped.AddTool(x.m[toolType])
+		t.dropped.AddTool(x.m[toolTypeIndex])
 	}
 	return nil
 }
 
 func (t *toolList) addNamespace(space *tool) *requestFault {
-	about := space.m[toolDescription]
-	for it := space.m[toolTools].Iter(); it.Next(); {
+	about := space.m[toolDescriptionIndex]
+	for it := space.m[toolToolsIndex].Iter(); it.Next(); {
 		if len(t.entries) == maxTools {
 			return chat.WrongValueError("tools", tooManyToolsText)
 		}
@@ -120,11 +120,11 @@ func (t *toolList) addNamespace(space *tool) *requestFault {
 		switch {
 		case f != nil:
 			return f.InElement("tools", it.Index())
-		case x.m[toolType].EqualText("function"), x.isCustom():
-			x.element, x.namespace, x.namespaceDescription = space.element, space.m[toolName], about
+		case x.m[toolTypeIndex].EqualText("function"), x.isCustom():
+			x.element, x.namespace, x.namespaceDescription = space.element, space.m[toolNameIndex], about
 			t.entries, about = append(t.entries, x), jsonx.Value{}
 		default:
-			t.dropped.AddTool(x.m[toolType])
+			t.dropped.AddTool(x.m[toolTypeIndex])
 		}
 	}
 	return nil
@@ -134,28 +134,28 @@ func (t *toolList) addNamespace(space *tool) *requestFault {
 func checkTool(v jsonx.Value) (x tool, f *requestFault) {
 	m := &x.m
 	if f = chat.ReadElement("an object", v, toolNames, m[:]); f == nil {
-		f = chat.CheckRequiredString("type", m[toolType])
+		f = chat.CheckRequiredString("type", m[toolTypeIndex])
 	}
 	switch {
 	case f != nil:
 	case x.isCustom():
 		f = chat.FirstInvalid(
-			chat.CheckFunctionName(m[toolName]),
-			chat.CheckOptionalString("description", m[toolDescription]),
-			checkToolFormat(m[toolFormat]),
+			chat.CheckFunctionName(m[toolNameIndex]),
+			chat.CheckOptionalString("description", m[toolDescriptionIndex]),
+			checkToolFormat(m[toolFormatIndex]),
 		)
-	case m[toolType].EqualText("namespace"):
+	case m[toolTypeIndex].EqualText("namespace"):
 		f = chat.FirstInvalid(
-			chat.CheckFunctionName(m[toolName]),
-			chat.CheckOptionalString("description", m[toolDescription]),
-			checkOptional("tools", "an array of tools", m[toolTools], jsonx.Value.IsArray),
+			chat.CheckFunctionName(m[toolNameIndex]),
+			chat.CheckOptionalString("description", m[toolDescriptionIndex]),
+			checkOptional("tools", "an array of tools", m[toolToolsIndex], jsonx.Value.IsArray),
 		)
-	case m[toolType].EqualText("function"):
+	case m[toolTypeIndex].EqualText("function"):
 		f = chat.FirstInvalid(
-			chat.CheckFunctionName(m[toolName]),
-			chat.CheckOptionalString("description", m[toolDescription]),
-			chat.CheckOptionalObject("parameters", m[toolParameters]),
-			checkOptionalBool("strict", m[toolStrict]),
+			chat.CheckFunctionName(m[toolNameIndex]),
+			chat.CheckOptionalString("description", m[toolDescriptionIndex]),
+			chat.CheckOptionalObject("parameters", m[toolParametersIndex]),
+			checkOptionalBool("strict", m[toolStrictIndex]),
 		)
 	}
 	return x, f
@@ -183,10 +183,10 @@ func checkToolFormat(v jsonx.Value) *requestFault {
 	return f.InObject("format")
 }
 
-func (t *tool) isCustom() bool { return t.m[toolType].EqualText("custom") }
+func (t *tool) isCustom() bool { return t.m[toolTypeIndex].EqualText("custom") }
 
 func (t *tool) grammar() (text jsonx.Value) {
-	if v := t.m[toolFormat]; t.isCustom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
+	if v := t.m[toolFormatIndex]; t.isCustom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
 		text = v.Get("definition")
 	}
 	return text
@@ -205,11 +205,11 @@ var (
 )
 
 const (
-	choiceType = iota
-	choiceName
-	choiceSpace
-	choiceMode
-	choiceTools
+	choiceTypeIndex = iota
+	choiceNameIndex
+	choiceSpaceIndex
+	choiceModeIndex
+	choiceToolsIndex
 	choiceMemberCount
 )
 
@@ -232,15 +232,15 @@ func (t *toolList) checkChoice(v jsonx.Value) *requestFault {
 	var m [choiceMemberCount]jsonx.Value
 	f := chat.ReadFields(v, choiceNames, m[:])
 	if f == nil {
-		f = chat.CheckRequiredString("type", m[choiceType])
+		f = chat.CheckRequiredString("type", m[choiceTypeIndex])
 	}
 	switch {
 	case f != nil:
-	case runsInClient(m[choiceType]):
-		_, f = t.find(m[choiceType], m[choiceName], m[choiceSpace])
-	case m[choiceType].EqualText("allowed_tools"):
+	case runsInClient(m[choiceTypeIndex]):
+		_, f = t.find(m[choiceTypeIndex], m[choiceNameIndex], m[choiceSpaceIndex])
+	case m[choiceTypeIndex].EqualText("allowed_tools"):
 		t.hasAllowedList = true
-		_, t.allowedEntries, f = chat.ReadAllowedTools(t.allowedEntries, m[choiceMode], m[choiceTools], t.findAllowed)
+		_, t.allowedEntries, f = chat.ReadAllowedTools(t.allowedEntries, m[choiceModeIndex], m[choiceToolsIndex], t.findAllowed)
 	default:
 		f = chat.UnsupportedError("type", onlyClientToolsText)
 	}
@@ -262,7 +262,7 @@ func (t *toolList) find(kind, name, space jsonx.Value) (int, *requestFault) {
 	}
 	for i := range t.entries {
 		x := &t.entries[i]
-		if x.isCustom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) &&
+		if x.isCustom() == kind.EqualText("custom") && x.m[toolNameIndex].EqualText(want) &&
 			(x.namespace.EqualText(within) || within == "" && !x.namespace.Exists()) {
 			return i, nil
 		}
@@ -334,20 +334,20 @@ func (t *tool) appendFunction(dst []byte) []byte {
 	if t.needsEngineName() {
 		w.Out = jsonx.AppendStringS(w.Out, t.engineName)
 	} else {
-		w.Out = append(w.Out, t.m[toolName].Raw()...)
+		w.Out = append(w.Out, t.m[toolNameIndex].Raw()...)
 	}
 	if about := rawContents(t.namespaceDescription); len(about) > 0 || t.isCustom() {
-		text := appendSeparated(slices.Clone(about), 0, escapedBlankLine, rawContents(t.m[toolDescription]))
+		text := appendSeparated(slices.Clone(about), 0, escapedBlankLine, rawContents(t.m[toolDescriptionIndex]))
 		w.WriteQuoted(`,"description":`, t.appendInputRule(text))
 	} else {
-		w.WriteMember(`,"description":`, t.m[toolDescription])
+		w.WriteMember(`,"description":`, t.m[toolDescriptionIndex])
 	}
 	if t.isCustom() {
 		w.WriteString(customParameters)
 		return w.Out
 	}
-	w.WriteMember(`,"parameters":`, t.m[toolParameters])
-	w.WriteMember(`,"strict":`, t.m[toolStrict])
+	w.WriteMember(`,"parameters":`, t.m[toolParametersIndex])
+	w.WriteMember(`,"strict":`, t.m[toolStrictIndex])
 	return w.Out
 }
 
@@ -364,7 +364,7 @@ func (t *tool) appendInputRule(dst []byte) []byte {
 	dst = appendSeparated(dst, 0, escapedBlankLine, []byte(`Give the whole text as the string \"input\", without a code fence.`))
 	if g := t.grammar(); g.Exists() {
 		dst = append(dst, ` It must follow this grammar (`...)
-		dst = append(append(dst, rawContents(t.m[toolFormat].Get("syntax"))...), `):`+escapedLineEnd...)
+		dst = append(append(dst, rawContents(t.m[toolFormatIndex].Get("syntax"))...), `):`+escapedLineEnd...)
 		dst = append(dst, g.RawContents()...)
 	}
 	return dst

@@ -45,11 +45,11 @@ const maxRefusalMessage = 2 << 10
 func AllowedStatuses() []int { return []int{400, 403, 422, 429, 451} }
 
 const (
-	memberAction = iota
-	memberStatus
-	memberMessage
-	memberBody
-	memberModel
+	memberActionIndex = iota
+	memberStatusIndex
+	memberMessageIndex
+	memberBodyIndex
+	memberModelIndex
 	memberCount
 )
 
@@ -58,7 +58,7 @@ var memberNames = []string{"action", "status", "message", "body", "model"}
 // actionMembers lists, for each action, the members that an answer may contain in addition to
 // action.
 var actionMembers = [...][]int{
-	ActionAllow: {}, ActionRefuse: {memberStatus, memberMessage}, ActionRewrite: {memberBody}, ActionRoute: {memberModel},
+	ActionAllow: {}, ActionRefuse: {memberStatusIndex, memberMessageIndex}, ActionRewrite: {memberBodyIndex}, ActionRoute: {memberModelIndex},
 }
 
 // ParseDecision parses an answer. It accepts only the format described in README.md. An answer is
@@ -82,7 +82,7 @@ func ParseDecision(answer []byte) (Decision, AnswerMistake) {
 		}
 		return Decision{}, MistakeMemberTwice
 	}
-	word, ok := stringValue(members[memberAction])
+	word, ok := stringValue(members[memberActionIndex])
 	if !ok {
 		return Decision{}, MistakeNoAction
 	}
@@ -109,14 +109,14 @@ func ParseDecision(answer []byte) (Decision, AnswerMistake) {
 func (d *Decision) readMembers(members *[memberCount]jsonx.Value) AnswerMistake {
 	switch d.Action {
 	case ActionRefuse:
-		return d.readRefusal(members[memberStatus], members[memberMessage])
+		return d.readRefusal(members[memberStatusIndex], members[memberMessageIndex])
 	case ActionRewrite:
-		if !members[memberBody].IsObject() {
+		if !members[memberBodyIndex].IsObject() {
 			return MistakeBody
 		}
-		d.Body = members[memberBody].Raw()
+		d.Body = members[memberBodyIndex].Raw()
 	case ActionRoute:
-		model, ok := stringValue(members[memberModel])
+		model, ok := stringValue(members[memberModelIndex])
 		if !ok || !config.CanBeModelID(model) {
 			return MistakeModel
 		}

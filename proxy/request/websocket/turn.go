@@ -22,12 +22,12 @@ type responseTurn struct {
 }
 
 const (
-	memberType = iota
-	memberLane
-	memberPrevious
-	memberGenerate
-	memberStream
-	memberInput
+	memberTypeIndex = iota
+	memberLaneIndex
+	memberPreviousIndex
+	memberGenerateIndex
+	memberStreamIndex
+	memberInputIndex
 	memberCount
 )
 
@@ -59,7 +59,7 @@ func (p *eventParser) parseMessage(src []byte, v *[memberCount]jsonx.Value) (kin
 	if err := messageMembers.Fields(root, v[:]); err != nil {
 		return "", apierr.FromJSONError(err, "")
 	}
-	return stringValue(v[memberType]), nil
+	return stringValue(v[memberTypeIndex]), nil
 }
 
 func stringValue(v jsonx.Value) string {
@@ -71,16 +71,16 @@ func stringValue(v jsonx.Value) string {
 
 // parseTurn parses a message as a turn. The turn refers to the memory of the message.
 func (p *eventParser) parseTurn(m *clientMessage, v *[memberCount]jsonx.Value) (*responseTurn, *apierr.Error) {
-	t := &responseTurn{message: m, laneName: stringValue(v[memberLane]), previousID: stringValue(v[memberPrevious])}
-	if l := v[memberLane]; chat.IsGiven(l) && (!l.IsString() || !validLane(t.laneName)) {
+	t := &responseTurn{message: m, laneName: stringValue(v[memberLaneIndex]), previousID: stringValue(v[memberPreviousIndex])}
+	if l := v[memberLaneIndex]; chat.IsGiven(l) && (!l.IsString() || !validLane(t.laneName)) {
 		return nil, errInvalidLane
 	}
-	if given := v[memberPrevious]; chat.IsGiven(given) && !given.IsString() {
+	if given := v[memberPreviousIndex]; chat.IsGiven(given) && !given.IsString() {
 		return nil, apierr.Invalid("previous_response_id", apierr.CodeInvalidType,
 			"previous_response_id must be a string or null.")
 	}
-	generate, is := v[memberGenerate].Bool()
-	if chat.IsGiven(v[memberGenerate]) && !is {
+	generate, is := v[memberGenerateIndex].Bool()
+	if chat.IsGiven(v[memberGenerateIndex]) && !is {
 		return nil, apierr.Invalid("generate", apierr.CodeInvalidType, "generate must be true or false.")
 	}
 	t.isWarmUp = is && !generate
@@ -99,11 +99,11 @@ var (
 
 func (t *responseTurn) splitBody(p *eventParser, src []byte, v *[memberCount]jsonx.Value) {
 	for i, value := range v {
-		if i != memberInput && value.Exists() {
+		if i != memberInputIndex && value.Exists() {
 			p.edits.Delete(value)
 		}
 	}
-	switch input := v[memberInput]; {
+	switch input := v[memberInputIndex]; {
 	case input.IsString():
 		t.input, t.canPrepend = [][]byte{userStart, input.Raw(), userEnd}, true
 	case input.IsArray():
@@ -120,7 +120,7 @@ func (t *responseTurn) splitBody(p *eventParser, src []byte, v *[memberCount]jso
 		t.bodyHead = p.edits.Segments(nil, src)
 		return
 	}
-	if input := v[memberInput]; input.Exists() {
+	if input := v[memberInputIndex]; input.Exists() {
 		p.edits.Delete(input)
 	}
 	p.edits.Add(p.doc.Root(), inputMember)
