@@ -36,12 +36,14 @@ const keyShareDivisor = 4
 func maxConnsPerKey(connections int) int { return max(1, connections/keyShareDivisor) }
 
 func (c *Server) keyMayConnect(key *auth.Key) bool {
-	if key == nil {
-		return true
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.countByKey[key.ID] < maxConnsPerKey(c.shared.services.Current().Config.Limits.Connections)
+	return c.isBelowKeyShare(key)
+}
+
+// isBelowKeyShare requires that c.mu is held.
+func (c *Server) isBelowKeyShare(key *auth.Key) bool {
+	return key == nil || c.countByKey[key.ID] < maxConnsPerKey(c.shared.services.Current().Config.Limits.Connections)
 }
 
 // New returns a Server whose calls use s.
@@ -150,14 +152,20 @@ func (c *Server) CloseInvalid() {
 	}
 }
 
-func (c *Server) add(s *clientSession) {
+// add counts a session whose handshake is complete. It returns false if handshakes that ran at the
+// same time have used up the key's share since keyMayConnect.
+func (c *Server) add(s *clientSession) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isBelowKeyShare(s.key) {
+		return false
+	}
 	c.sessions[s] = struct{}{}
 	if s.key != nil {
 		c.countByKey[s.key.ID]++
 	}
 	c.openedTotal++
-	c.mu.Unlock()
+	return true
 }
 
 func (c *Server) remove(s *clientSession) {

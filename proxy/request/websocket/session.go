@@ -33,12 +33,12 @@ type clientSession struct {
 	peer       *messageWriter
 	calls      callQueue
 	timer      *time.Timer
-	onOpen     func(*clientSession)
+	onOpen     func(*clientSession) bool
 	onClose    func(*clientSession)
 }
 
 func newSession(
-	t *sharedState, ctx *fasthttp.RequestCtx, key *auth.Key, p *messageWriter, opened, closed func(*clientSession),
+	t *sharedState, ctx *fasthttp.RequestCtx, key *auth.Key, p *messageWriter, opened func(*clientSession) bool, closed func(*clientSession),
 ) *clientSession {
 	s := &clientSession{
 		shared: t, key: key, serverConn: ctx.Conn(), client: listen.UnwrapConn(ctx.Conn()), peer: p, onOpen: opened, onClose: closed,
@@ -93,7 +93,10 @@ func (s *clientSession) serve() {
 		s.client.SetWriteTimeout(s.shared.services.Current().Config.Timeouts.Write.D())
 	}
 	s.peer.ws.SetReadLimit(-1) // receive enforces the limit
-	s.onOpen(s)
+	if !s.onOpen(s) {
+		s.peer.close(websocket.StatusTryAgainLater, "the key has reached its limit of WebSocket connections")
+		return
+	}
 	if code, reason := s.shared.checkConn(s.key); code != 0 {
 		s.peer.close(code, reason)
 		return
