@@ -64,7 +64,7 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 			c.LingerOnClose()
 		}
 		if err := httpserver.CheckRequest(ctx); err != nil {
-			ctx.SetConnectionClose()
+			closeAfterResponse(ctx)
 			if !p.rejectConnect(ctx) {
 				p.respondError(ctx, endpoint.RequestDialect(ctx), err)
 			}
@@ -75,7 +75,7 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		}
 		echoClientID(ctx)
 		if !ctx.Request.Header.IsHTTP11() || hasUnreadChunkedBody(ctx) {
-			ctx.SetConnectionClose()
+			closeAfterResponse(ctx)
 		}
 		snap := p.services.Current()
 		origins := snap.Config.CORS.Origins
@@ -102,6 +102,15 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		if p.draining() { // the current state, not the state at the start of the call
 			ctx.SetConnectionClose()
 		}
+	}
+}
+
+// closeAfterResponse closes the connection after the response. If the request has a body, the
+// connection lingers, so that a client that is still sending can read the response.
+func closeAfterResponse(ctx *fasthttp.RequestCtx) {
+	ctx.SetConnectionClose()
+	if c := listen.UnwrapConn(ctx.Conn()); c != nil && body.AnnouncedLength(&ctx.Request.Header) != 0 {
+		c.LingerOnClose()
 	}
 }
 

@@ -383,6 +383,40 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	})
 }
 
+// TestFault45_RefusedWhileSendingChunks checks that a client that sends its whole chunked body before
+// it reads gets the answer to a request that no endpoint serves. A reset would lose the answer.
+func TestFault45_RefusedWhileSendingChunks(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{})
+	te, data := "Transfer-Encoding: chunked", strings.Repeat("x", 10_000)
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(data), data)
+	for name, row := range map[string]struct {
+		head, piece string
+		status      int
+	}{
+		"unknown path": {e.RequestHead("POST", "/v1/nothing", te), chunk, 404},
+		"wrong method": {e.RequestHead("POST", "/v1/models", te), chunk, 405},
+		"bad head":     {e.RequestHead("POST", "/v1/nothing", "X Y: z", te), chunk, 400},
+		"HTTP/1.0":     {strings.Replace(e.RequestHead("POST", "/v1/nothing", "Content-Length: 300000"), "HTTP/1.1", "HTTP/1.0", 1), data, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				c := e.Dial()
+				c.T = t
+				text := row.head
+				for range 31 {
+					if err := c.Send(text); err != nil {
+						t.Fatalf("cut off while sending: %v", err)
+					}
+					text = row.piece
+				}
+				c.ReadReply("POST").WantStatus(row.status)
+			}
+		})
+	}
+}
+
 // TestFault45_MultipartEpilogue checks that text after the last boundary is never served as a
 // request.
 func TestFault45_MultipartEpilogue(t *testing.T) {
