@@ -112,7 +112,7 @@ func (p *publicAPI) serveModelByID(ctx *fasthttp.RequestCtx) {
 // one. If ok is false, checkOptionalKey has already responded.
 func (p *publicAPI) checkOptionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
-	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn()), time.Now())
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.AuthConnection(ctx.Conn()), time.Now())
 	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.AllowsAnonymous() {
 		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	}

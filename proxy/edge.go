@@ -76,8 +76,8 @@ type Edge struct {
 	sessions   *realtime.Sessions
 }
 
-// maxRetiredKeys is the maximum number of removed keys whose limit state is retained.
-const maxRetiredKeys = 1024
+// maxRemovedKeyStates is the maximum number of removed keys whose limit state is retained.
+const maxRemovedKeyStates = 1024
 
 // New creates an edge that serves o.Config, and starts probing the upstreams. The edge accepts no
 // connections until Serve is called.
@@ -102,7 +102,7 @@ func New(o Options) (*Edge, error) {
 	if e.ledger, err = e.openLedger(c); err != nil {
 		return nil, err
 	}
-	e.keyLimits = limit.NewKeyUsages(maxRetiredKeys, started)
+	e.keyLimits = limit.NewKeyUsages(maxRemovedKeyStates, started)
 	e.shutdown = newShutdownState(&o, e.services.Calls.InFlight)
 	e.websockets = websocket.New(e.services, e.shutdown.draining.Load)
 	e.sessions = realtime.New(e.services, e.shutdown.draining.Load)
@@ -140,12 +140,12 @@ func New(o Options) (*Edge, error) {
 		MakeRoom: true, EvictAfter: minEvictionIdleTime,
 		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, ServeAgain: e.services.ServeNext, Guard: e.guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
-		return nil, errors.Join(err, closeAfterError(e))
+		return nil, errors.Join(err, closeAfterFailedStart(e))
 	}
 	e.listener.SetProxies(c.TrustedProxies())
 	if o.Admin != nil {
 		if e.admin, err = admin.New(e.adminOptions(started)); err != nil {
-			return nil, errors.Join(err, e.listener.StopDisconnectWatch(), closeAfterError(e))
+			return nil, errors.Join(err, e.listener.StopDisconnectWatch(), closeAfterFailedStart(e))
 		}
 	}
 	warnInvalidCertificates(e)
@@ -156,7 +156,7 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-func closeAfterError(e *Edge) error {
+func closeAfterFailedStart(e *Edge) error {
 	e.hookCopies.Close()
 	e.reloads.RunningSnapshot().Issued.Close()
 	if e.runtimeKeys != nil {
@@ -196,7 +196,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	if e.fleet != nil {
 		e.keyLimits.SetAccounts(e.fleet.NewAccount)
 		e.keyLimits.SetFleetBudgets(func(id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
-			return newFleetBudget(e, id, by)
+			return newFleetUsageBudget(e, id, by)
 		})
 	}
 	e.keyLimits.SetInitialUsage(periodUsageFunc(e.services.Calls.Usage.UsageBetween))
@@ -257,7 +257,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.shutdown.draining.Load, Connections: e.listener.OpenConnCount, Exposition: e.writeMetrics,
 		TurnedAway: e.rejections.hasRecentRejections,
-		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStates(e.reloads), Hooks: recentlyUndecidedHooks(e.reloads, e.services.Hooks),
+		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStatuses(e.reloads), Hooks: recentlyUndecidedHooks(e.reloads, e.services.Hooks),
 		Copies:   hooksWithLostCopies(e.reloads, e.hookCopies),
 		InFlight: func(now time.Time) []status.Call { return call.InFlightCalls(e.listener, now) },
 	}

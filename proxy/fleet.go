@@ -45,7 +45,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 				Generation: running.Version, Calls: calls.Finished(),
 			}
 			if e.admin != nil {
-				v := admin.LastVerdict(e.admin)
+				v := admin.LastStateVerdict(e.admin)
 				m.Level, m.Verdict = v.Level, v.Text
 			}
 			return m
@@ -100,8 +100,8 @@ func secretValues(secrets []config.Secret) (all []string) {
 	return all
 }
 
-// OpenKeyWriter returns a writer for the keys in the configured store.
-func OpenKeyWriter(c *config.File) (*keystore.Writer, error) {
+// OpenStoreKeyWriter returns a writer for the keys in the configured store.
+func OpenStoreKeyWriter(c *config.File) (*keystore.Writer, error) {
 	if !c.Fleet.Keys.Enabled() {
 		return nil, errors.New("the configuration has no keys in a store: give it fleet.keys.secrets")
 	}

@@ -10,17 +10,17 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-func issuerStates(r *reload.Reloader) func(now time.Time) []status.Issuer {
+func issuerStatuses(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	return func(now time.Time) (all []status.Issuer) {
 		s := r.RunningSnapshot()
 		for i := range s.Config.Issuers {
-			all = append(all, issuerState(&s.Config.Issuers[i], s.Issued, now))
+			all = append(all, issuerStatus(&s.Config.Issuers[i], s.Issued, now))
 		}
 		return all
 	}
 }
 
-func issuerState(is *config.Issuer, issued *jwks.KeySetKeeper, now time.Time) status.Issuer {
+func issuerStatus(is *config.Issuer, issued *jwks.KeySetKeeper, now time.Time) status.Issuer {
 	out := status.Issuer{Name: is.Name, Age: -1}
 	url, ok := is.KeySetURL()
 	if !ok {

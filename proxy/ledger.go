@@ -56,10 +56,10 @@ func usageFuncFromRows(rows []observe.UsageRow) limit.UsageFunc {
 	})
 }
 
-// newFleetBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
+// newFleetUsageBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
 // name in the budget survives a restart. While the edge is still following another process's
 // ledger, the edge has no name yet and reports only the usage that it has counted itself.
-func newFleetBudget(e *Edge, id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
+func newFleetUsageBudget(e *Edge, id string, by func(limit.UsageFunc) limit.UsageFunc) limit.UsageBudget {
 	name, usage := e.ledger.EdgeID(), e.services.Calls.Usage
 	if name != "" {
 		return fleet.NewBudget(e.fleet, id, name, by(periodUsageFunc(usage.UsageBetween)))

@@ -154,7 +154,7 @@ func (e *Edge) writeComputedMetrics(w io.Writer) {
 		observe.AppendSample(&b, "penstock_discovered_models", strconv.Itoa(d.Models), "upstream", d.Upstream)
 		observe.AppendSample(&b, "penstock_discovered_models_left_out", strconv.Itoa(d.LeftOut), "upstream", d.Upstream)
 	}
-	for _, i := range issuerStates(e.reloads)(now) {
+	for _, i := range issuerStatuses(e.reloads)(now) {
 		observe.AppendSample(&b, "penstock_issuer_keys", strconv.Itoa(i.Keys), "issuer", i.Name)
 		if i.Age >= 0 {
 			observe.AppendSample(&b, "penstock_issuer_fetched_timestamp_seconds",

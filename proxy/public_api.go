@@ -161,7 +161,7 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 func (p *publicAPI) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.PlaceConnection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")
-	refusal, path := httpserver.ParseError(ctx, err)
+	refusal, path := httpserver.RequestParseError(ctx, err)
 	if c := listen.UnwrapConn(ctx.Conn()); c != nil {
 		c.SetWriteTimeout(p.services.Current().Config.Timeouts.Write.D())
 		c.LingerOnClose()

@@ -60,7 +60,7 @@ func acquireEligible(r *Route, q *targetSearch) (*upstreams.Lease, *Target, erro
 
 // tryLeaseFunc has the signature of ServedModel.TryLease. Tests pass a different function to act
 // between a pick and its lease.
-type tryLeaseFunc func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
+type tryLeaseFunc func(*upstreams.ServedModel, string, upstreams.SlotPool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
 // acquireTarget picks a target of one route and acquires a lease on it. If another call acquires
 // the target's slot or trial first, acquireTarget scans again. The last scan determines the error:

@@ -15,7 +15,7 @@ import (
 
 // probedPlan creates upstreams that share one engine, and waits until all of them are up. The
 // engine answers every probe.
-func probedPlan(t testing.TB, names ...string) *upstreams.Plan {
+func probedPlan(t testing.TB, names ...string) *upstreams.ChangePlan {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
@@ -35,7 +35,7 @@ func probedPlan(t testing.TB, names ...string) *upstreams.Plan {
 		u.URL, u.Engine = engine.URL, "vllm"
 		specs = append(specs, u)
 	}
-	p, err := set.Plan(specs, nil)
+	p, err := set.PlanChanges(specs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

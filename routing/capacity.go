@@ -17,17 +17,17 @@ type Capacity struct {
 // PoolCapacity returns the sum of the pool's slots over the targets that accept calls now. It
 // counts only the first tier, and counts arms only if no targets outside arms accept calls. If a
 // route has more than one target at an upstream, the upstream counts once.
-func (r *Route) PoolCapacity(p upstreams.Pool, now time.Time) Capacity {
-	return r.TotalCapacity([]upstreams.Pool{p}, now)
+func (r *Route) PoolCapacity(p upstreams.SlotPool, now time.Time) Capacity {
+	return r.TotalCapacity([]upstreams.SlotPool{p}, now)
 }
 
 // TotalCapacity returns the total capacity of the given pools. If an upstream has one shared pool,
 // it counts once.
-func (r *Route) TotalCapacity(pools []upstreams.Pool, now time.Time) Capacity {
+func (r *Route) TotalCapacity(pools []upstreams.SlotPool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
 	r = FirstTier(r)
-	r.visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.Pool) {
+	r.visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.SlotPool) {
 		u.ReadLoad(&l, p, upstreams.MomentOf(now))
 		c.Active += l.Active
 		c.Total += l.Limit
@@ -40,7 +40,7 @@ func (r *Route) TotalCapacity(pools []upstreams.Pool, now time.Time) Capacity {
 
 // visitPools calls visit for each of the pools at each distinct upstream that a call could use now.
 // If an upstream has one shared pool, it calls visit once.
-func (r *Route) visitPools(pools []upstreams.Pool, now time.Time, visit func(*upstreams.Upstream, upstreams.Pool)) {
+func (r *Route) visitPools(pools []upstreams.SlotPool, now time.Time, visit func(*upstreams.Upstream, upstreams.SlotPool)) {
 	r.visitEligible(now, func(u *upstreams.Upstream) {
 		own := pools
 		if u.Limits().Shared {
@@ -60,16 +60,16 @@ type SlotSum struct {
 
 type countedPool struct {
 	upstream *upstreams.Upstream
-	pool     upstreams.Pool
+	pool     upstreams.SlotPool
 }
 
 // Add adds the slots of the given pools that calls of the route could use now.
-func (s *SlotSum) Add(r *Route, pools []upstreams.Pool, now time.Time) {
+func (s *SlotSum) Add(r *Route, pools []upstreams.SlotPool, now time.Time) {
 	if s.counted == nil {
 		s.counted = map[countedPool]bool{}
 	}
 	var l upstreams.Load
-	FirstTier(r).visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.Pool) {
+	FirstTier(r).visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.SlotPool) {
 		at := countedPool{u, p}
 		if u.Limits().Shared {
 			at.pool = upstreams.PoolText
@@ -335,7 +335,7 @@ func tierFullError(tier *Route, q *Query) error {
 
 // estimateSlotDelay estimates how long it takes until one of the pool's slots becomes free while
 // all of them are in use. It returns 0 if no call has ended yet.
-func (r *Route) estimateSlotDelay(p upstreams.Pool, now time.Time) time.Duration {
+func (r *Route) estimateSlotDelay(p upstreams.SlotPool, now time.Time) time.Duration {
 	var endsPerSecond float64
 	var l upstreams.Load
 	r.visitEligible(now, func(u *upstreams.Upstream) {

@@ -99,7 +99,7 @@ func TestWhyInTiers(t *testing.T) {
 	l.Release(upstreams.OutcomeOK)
 
 	q := targetSearch{Query: Query{Now: t0, Overflow: true, Why: w}}
-	lost := func(m *upstreams.ServedModel, key string, pool upstreams.Pool, p upstreams.Prompt, r config.Percent, now time.Time) (*upstreams.Lease, bool) {
+	lost := func(m *upstreams.ServedModel, key string, pool upstreams.SlotPool, p upstreams.Prompt, r config.Percent, now time.Time) (*upstreams.Lease, bool) {
 		l, _ := m.TryLease(key, pool, p, r, now)
 		t.Cleanup(func() { l.Release(upstreams.OutcomeOK) })
 		return nil, false

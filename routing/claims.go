@@ -48,7 +48,7 @@ type SlotClaims struct {
 // acquired a slot there.
 type claimGroup struct {
 	route *Route
-	pool  upstreams.Pool
+	pool  upstreams.SlotPool
 	keys  []claimant
 }
 

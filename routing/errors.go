@@ -19,7 +19,7 @@ var ErrEngineStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream
 // FullError means that all eligible targets are at their limits. It contains the capacity at that
 // moment, for the refusal's metadata.
 type FullError struct {
-	Pool     upstreams.Pool
+	Pool     upstreams.SlotPool
 	Capacity Capacity
 	Silent   int // number of busy upstreams, which do not answer their probes
 	// NextSlot is the expected time until a slot becomes free, or 0 if no call has ended yet.

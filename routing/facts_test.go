@@ -52,7 +52,7 @@ func probed(t *testing.T, pages ...string) *Route {
 		ups = append(ups, config.Upstream{Name: name, URL: engine.URL, Engine: "described", Concurrency: config.Concurrency{Shared: 4}, Probe: config.Probe{Timeout: config.Duration(time.Minute)}})
 		m.Deployments = append(m.Deployments, config.Deployment{Upstream: name}, config.Deployment{Upstream: name, Served: "n"})
 	}
-	p, err := set.Plan(ups, []config.Model{m}, describedProfile)
+	p, err := set.PlanChanges(ups, []config.Model{m}, describedProfile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,12 +34,12 @@ func TestCapacityWithoutRefusers(t *testing.T) {
 			}
 			for refused := uint64(1); refused < 100; refused++ {
 				l := lease(b)
-				doubt := l.RecordRefusal(upstreams.Refusal{Status: 400, Text: 7, Body: refused})
+				doubt := l.RecordDisputableRefusal(upstreams.Refusal{Status: 400, Text: 7, Body: refused})
 				if l.ReleaseAt(upstreams.OutcomeRejected, t0); doubt == nil {
 					continue
 				}
 				l = lease(a)
-				l.SetDisputed(doubt)
+				l.SetDisputedRefusal(doubt)
 				if l.ReleaseAt(upstreams.OutcomeOK, t0); r.targets[0].model.LacksFeature(c.needs, upstreams.MomentOf(t0)) {
 					break
 				}

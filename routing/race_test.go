@@ -77,7 +77,7 @@ func TestLostRace(t *testing.T) {
 				openBreakers(t, r)
 			}
 			races := c.races
-			l, _, err := acquireTarget(r, &targetSearch{Query: Query{Now: halfOpenTime}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
+			l, _, err := acquireTarget(r, &targetSearch{Query: Query{Now: halfOpenTime}}, func(m *upstreams.ServedModel, key string, p upstreams.SlotPool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
 				if races > 0 {
 					races--
 					for i := range r.targets {
@@ -107,7 +107,7 @@ func TestLostRace(t *testing.T) {
 	t.Run("a trial that is given back", func(t *testing.T) {
 		r := openBreakers(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0
-		l, _, err := acquireTarget(r, &targetSearch{Query: Query{Now: halfOpenTime}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
+		l, _, err := acquireTarget(r, &targetSearch{Query: Query{Now: halfOpenTime}}, func(m *upstreams.ServedModel, key string, p upstreams.SlotPool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
 			if tries++; tries > 1 {
 				return m.TryLease(key, p, prompt, free, now)
 			}

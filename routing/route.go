@@ -37,7 +37,7 @@ type TierSet = config.TierSet
 // Query describes a call that needs an engine. The methods of Route do not retain it, and change
 // only Why.
 type Query struct {
-	Pool    upstreams.Pool
+	Pool    upstreams.SlotPool
 	Key     string   // id of the client's key, or empty
 	Weight  float64  // weight of the key in package turns; 0 if the call has no Turn
 	Tokens  int      // estimated prompt tokens
@@ -124,7 +124,7 @@ func HasExternalUpstream(r *Route) bool {
 // readLoad sets l to the target's load from the perspective of the query.
 func (t *Target) readLoad(l *upstreams.Load, q *targetSearch) {
 	t.Upstream.ReadLoad(l, q.Pool, q.moment)
-	t.model.AdjustLoad(l, q.Now)
+	t.model.AdjustLoadForCall(l, q.Now)
 	if q.Reserve > 0 {
 		l.Limit -= int(q.Reserve.Of(int64(l.Limit)))
 		l.Taken = max(l.Taken, l.Active)

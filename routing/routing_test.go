@@ -16,7 +16,7 @@ var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // plan returns a plan of upstreams that are never probed. They are pending, so a route uses them
 // only if no target is up.
-func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
+func plan(t testing.TB, ups ...config.Upstream) *upstreams.ChangePlan {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
 	if err != nil {
@@ -28,7 +28,7 @@ func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
 		}
 		ups[i].Engine = "openai"
 	}
-	p, err := set.Plan(ups, nil)
+	p, err := set.PlanChanges(ups, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func upstream(name string, slots int) config.Upstream {
 	return config.Upstream{Name: name, Weight: 1, Concurrency: config.Concurrency{Shared: slots}}
 }
 
-func table(t testing.TB, p *upstreams.Plan, models ...config.Model) *Table {
+func table(t testing.TB, p *upstreams.ChangePlan, models ...config.Model) *Table {
 	t.Helper()
 	tab, err := BuildTable(&config.File{Models: models}, p, nil)
 	if err != nil {
@@ -385,7 +385,7 @@ func TestCapacity(t *testing.T) {
 	if text != (Capacity{0, 8, 8, 0}) || vision != (Capacity{1, 2, 1, 50}) {
 		t.Errorf("text %+v, vision %+v", text, vision)
 	}
-	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
+	pools := []upstreams.SlotPool{upstreams.PoolText, upstreams.PoolVision}
 	if sum := apart.TotalCapacity(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("TotalCapacity = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
@@ -402,7 +402,7 @@ func TestCapacity(t *testing.T) {
 	for _, r := range []*Route{shared, apart, both} {
 		all.Add(r, pools, t0)
 	}
-	all.Add(shared, []upstreams.Pool{upstreams.PoolAudio}, t0)
+	all.Add(shared, []upstreams.SlotPool{upstreams.PoolAudio}, t0)
 	if all.Total != 14 {
 		t.Errorf("the routes together have %d slots, want 14", all.Total)
 	}

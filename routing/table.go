@@ -16,7 +16,7 @@ import (
 )
 
 // Resolver returns the live upstreams for a configured name. If the name resolves to more than one
-// address, each address is an upstream. *upstreams.Plan implements it, and tests use a map.
+// address, each address is an upstream. *upstreams.ChangePlan implements it, and tests use a map.
 type Resolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }

@@ -1,7 +1,7 @@
 package translate
 
-// PrivateDomains are the domains that only private networks, data centres and clusters use: those
+// PrivateDNSSuffixes are the domains that only private networks, data centres and clusters use: those
 // of RFC 6761, RFC 6762 (appendix G) and RFC 8375, ICANN's .internal, and .svc of Kubernetes.
-var PrivateDomains = []string{
+var PrivateDNSSuffixes = []string{
 	"corp", "home", "home.arpa", "internal", "intra", "intranet", "lan", "local", "localdomain", "localhost", "private", "svc",
 }

@@ -83,17 +83,17 @@ type speedometer struct {
 
 // speedSamples contains the measurements of the calls at one engine, or at all engines of a model.
 type speedSamples struct {
-	prefillFit  fitSamples // x: number of uncached tokens; y: seconds; z: 1 if longer than longPromptTokens
-	unreadFit   fitSamples // x: number of calls; y: number of unread tokens
-	outputFit   fitSamples // x: number of calls; y: seconds per token; z: seconds per response
-	longPrompts int        // number of sampled prompts longer than longPromptTokens
-	longTotal   int64      // like longPrompts, but not set to 0 when the samples have decayed
-	newestLong  Moment     // when the newest of these prompts was sampled
+	prefillFit  linearFitSums // x: number of uncached tokens; y: seconds; z: 1 if longer than longPromptTokens
+	unreadFit   linearFitSums // x: number of calls; y: number of unread tokens
+	outputFit   linearFitSums // x: number of calls; y: seconds per token; z: seconds per response
+	longPrompts int           // number of sampled prompts longer than longPromptTokens
+	longTotal   int64         // like longPrompts, but not set to 0 when the samples have decayed
+	newestLong  Moment        // when the newest of these prompts was sampled
 }
 
-// fitSamples contains the sums for a linear fit. The weight of a sample decays with time and with
+// linearFitSums contains the sums for a linear fit. The weight of a sample decays with time and with
 // each newer sample.
-type fitSamples struct {
+type linearFitSums struct {
 	n, x, y, xx, xy, z float64
 	newestAt           Moment
 }
@@ -115,9 +115,9 @@ const (
 	// minShownLongPrompts is the number of long prompts that must be measured at a single engine
 	// before its speed is shown to the operator.
 	minShownLongPrompts = 3
-	// zeroStartWeight is the weight, in samples, of the assumption that the start time is zero.
+	// zeroStartPriorWeight is the weight, in samples, of the assumption that the start time is zero.
 	// Without this assumption, prompts of equal length would not reveal a speed.
-	zeroStartWeight = 2
+	zeroStartPriorWeight = 2
 	// minTokenTime is the lower bound for the time per token, in seconds. It prevents an infinite
 	// speed if the engine has cached more tokens than assumed.
 	minTokenTime = 1e-6
@@ -125,7 +125,7 @@ const (
 	minAnswerTokens = 8
 )
 
-func (s *fitSamples) addSample(x, y, z float64, at Moment) {
+func (s *linearFitSums) addSample(x, y, z float64, at Moment) {
 	keep := (1 - 1.0/effectiveSampleCount) * math.Exp(-float64(max(0, at-s.newestAt))/float64(sampleDecayTime))
 	if s.newestAt = max(s.newestAt, at); s.n == 0 {
 		s.newestAt, keep = at, 0
@@ -135,14 +135,14 @@ func (s *fitSamples) addSample(x, y, z float64, at Moment) {
 }
 
 // decayedTo returns the samples with their weights at the given time.
-func (s *fitSamples) decayedTo(now Moment) fitSamples {
+func (s *linearFitSums) decayedTo(now Moment) linearFitSums {
 	by := math.Exp(-float64(max(0, now-s.newestAt)) / float64(sampleDecayTime))
-	return fitSamples{s.n * by, s.x * by, s.y * by, s.xx * by, s.xy * by, s.z * by, s.newestAt}
+	return linearFitSums{s.n * by, s.x * by, s.y * by, s.xx * by, s.xy * by, s.z * by, s.newestAt}
 }
 
 // fitLine fits a line to y over x. at0 is the value of the line at x = 0. If all samples have the
 // same x, the line is nearly horizontal. at0 and slope are not negative.
-func (s *fitSamples) fitLine() (at0, slope float64) {
+func (s *linearFitSums) fitLine() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
 	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
 	slope = max(0, min(slope, y/max(1, x)))
@@ -151,7 +151,7 @@ func (s *fitSamples) fitLine() (at0, slope float64) {
 
 // fitLineFromZero fits a line to y over x, with the prior that y = 0 at x = 0. doubt is the weight
 // of this prior, in samples. at0 is the value of the line at x = 0, and is not negative.
-func (s *fitSamples) fitLineFromZero(doubt float64) (at0, slope float64) {
+func (s *linearFitSums) fitLineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
@@ -205,7 +205,7 @@ func (e *speedSamples) isSufficient(long int) bool {
 // computeSpeed computes a speed from the samples. Fields for which there are no samples stay 0.
 func (e *speedSamples) computeSpeed() (v Speed) {
 	if e.prefillFit.n > 0 {
-		v.Start, v.Prefill = e.prefillFit.fitLineFromZero(zeroStartWeight)
+		v.Start, v.Prefill = e.prefillFit.fitLineFromZero(zeroStartPriorWeight)
 		v.Prefill = max(minTokenTime, v.Prefill)
 		v.Unread = e.unreadFit.y / e.unreadFit.x
 	}
@@ -255,16 +255,16 @@ type weightedSpeed struct {
 }
 
 const (
-	// siblingWeight is the weight, in samples, of the average of all engines in the estimate for
+	// allEnginesWeight is the weight, in samples, of the average of all engines in the estimate for
 	// each engine.
-	siblingWeight = 1
+	allEnginesWeight = 1
 	// shortPromptWeight is the weight of a prompt of at most longPromptTokens tokens. Such a prompt
 	// reveals little about the prefill speed.
 	shortPromptWeight = 0.01
-	// trustTime and trustPrompts determine how long an engine without new long prompts is still
+	// speedTrustTime and speedTrustPrompts determine how long an engine without new long prompts is still
 	// assumed to be as slow or fast as before.
-	trustTime    = time.Minute
-	trustPrompts = 16
+	speedTrustTime    = time.Minute
+	speedTrustPrompts = 16
 	// speedRefreshInterval is how long the estimates are used before they are recomputed.
 	// Recomputing them takes a few microseconds.
 	speedRefreshInterval = 100 * time.Millisecond
@@ -301,7 +301,7 @@ func (s *SiblingSpeeds) Refresh(now Moment) bool {
 // not mean many tries. Because of elsewhere, an engine that stays slow does not get a large share
 // of few prompts.
 func promptTrust(silence time.Duration, elsewhere int64) float64 {
-	return math.Exp(-min(float64(silence)/float64(trustTime), float64(elsewhere)/trustPrompts))
+	return math.Exp(-min(float64(silence)/float64(speedTrustTime), float64(elsewhere)/speedTrustPrompts))
 }
 
 func (s *SiblingSpeeds) estimateEachEngine(now Moment) {
@@ -324,7 +324,7 @@ func (s *SiblingSpeeds) estimateEachEngine(now Moment) {
 	}
 	for i := range s.ownSpeeds {
 		o := &s.ownSpeeds[i]
-		o.moveTowards(&average.Speed, siblingWeight/(siblingWeight+o.promptWeight), siblingWeight/(siblingWeight+o.answerWeight))
+		o.moveTowards(&average.Speed, allEnginesWeight/(allEnginesWeight+o.promptWeight), allEnginesWeight/(allEnginesWeight+o.answerWeight))
 		s.speeds[i].store(&o.Speed)
 	}
 	s.longTotal = all.longTotal

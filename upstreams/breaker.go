@@ -101,7 +101,7 @@ func (b *CircuitBreaker) recordOutcome(o Outcome, by FailureSource, trial bool, 
 	if !b.circuit.isOpen {
 		cause = "a call went well"
 	}
-	b.publishState(cause, now)
+	b.publishAndLogState(cause, now)
 	return generate
 }
 
@@ -109,7 +109,7 @@ func (b *CircuitBreaker) recordGeneration(g engine.GenerationVerdict, trial bool
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.circuit.recordGeneration(g, trial, now)
-	b.publishState(cause, now)
+	b.publishAndLogState(cause, now)
 }
 
 // closeDuringTrial closes the breaker while the trial is still running.
@@ -118,12 +118,12 @@ func (b *CircuitBreaker) closeDuringTrial(now time.Time) {
 	defer b.mu.Unlock()
 	defer b.trialRunning.Store(false)
 	b.circuit.close(now)
-	b.publishState("a trial goes on well", now)
+	b.publishAndLogState("a trial goes on well", now)
 }
 
-// publishState copies the circuit's state to the atomic fields, and logs a change. The caller must
+// publishAndLogState copies the circuit's state to the atomic fields, and logs a change. The caller must
 // hold mu.
-func (b *CircuitBreaker) publishState(cause string, now time.Time) {
+func (b *CircuitBreaker) publishAndLogState(cause string, now time.Time) {
 	c := &b.circuit
 	if doubted := c.failures > 0; doubted != b.lastCallFailed.Load() {
 		b.lastCallFailed.Store(doubted)

@@ -33,10 +33,10 @@ const (
 	// occupies an entry in the engine's short accept queue, even after the probe has timed out. The
 	// engine responds to the probe as soon as it is free.
 	busyProbeTimeout = 10 * time.Second
-	// A busy engine may be silent for minBusySilence or, if that is longer, for busyResponseFactor
+	// A busy engine may be silent for minBusySilence or, if that is longer, for busySilenceFactor
 	// times the duration of its longest recent response.
-	minBusySilence     = time.Minute
-	busyResponseFactor = 3
+	minBusySilence    = time.Minute
+	busySilenceFactor = 3
 	// minSuspectSilence is the minimum silence of a busy engine before the edge logs a warning.
 	minSuspectSilence = 10 * time.Second
 	// longestResponseAge is how long the longest response counts as recent after it has ended.
@@ -55,27 +55,27 @@ type busyProgress struct {
 type busyVerdict uint8
 
 const (
-	busyContinues busyVerdict = iota
-	busyUp                    // the upstream is up
-	busyStalled               // the stall rule decides
-	busyDown                  // the upstream is down
+	busyVerdictContinue busyVerdict = iota
+	busyVerdictUp                   // the upstream is up
+	busyVerdictStalled              // the stall rule decides
+	busyVerdictDown                 // the upstream is down
 )
 
 func (f busyProgress) verdict() busyVerdict {
 	switch {
 	case f.hasProgressed:
-		return busyUp
+		return busyVerdictUp
 	case f.silentFor >= maxBusySilence(f.longestWaitedResponse):
-		return busyDown
+		return busyVerdictDown
 	case f.countersStuck:
-		return busyStalled
+		return busyVerdictStalled
 	}
-	return busyContinues
+	return busyVerdictContinue
 }
 
-// retryElsewhere reports whether calls should be retried at a different upstream, because the
+// shouldRetryElsewhere reports whether calls should be retried at a different upstream, because the
 // engine has been silent for half of maxBusySilence.
-func (f busyProgress) retryElsewhere() bool {
+func (f busyProgress) shouldRetryElsewhere() bool {
 	return f.silentFor >= maxBusySilence(f.longestWaitedResponse)/2
 }
 
@@ -87,7 +87,7 @@ func (f busyProgress) isSuspect() bool {
 // maxBusySilence returns how long a busy engine may be silent, given the duration of its longest
 // recent response.
 func maxBusySilence(longest time.Duration) time.Duration {
-	return max(minBusySilence, busyResponseFactor*longest)
+	return max(minBusySilence, busySilenceFactor*longest)
 }
 
 // progressCounters contains counters that change when calls make progress.
@@ -106,7 +106,7 @@ type progressTracker struct {
 // update updates progressedAt. An idle engine counts as making progress. A busy engine without
 // calls does not count as idle, because its calls may have been retried elsewhere.
 func (h *progressTracker) update(u *Upstream, now time.Time) {
-	s := progressCounters{reads: u.client.answerWatch.ArrivalStamp(), elsewhere: u.slots.fleet.others.Load().totalCalls()}
+	s := progressCounters{reads: u.client.answerWatch.ArrivalNumber(), elsewhere: u.slots.fleet.others.Load().totalCalls()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
 		s.ended += u.series.attempts[o].Get()
 	}
@@ -125,7 +125,7 @@ func hasCalls(u *Upstream) bool {
 func (v *otherEdges) totalCalls() int { return v.inFlight(PoolText, true) }
 
 // judgeBusy acts on the verdict about a busy upstream. It ends the busy state if the verdict is
-// busyUp or busyDown, and calls handleStall if the verdict is busyStalled. Otherwise it logs a
+// busyVerdictUp or busyVerdictDown, and calls handleStall if the verdict is busyVerdictStalled. Otherwise it logs a
 // warning after a long silence.
 func (p *prober) judgeBusy(l *progressChecker, now time.Time) {
 	u := p.up
@@ -137,23 +137,23 @@ func (p *prober) judgeBusy(l *progressChecker, now time.Time) {
 		silentFor: now.Sub(l.progress.progressedAt), longestWaitedResponse: u.Models.longestResponse(true), longestResponse: u.Models.longestResponse(false),
 	}
 	switch f.verdict() {
-	case busyUp:
+	case busyVerdictUp:
 		u.Health.endBusy(true, "work moves", now)
-	case busyStalled:
+	case busyVerdictStalled:
 		p.handleStall(l, now)
-	case busyDown:
+	case busyVerdictDown:
 		u.hooks.log.Warn("upstream is busy and nothing has come from it for too long", zap.Duration("for", f.silentFor.Truncate(time.Second)),
 			zap.Int("calls", u.slots.inFlight()),
 			zap.String("remedy", "restart it if it hangs; if its answers take longer, raise probe.timeout above them (penstock explain upstreams.probe.timeout)"))
 		u.Health.endBusy(false, "nothing comes", now)
-	case busyContinues:
+	case busyVerdictContinue:
 		if f.isSuspect() && u.Health.setSuspected(l.progress.progressedAt) {
 			u.hooks.log.Warn("upstream does not answer its probes and nothing comes from it: it is busy or has stopped",
 				zap.String("event", "upstream_suspect"), zap.String("cause", http1.ReasonTimeout),
 				zap.Duration("for", f.silentFor.Truncate(time.Second)), zap.Int("calls", u.slots.inFlight()),
 				zap.String("remedy", "look at its process and its log: penstock explain upstream_suspect"))
 		}
-		if f.retryElsewhere() {
+		if f.shouldRetryElsewhere() {
 			u.Health.setRetryElsewhere()
 		}
 	}

@@ -38,7 +38,7 @@ func TestBusyInARoute(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				ups = append(ups, config.Upstream{Name: name, URL: "http://127.0.0.1:1/" + name, Engine: "openai", Concurrency: config.Concurrency{Shared: 2}})
 			}
-			plan, err := set.Plan(ups, nil)
+			plan, err := set.PlanChanges(ups, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

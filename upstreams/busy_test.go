@@ -56,15 +56,15 @@ func TestBusyEnd(t *testing.T) {
 		f    busyProgress
 		want busyVerdict
 	}{
-		"at first":                        {busyProgress{}, busyContinues},
-		"nothing for less than a minute":  {busyProgress{silentFor: time.Minute - 1}, busyContinues},
-		"for a minute":                    {busyProgress{silentFor: time.Minute}, busyDown},
-		"its answers take 10 s":           {busyProgress{silentFor: time.Minute, longestWaitedResponse: 10 * time.Second}, busyDown},
-		"its answers take 30 s":           {busyProgress{silentFor: time.Minute, longestWaitedResponse: 30 * time.Second}, busyContinues},
-		"for longer than three of them":   {busyProgress{silentFor: 90 * time.Second, longestWaitedResponse: 30 * time.Second}, busyDown},
-		"something came":                  {busyProgress{hasProgressed: true, silentFor: time.Hour}, busyUp},
-		"its counters stand":              {busyProgress{countersStuck: true, silentFor: 20 * time.Second}, busyStalled},
-		"for longer than it may be still": {busyProgress{countersStuck: true, silentFor: time.Minute}, busyDown},
+		"at first":                        {busyProgress{}, busyVerdictContinue},
+		"nothing for less than a minute":  {busyProgress{silentFor: time.Minute - 1}, busyVerdictContinue},
+		"for a minute":                    {busyProgress{silentFor: time.Minute}, busyVerdictDown},
+		"its answers take 10 s":           {busyProgress{silentFor: time.Minute, longestWaitedResponse: 10 * time.Second}, busyVerdictDown},
+		"its answers take 30 s":           {busyProgress{silentFor: time.Minute, longestWaitedResponse: 30 * time.Second}, busyVerdictContinue},
+		"for longer than three of them":   {busyProgress{silentFor: 90 * time.Second, longestWaitedResponse: 30 * time.Second}, busyVerdictDown},
+		"something came":                  {busyProgress{hasProgressed: true, silentFor: time.Hour}, busyVerdictUp},
+		"its counters stand":              {busyProgress{countersStuck: true, silentFor: 20 * time.Second}, busyVerdictStalled},
+		"for longer than it may be still": {busyProgress{countersStuck: true, silentFor: time.Minute}, busyVerdictDown},
 	} {
 		if got := c.f.verdict(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -86,7 +86,7 @@ func TestBusyUnheard(t *testing.T) {
 		{59 * time.Second, 40 * time.Second, false},
 		{60 * time.Second, 40 * time.Second, true},
 	} {
-		if got := (busyProgress{silentFor: c.still, longestWaitedResponse: c.longest}).retryElsewhere(); got != c.want {
+		if got := (busyProgress{silentFor: c.still, longestWaitedResponse: c.longest}).shouldRetryElsewhere(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: %t", c.still, c.longest, got)
 		}
 	}
@@ -210,7 +210,7 @@ func TestBusyFirstCheck(t *testing.T) {
 		if s := r.State(); s != StateBusy {
 			t.Errorf("%v after the first look", s)
 		}
-		l.progress.progressedAt = now.Add(checkInterval)
+		l.progress.progressedAt = now.Add(progressCheckInterval)
 		r.probeControl.prober.judgeBusy(&l, l.progress.progressedAt)
 		if s := r.State(); s != StateUp {
 			t.Errorf("%v after a sign of work", s)

@@ -12,12 +12,12 @@ type Cause string
 
 // Causes that package http1 does not define.
 const (
-	CauseStatus     Cause = "status"
-	CauseCredential Cause = "credential"
-	CauseRefused    Cause = "refused"
-	CauseRejected   Cause = "rejected"
-	CauseModelGone  Cause = "model_gone"
-	CauseNoEndpoint Cause = "no_endpoint"
+	CauseStatus            Cause = "status"
+	CauseCredential        Cause = "credential"
+	CauseConnectionRefused Cause = "refused"
+	CauseRejected          Cause = "rejected"
+	CauseModelGone         Cause = "model_gone"
+	CauseNoEndpoint        Cause = "no_endpoint"
 
 	CauseErrorEvent    Cause = "error_event"
 	CauseContentType   Cause = "content_type"
@@ -82,7 +82,7 @@ var causeMeanings = []CauseMeaning{
 
 	{CauseStatus, "status", "The engine answered with a status other than 200 that no other cause explains. Its own log says why."},
 	{CauseCredential, "key not accepted", "The engine answered 401 or 403: look at the upstream's `api_key`."},
-	{CauseRefused, "engine full or unavailable", "The engine said that it is full, or that it cannot answer at the moment: 429, 503, 529, or in the words of its profile."},
+	{CauseConnectionRefused, "engine full or unavailable", "The engine said that it is full, or that it cannot answer at the moment: 429, 503, 529, or in the words of its profile."},
 	{CauseRejected, "request rejected", "The engine refused the request itself, usually the client's fault: 400, 413, 422, or in the words of its profile."},
 	{CauseModelGone, "model not found", "The engine answered 404 for a model that it is configured to serve."},
 	{CauseNoEndpoint, "no such endpoint", "The engine does not have the endpoint of the call."},

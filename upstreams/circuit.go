@@ -103,7 +103,7 @@ func (c *breakerCircuit) judgeFailure(by FailureSource, trial bool, now time.Tim
 	case c.isOpen:
 		return false
 	}
-	inRow, inWindow := c.failures >= openAfterFailures, c.window.shareExceeded(now)
+	inRow, inWindow := c.failures >= openAfterFailures, c.window.isFailureShareExceeded(now)
 	switch {
 	case inRow && c.rowEvidence.opensBreaker(c.cannotProbe):
 		c.trip(c.rowEvidence.keys(), now)
@@ -213,7 +213,7 @@ func (w *outcomeWindow) addOutcome(wrong bool, now time.Time) {
 	}
 }
 
-func (w *outcomeWindow) shareExceeded(now time.Time) bool {
+func (w *outcomeWindow) isFailureShareExceeded(now time.Time) bool {
 	oldest := momentTicks(now)/int64(time.Second) - windowSeconds
 	all, wrong := 0, 0
 	for i := range w.buckets {

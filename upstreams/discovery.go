@@ -36,7 +36,7 @@ type discoveredEndpoint struct {
 	concurrency int     // replaces the configured concurrency, unless 0
 }
 
-func (e *discoveredEndpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
+func (e *discoveredEndpoint) newSettings(spec *config.Upstream, p *ChangePlan) *settings {
 	st := &settings{
 		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: newProbeSettings(&spec.Probe),
 		endpoint: *e,
@@ -51,10 +51,10 @@ func (e *discoveredEndpoint) newSettings(spec *config.Upstream, p *Plan) *settin
 	return st
 }
 
-// discovery tracks the endpoints of one base URL, SRV name or set of pods. It runs in the
+// endpointDiscovery tracks the endpoints of one base URL, SRV name or set of pods. It runs in the
 // background, keeps the last successful result, and requests a new plan when the result changes. No
 // client request waits for a discovery.
-type discovery struct {
+type endpointDiscovery struct {
 	name     string                 // the query, for the operator
 	resolver dns.Name               // nil if pods are watched
 	pods     *kubernetes.PodWatcher // nil if names are looked up
@@ -97,8 +97,8 @@ func urlPort(base string) string {
 }
 
 // newDiscovery returns the discovery of an upstream, or nil if the upstream needs no discovery.
-func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
-	d := &discovery{interval: spec.Resolve.Every.D()}
+func (s *Set) newDiscovery(spec *config.Upstream, base string) *endpointDiscovery {
+	d := &endpointDiscovery{interval: spec.Resolve.Every.D()}
 	if spec.Kubernetes.IsSet() {
 		port, _ := strconv.Atoi(urlPort(base))
 		d.pods = kubernetes.New(&spec.Kubernetes, port, kubernetes.Options{Log: s.o.Log, Guard: s.o.Guard})
@@ -115,7 +115,7 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 
 // awaitDiscoveries waits for the first result of every discovery that the specs need. New
 // discoveries run in parallel.
-func (p *Plan) awaitDiscoveries(specs []config.Upstream) {
+func (p *ChangePlan) awaitDiscoveries(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range specs {
@@ -144,7 +144,7 @@ func (p *Plan) awaitDiscoveries(specs []config.Upstream) {
 // endpoints returns the endpoints of an upstream: the configured endpoint, or the endpoints that
 // the upstream's discovery has found. If the discovery has found no endpoints yet, endpoints
 // returns one endpoint without an address.
-func (p *Plan) endpoints(spec *config.Upstream, base string) ([]discoveredEndpoint, *discovery) {
+func (p *ChangePlan) endpoints(spec *config.Upstream, base string) ([]discoveredEndpoint, *endpointDiscovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
 		return []discoveredEndpoint{{}}, nil
@@ -160,12 +160,12 @@ func (p *Plan) endpoints(spec *config.Upstream, base string) ([]discoveredEndpoi
 
 // refresh looks up the endpoints once and reports whether they have changed. If the look-up fails,
 // or a name server returns an empty result, the previous endpoints stay.
-func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
+func (d *endpointDiscovery) refresh(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	s.o.Guard.Point(guardAddresses)
 	if d.pods != nil {
-		return d.pods.Sync(ctx) == nil && d.storeResult(d.podEndpoints())
+		return d.pods.ListOnce(ctx) == nil && d.storeResult(d.podEndpoints())
 	}
 	found, err := d.resolver.LookUp(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
 	if err != nil || len(found) == 0 {
@@ -185,7 +185,7 @@ func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
 }
 
 // recordFailure records a failed look-up. It reports whether the previous look-up had succeeded.
-func (d *discovery) recordFailure(trouble string) (first bool) {
+func (d *endpointDiscovery) recordFailure(trouble string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failedLookups++
@@ -197,7 +197,7 @@ func (d *discovery) recordFailure(trouble string) (first bool) {
 
 // storeResult stores a successful result, and reports whether it differs from the previous one.
 // ready contains the keys of the ready endpoints, or is nil if readiness is unknown.
-func (d *discovery) storeResult(found []discoveredEndpoint, ready map[string]bool) (changed bool) {
+func (d *endpointDiscovery) storeResult(found []discoveredEndpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
 		keys[found[i].key] = ready[found[i].key]
@@ -211,7 +211,7 @@ func (d *discovery) storeResult(found []discoveredEndpoint, ready map[string]boo
 }
 
 // podEndpoints returns the endpoints of the pods that may get calls.
-func (d *discovery) podEndpoints() (out []discoveredEndpoint, ready map[string]bool) {
+func (d *endpointDiscovery) podEndpoints() (out []discoveredEndpoint, ready map[string]bool) {
 	pods, _ := d.pods.Endpoints()
 	ready = make(map[string]bool, len(pods))
 	for _, p := range pods {
@@ -225,7 +225,7 @@ func (d *discovery) podEndpoints() (out []discoveredEndpoint, ready map[string]b
 }
 
 // start runs the discovery in the background. The caller must hold the set's mutex.
-func (d *discovery) start(s *Set) {
+func (d *endpointDiscovery) start(s *Set) {
 	d.registerMetrics(s)
 	ctx, cancel := context.WithCancel(context.Background())
 	d.mu.Lock()
@@ -241,7 +241,7 @@ func (d *discovery) start(s *Set) {
 	}
 }
 
-func (d *discovery) run(ctx context.Context, s *Set) {
+func (d *endpointDiscovery) run(ctx context.Context, s *Set) {
 	for {
 		d.mu.Lock()
 		every := d.interval
@@ -264,7 +264,7 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 
 // handlePodsChange handles an event from the cluster. A deleted pod gets no new calls, even before
 // a new plan omits it. Pods whose readiness has changed are probed immediately.
-func (d *discovery) handlePodsChange(ctx context.Context, s *Set) {
+func (d *endpointDiscovery) handlePodsChange(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
 	d.mu.Lock()
 	before := d.readyKeys
@@ -277,7 +277,7 @@ func (d *discovery) handlePodsChange(ctx context.Context, s *Set) {
 		if st.discovery != d {
 			continue
 		}
-		updatePodGone(u, st)
+		updatePodGoneState(u, st)
 		now, here := ready[st.endpoint.key]
 		if was, known := before[st.endpoint.key]; here && known && was != now {
 			if !now {
@@ -292,9 +292,9 @@ func (d *discovery) handlePodsChange(ctx context.Context, s *Set) {
 	}
 }
 
-// updatePodGone stops new calls to an upstream while the upstream's discovery does not list its
+// updatePodGoneState stops new calls to an upstream while the upstream's discovery does not list its
 // pod.
-func updatePodGone(u *Upstream, st *settings) {
+func updatePodGoneState(u *Upstream, st *settings) {
 	d := st.discovery
 	leaving := d != nil && d.pods != nil && d.isPodGone(st.endpoint.key)
 	if u.removal.podGone.Swap(leaving) && !leaving {
@@ -304,7 +304,7 @@ func updatePodGone(u *Upstream, st *settings) {
 
 // isPodGone reports whether the pod with this key is gone. The placeholder endpoint counts as gone
 // if a look-up has succeeded and found no pods.
-func (d *discovery) isPodGone(key string) bool {
+func (d *endpointDiscovery) isPodGone(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if key == "" {
@@ -315,7 +315,7 @@ func (d *discovery) isPodGone(key string) bool {
 }
 
 // stop stops the background work. The caller must hold the set's mutex.
-func (d *discovery) stop(s *Set) {
+func (d *endpointDiscovery) stop(s *Set) {
 	d.mu.Lock()
 	if d.cancel != nil {
 		d.cancel()
@@ -372,7 +372,7 @@ func LookUpEngines(ctx context.Context, spec *config.Upstream, r *dns.Resolver) 
 		}
 		return out
 	}
-	if err := d.pods.Sync(ctx); err != nil {
+	if err := d.pods.ListOnce(ctx); err != nil {
 		out.Trouble = err.Error()
 		return out
 	}
@@ -400,7 +400,7 @@ type DiscoveryStatus struct {
 // DiscoveryStatuses returns the status of all discoveries, ordered by source.
 func (s *Set) DiscoveryStatuses(now time.Time) []DiscoveryStatus {
 	s.mu.Lock()
-	all := make([]*discovery, 0, len(s.discoveries))
+	all := make([]*endpointDiscovery, 0, len(s.discoveries))
 	for _, d := range s.discoveries {
 		all = append(all, d)
 	}
@@ -413,7 +413,7 @@ func (s *Set) DiscoveryStatuses(now time.Time) []DiscoveryStatus {
 	return out
 }
 
-func (d *discovery) status(now time.Time) DiscoveryStatus {
+func (d *endpointDiscovery) status(now time.Time) DiscoveryStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	st := DiscoveryStatus{Source: d.name, Targets: len(d.endpoints), Age: secondsSince(d.lastSuccess, now), Trouble: d.failureText, Failed: d.failedLookups}
@@ -431,7 +431,7 @@ func (d *discovery) status(now time.Time) DiscoveryStatus {
 }
 
 // registerMetrics registers the metrics of the discovery. The caller must hold the set's mutex.
-func (d *discovery) registerMetrics(s *Set) {
+func (d *endpointDiscovery) registerMetrics(s *Set) {
 	name := d.name
 	for n := 2; s.usesMetricsName(name); n++ { // another discovery has the same source
 		name = d.name + " #" + strconv.Itoa(n)

@@ -118,7 +118,7 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	apply(t, k.set, k.spec)
 	u := k.named("a@vllm-0")
 	eventually(t, "up", func() bool { return canLease(u) })
-	plan, err := k.set.Plan([]config.Upstream{k.spec}, nil)
+	plan, err := k.set.PlanChanges([]config.Upstream{k.spec}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestResolveSRV(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := config.Upstream{Name: "a", URL: "http://vllm:7", Resolve: resolve, Weight: 4}
-	plan, err := s.Plan([]config.Upstream{spec}, nil)
+	plan, err := s.PlanChanges([]config.Upstream{spec}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

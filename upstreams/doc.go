@@ -7,7 +7,7 @@
 //
 //	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
-// Set.Plan computes which upstreams a configuration needs. Set.Commit adds the new upstreams and
+// Set.PlanChanges computes which upstreams a configuration needs. Set.Commit adds the new upstreams and
 // starts probing them immediately. Set.RetireOmitted removes upstreams that are no longer
 // configured. An upstream is identified by its name, its normalised URL and, if it was discovered
 // (discovery.go), its endpoint. While the configuration contains that identity, a reload keeps
@@ -74,7 +74,7 @@
 //
 // An upstream in drain or maintenance, or a retired upstream, gets no new calls. Its running calls
 // continue. After Options.DrainTime, each of them is handed over if another upstream can accept the
-// call (ShouldHandOver).
+// call (ShouldHandOverCalls).
 //
 // If a model disappears from an engine, only the target for that model goes out of service. The
 // prober reads the engine's model list with every fifth probe. While a routed model is missing, the

@@ -24,7 +24,7 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 func (u *Upstream) SetGhosts(n int) { u.slots.setObserved(n, 0) }
 
 // Load returns the load that ReadLoad stores.
-func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
+func (u *Upstream) Load(p SlotPool, now time.Time) (l Load) {
 	u.ReadLoad(&l, p, MomentOf(now))
 	return l
 }
@@ -51,7 +51,7 @@ func (r *loadReports) newest(now time.Time) (LoadReport, bool) {
 }
 
 // Adopt adds the plan's upstreams to their set like Commit, but starts no probes.
-func (p *Plan) Adopt() {
+func (p *ChangePlan) Adopt() {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()
 	for i := range p.items {

@@ -27,8 +27,8 @@ import (
 //
 //	ServedModel.LacksFeature    reports whether the engine lacks a feature
 //	Lease.SetFeatures           declares the features of a call
-//	Lease.RecordRefusal         records a refusal, which a sibling may have to dispute
-//	Lease.SetDisputed           makes the sibling's response resolve the disputed refusal
+//	Lease.RecordDisputableRefusal         records a refusal, which a sibling may have to dispute
+//	Lease.SetDisputedRefusal           makes the sibling's response resolve the disputed refusal
 //
 // A single request body cannot make an engine count as lacking a feature, so a broken request does
 // no harm. Requests of a single key can, because there may be only one key.
@@ -43,11 +43,11 @@ const (
 	FeatureSchema                          // a response that conforms to a schema
 	FeatureImages
 	FeatureEffort // a reasoning effort
-	featureOperation
+	firstOperationFeature
 )
 
 // specialFeatures are the features that only some calls of an operation require.
-const specialFeatures = featureOperation - 1
+const specialFeatures = firstOperationFeature - 1
 
 // operationNames lists the operations in the bit order of their features.
 var operationNames = []string{
@@ -60,7 +60,7 @@ var operationNames = []string{
 // OperationFeature returns the feature of an operation such as config.OpChat, or 0.
 func OperationFeature(operation string) Features {
 	if i := slices.Index(operationNames, operation); i >= 0 {
-		return featureOperation << i
+		return firstOperationFeature << i
 	}
 	return 0
 }
@@ -89,9 +89,9 @@ func (f Features) each(visit func(Features)) {
 	}
 }
 
-// suspectFeatures returns the features that may explain a refusal: the special features, or the
+// suspectsAfterRefusal returns the features that may explain a refusal: the special features, or the
 // operation if f has no special feature.
-func (f Features) suspectFeatures() Features {
+func (f Features) suspectsAfterRefusal() Features {
 	if special := f & specialFeatures; special != 0 {
 		return special
 	}
@@ -104,14 +104,14 @@ const (
 	minAcceptedBodies    = 3                // distinct request bodies that siblings must accept
 	minLackPause         = 30 * time.Second // first pause before a new trial; it doubles up to maxLackPause
 	maxLackPause         = 5 * time.Minute
-	noRefusalText        = 0 // the text hash of a response that is not a refusal
+	noRefusalTextHash    = 0 // the text hash of a response that is not a refusal
 	unknownBodyHash      = 0
 )
 
 // lackSuspicion is the state of one feature that an engine may be lacking. The caller serialises the
 // method calls.
 type lackSuspicion struct {
-	// Text hashes of the last refusals; noRefusalText for other responses.
+	// Text hashes of the last refusals; noRefusalTextHash for other responses.
 	refusalHashes  [trackedResponseCount]uint64
 	n              int
 	sinceSibling   int           // suspicious refusals since the last call to a sibling
@@ -131,9 +131,9 @@ func (s *lackSuspicion) addResponse(text uint64) {
 	s.n++
 }
 
-// recordSuccess records a response that is not a refusal. It reports whether the suspicion ends.
-func (s *lackSuspicion) recordSuccess() (clear bool) {
-	s.addResponse(noRefusalText)
+// recordAccepted records a response that is not a refusal. It reports whether the suspicion ends.
+func (s *lackSuspicion) recordAccepted() (clear bool) {
+	s.addResponse(noRefusalTextHash)
 	return s.isTrial || s.refusalHashes == [trackedResponseCount]uint64{}
 }
 
@@ -231,7 +231,7 @@ func (l *lackTracker) startTrials(m *ServedModel, now Moment) {
 	l.publishState(m)
 }
 
-// publishState updates the atomic fields and the metric series. The caller must hold mu.
+// publishAndLogState updates the atomic fields and the metric series. The caller must hold mu.
 func (l *lackTracker) publishState(m *ServedModel) {
 	var watched, out Features
 	next := Moment(1<<63 - 1)
@@ -269,7 +269,7 @@ func (l *lackTracker) publishState(m *ServedModel) {
 	})
 }
 
-// recordSuccess records a successful response to a call that required these features. If none of
+// recordAccepted records a successful response to a call that required these features. If none of
 // them is suspected, it only reads an atomic field.
 func (l *lackTracker) recordSuccess(m *ServedModel, needs Features) {
 	if l.suspectedFeatures.Load()&uint32(needs) == 0 {
@@ -278,7 +278,7 @@ func (l *lackTracker) recordSuccess(m *ServedModel, needs Features) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	needs.each(func(f Features) {
-		if s := l.suspicions[f]; s != nil && !s.isLacking && s.recordSuccess() {
+		if s := l.suspicions[f]; s != nil && !s.isLacking && s.recordAccepted() {
 			delete(l.suspicions, f)
 		}
 	})
@@ -318,14 +318,14 @@ const incomparableBodyHash = 1 << 63
 // SetFeatures declares the features that the call requires.
 func (l *Lease) SetFeatures(f Features) { l.features = f }
 
-// RecordRefusal records a refusal that may be the engine's fault. If the caller should send the
+// RecordDisputableRefusal records a refusal that may be the engine's fault. If the caller should send the
 // call to a sibling, it returns a DisputedRefusal to pass to the sibling's lease. Otherwise, it
 // returns nil.
-func (l *Lease) RecordRefusal(r Refusal) *DisputedRefusal {
+func (l *Lease) RecordDisputableRefusal(r Refusal) *DisputedRefusal {
 	if l.model == nil {
 		return nil
 	}
-	blamed := l.features.suspectFeatures()
+	blamed := l.features.suspectsAfterRefusal()
 	if r.Path {
 		blamed = l.features &^ specialFeatures
 	}
@@ -354,8 +354,8 @@ func (l *Lease) RecordRefusal(r Refusal) *DisputedRefusal {
 	return &DisputedRefusal{l.model, blamed, r.Body}
 }
 
-// SetDisputed makes the outcome of this call resolve a disputed refusal by another engine.
-func (l *Lease) SetDisputed(d *DisputedRefusal) { l.disputed = d }
+// SetDisputedRefusal makes the outcome of this call resolve a disputed refusal by another engine.
+func (l *Lease) SetDisputedRefusal(d *DisputedRefusal) { l.disputed = d }
 
 func (d *DisputedRefusal) resolve(o Outcome, now Moment) {
 	k := &d.model.lacking
@@ -421,13 +421,13 @@ const (
 	shownRefusalTime = 5 * time.Minute
 )
 
-// RefusedFeatures returns the features for which the upstream refuses most calls, by served name
+// ListRefusedFeatures returns the features for which the upstream refuses most calls, by served name
 // and feature. It omits features that count as lacking or are being tried again.
-func RefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
+func ListRefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != l.lackingFeatures.Load() }, func(m *ServedModel, f Features, s *lackSuspicion) {
 		most := 0
 		for _, text := range s.refusalHashes {
-			if text != noRefusalText {
+			if text != noRefusalTextHash {
 				most = max(most, s.matchingRefusals(text))
 			}
 		}
@@ -463,9 +463,9 @@ func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*S
 	}
 }
 
-// LackedFeatures returns the features that the upstream lacks, by served name and feature. While a
+// ListLackedFeatures returns the features that the upstream lacks, by served name and feature. While a
 // feature is being tried again, it still counts as lacking.
-func LackedFeatures(u *Upstream, now time.Time) (all []LackedFeature) {
+func ListLackedFeatures(u *Upstream, now time.Time) (all []LackedFeature) {
 	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != 0 }, func(m *ServedModel, f Features, s *lackSuspicion) {
 		if s.isKnownLacking() {
 			all = append(all, LackedFeature{

@@ -48,7 +48,7 @@ func TestSuspicion(t *testing.T) {
 		for _, word := range strings.Fields(c.script) {
 			switch {
 			case word == "o":
-				s.recordSuccess()
+				s.recordAccepted()
 			case word == "P":
 				if s.recordRefusal('P', true) {
 					asks++
@@ -81,7 +81,7 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "events") {
 			switch rapid.IntRange(0, 3).Draw(t, "event") {
 			case 0:
-				if s.recordSuccess() {
+				if s.recordAccepted() {
 					s = lackSuspicion{}
 					clear(bodies)
 				}
@@ -106,7 +106,7 @@ func TestSuspectFeatures(t *testing.T) {
 		OperationFeature(config.OpEmbeddings): "embeddings", OperationFeature("no operation"): "",
 	} {
 		var names []string
-		needs.suspectFeatures().each(func(f Features) { names = append(names, f.featureName()) })
+		needs.suspectsAfterRefusal().each(func(f Features) { names = append(names, f.featureName()) })
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%b: %s, want %s", needs, got, want)
 		}
@@ -124,7 +124,7 @@ func TestLackingPause(t *testing.T) {
 		now = s.retryAt
 		s.startTrial()
 	}
-	if !s.recordSuccess() {
+	if !s.recordAccepted() {
 		t.Error("its trial has passed, and it is suspected")
 	}
 }
@@ -146,13 +146,13 @@ func TestLacksFeature(t *testing.T) {
 		l.SetFeatures(needs)
 		defer l.Release(o)
 		if o == OutcomeRejected {
-			return l.RecordRefusal(Refusal{Status: 400, Text: 7, Body: body, Path: path})
+			return l.RecordDisputableRefusal(Refusal{Status: 400, Text: 7, Body: body, Path: path})
 		}
 		return nil
 	}
 	answers := func(d *DisputedRefusal, o Outcome) {
 		l, _ := other.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
-		l.SetDisputed(d)
+		l.SetDisputedRefusal(d)
 		l.ReleaseAt(o, now)
 	}
 	take := func() {
@@ -172,17 +172,17 @@ func TestLacksFeature(t *testing.T) {
 	call(chat, OutcomeOK, 1, false)
 	take()
 	if !m.LacksFeature(chat|FeatureTools, MomentOf(now)) || m.LacksFeature(chat, MomentOf(now)) || m.LacksFeature(chat|FeatureForcedTool, MomentOf(now)) || other.LacksFeature(FeatureTools, MomentOf(now)) {
-		t.Errorf("LackedFeatures = %+v, want tools alone, and chat served", LackedFeatures(u, now))
+		t.Errorf("ListLackedFeatures = %+v, want tools alone, and chat served", ListLackedFeatures(u, now))
 	}
-	if all := LackedFeatures(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
-		t.Errorf("LackedFeatures = %+v, want tools with status 400 and its flag", all)
+	if all := ListLackedFeatures(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
+		t.Errorf("ListLackedFeatures = %+v, want tools with status 400 and its flag", all)
 	}
 	now = now.Add(minLackPause)
 	if m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Fatal("it is not tried again")
 	}
-	if all := LackedFeatures(u, now); len(all) != 1 || all[0].Retry != 0 || len(RefusedFeatures(u, now)) != 0 {
-		t.Errorf("during its trial it shows %+v and %+v, want that it lacks tools", all, RefusedFeatures(u, now))
+	if all := ListLackedFeatures(u, now); len(all) != 1 || all[0].Retry != 0 || len(ListRefusedFeatures(u, now)) != 0 {
+		t.Errorf("during its trial it shows %+v and %+v, want that it lacks tools", all, ListRefusedFeatures(u, now))
 	}
 	d := call(chat|FeatureTools, OutcomeRejected, 9, false)
 	if d == nil {
@@ -199,7 +199,7 @@ func TestLacksFeature(t *testing.T) {
 	if m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Fatal("it is not tried again")
 	}
-	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.suspectedFeatures.Load() != 0 || LackedFeatures(u, now) != nil {
+	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.suspectedFeatures.Load() != 0 || ListLackedFeatures(u, now) != nil {
 		t.Error("its trial has passed, and it is suspected")
 	}
 	for range 11 {
@@ -216,8 +216,8 @@ func TestLacksFeature(t *testing.T) {
 	}
 }
 
-// TestRefusing checks RefusedFeatures. If an engine refuses most calls for a feature,
-// RefusedFeatures returns the feature and the number of refusals after the third refusal. It omits
+// TestRefusing checks ListRefusedFeatures. If an engine refuses most calls for a feature,
+// ListRefusedFeatures returns the feature and the number of refusals after the third refusal. It omits
 // the feature once the engine counts as lacking it, or after five minutes. A few refusals among
 // accepted calls do not count.
 func TestRefusing(t *testing.T) {
@@ -229,7 +229,7 @@ func TestRefusing(t *testing.T) {
 		l, _ := m.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
 		l.SetFeatures(OperationFeature(config.OpChat) | FeatureForcedTool)
 		if o == OutcomeRejected {
-			d = l.RecordRefusal(Refusal{Status: 400, Text: text, Body: 1})
+			d = l.RecordDisputableRefusal(Refusal{Status: 400, Text: text, Body: 1})
 		}
 		l.Release(o)
 		return d
@@ -239,24 +239,24 @@ func TestRefusing(t *testing.T) {
 	}
 	call(OutcomeRejected, 7)
 	call(OutcomeRejected, 7)
-	if all := RefusedFeatures(u, now); all != nil {
+	if all := ListRefusedFeatures(u, now); all != nil {
 		t.Errorf("refusals in different words: %+v", all)
 	}
 	for range 4 {
 		call(OutcomeRejected, 7)
 	}
-	all := RefusedFeatures(u, now)
+	all := ListRefusedFeatures(u, now)
 	if len(all) != 1 || all[0].Served != "m" || all[0].Feature != "forced_tool" || all[0].Status != 400 || all[0].Refused != 6 || all[0].Answers != 10 ||
 		!strings.Contains(all[0].Remedy(), "--enable-auto-tool-choice") {
-		t.Errorf("RefusedFeatures = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
+		t.Errorf("ListRefusedFeatures = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
 	}
-	if all := RefusedFeatures(u, now.Add(shownRefusalTime+time.Minute)); all != nil {
+	if all := ListRefusedFeatures(u, now.Add(shownRefusalTime+time.Minute)); all != nil {
 		t.Errorf("long after the last refusal: %+v", all)
 	}
 	for range 3 {
 		call(OutcomeOK, 0)
 	}
-	if all := RefusedFeatures(u, now); all != nil {
+	if all := ListRefusedFeatures(u, now); all != nil {
 		t.Errorf("among good answers: %+v", all)
 	}
 }

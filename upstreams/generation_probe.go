@@ -55,10 +55,10 @@ type generationProber struct {
 	lastResult        *LastGenerationProbe // immutable
 }
 
-// probeFailedCallNext records a failed call. The next probe uses that call's model and kind. After a 404
+// setNextProbeTarget records a failed call. The next probe uses that call's model and kind. After a 404
 // without a reason, the probe prefers the upstream's chat model. An engine on which only some
 // models or paths are missing must stay in service.
-func (g *generationProber) probeFailedCallNext(by FailureSource) {
+func (g *generationProber) setNextProbeTarget(by FailureSource) {
 	g.mu.Lock()
 	g.lastFailed, g.lastTimeout, g.lastNotFound = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
 	if by.NotFound {
@@ -103,9 +103,9 @@ func (s *settings) generationSteps(
 //   - Another probe is running, or started less than a second ago.
 //   - The upstream is out of service.
 //   - No model of the upstream can be probed.
-func (g *generationProber) start(pool Pool, trial bool) bool {
+func (g *generationProber) start(pool SlotPool, trial bool) bool {
 	u, now := g.up, time.Now()
-	p, s := u.probeControl.current(), u.State()
+	p, s := u.probeControl.currentProber(), u.State()
 	if p == nil || p.generate == nil || u.Mode() != ModeReady || !s.acceptsCalls() && s != StateBusy {
 		return false
 	}
@@ -117,13 +117,13 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 	}
 	served, steps := u.settings.Load().generationSteps(g.lastFailed, profile, &u.Models, toEnd)
 	if number, told := EnginePriority(u, 0); told {
-		engine.WithPriority(steps, number)
+		engine.SetProbePriority(steps, number)
 	}
 	if len(steps) == 0 {
 		u.Breaker.recordGeneration(engine.GenerationRejected, trial, "calls fail", now)
 		return false
 	}
-	turn, ok := u.Models.enterProbeTurn(served, now)
+	turn, ok := u.Models.enterTurnForProbe(served, now)
 	if !ok {
 		return false
 	}
@@ -143,7 +143,7 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 }
 
 func (g *generationProber) run(
-	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool,
+	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool SlotPool, trial bool,
 ) {
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
 	defer func() { // release the slot even if recordResult panics
@@ -156,13 +156,13 @@ func (g *generationProber) run(
 	u.hooks.guard.Point(guardGeneration)
 	notFound := true
 	for i := range steps {
-		begun, reads := time.Now(), u.client.answerWatch.ArrivalStamp()
+		begun, reads := time.Now(), u.client.answerWatch.ArrivalNumber()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
 		// NotFound stays true only if every step gets a 404 that names no model. Otherwise the
 		// engine serves at least one of the paths.
 		notFound = notFound && result.NotFound
 		result.NotFound = notFound
-		progressed := u.client.answerWatch.ArrivalStamp() != reads || u.Progress.ProgressedSince(begun)
+		progressed := u.client.answerWatch.ArrivalNumber() != reads || u.Progress.ProgressedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe was queued behind calls that make progress
@@ -195,8 +195,8 @@ func (g *generationProber) recordResult(result engine.GenerationResult, trial bo
 	u.Breaker.recordGeneration(result.Verdict, trial, "generation probe: "+g.lastResult.Result, now)
 }
 
-// failedSince reports whether the newest probe was sent after the given time and failed.
-func (g *generationProber) failedSince(then time.Time) bool {
+// hasFailedSince reports whether the newest probe was sent after the given time and failed.
+func (g *generationProber) hasFailedSince(then time.Time) bool {
 	last := g.lastGeneration()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
 }
@@ -217,7 +217,7 @@ func (g *generationProber) lastGeneration() *LastGenerationProbe {
 // scheduleDoubtProbe schedules probeDoubt if the circuit is in doubt (circuit.isInDoubt).
 func (g *generationProber) scheduleDoubtProbe() {
 	failures, wanted := g.up.Breaker.consecutiveFailures()
-	if !wanted || g.up.probeControl.current() == nil {
+	if !wanted || g.up.probeControl.currentProber() == nil {
 		return
 	}
 	g.mu.Lock()
@@ -255,10 +255,10 @@ const (
 	barredTrialHeadStart = time.Second
 )
 
-// probeTrial sends a generation probe as the trial of a half-open breaker.
-func (g *generationProber) probeTrial() {
+// probeAsBreakerTrial sends a generation probe as the trial of a half-open breaker.
+func (g *generationProber) probeAsBreakerTrial() {
 	defer g.up.hooks.guard.Catch(guardSlotWakeups, nil)
-	defer g.rescheduleTrial() // if the probe is not sent or is inconclusive
+	defer g.rescheduleBreakerTrial() // if the probe is not sent or is inconclusive
 	u := g.up
 	if !g.needsTrialProbe() || !u.Breaker.trialRunning.CompareAndSwap(false, true) {
 		return
@@ -275,15 +275,15 @@ func (g *generationProber) probeTrial() {
 	u.hooks.wakeWaiting() // calls could not use the engine during the trial
 }
 
-// scheduleTrial schedules probeTrial if some keys' calls cannot be the trial.
-func (g *generationProber) scheduleTrial() {
+// scheduleBreakerTrial schedules probeAsBreakerTrial if some keys' calls cannot be the trial.
+func (g *generationProber) scheduleBreakerTrial() {
 	if g.needsTrialProbe() {
-		g.up.Breaker.setTrialTimer(time.AfterFunc(g.up.Breaker.trialDelay(), g.probeTrial))
+		g.up.Breaker.setTrialTimer(time.AfterFunc(g.up.Breaker.trialDelay(), g.probeAsBreakerTrial))
 	}
 }
 
-// rescheduleTrial schedules another attempt if the breaker is still half-open.
-func (g *generationProber) rescheduleTrial() {
+// rescheduleBreakerTrial schedules another attempt if the breaker is still half-open.
+func (g *generationProber) rescheduleBreakerTrial() {
 	if g.needsTrialProbe() {
 		g.up.Breaker.setTrialTimer(time.AfterFunc(minGenerationInterval, g.up.Breaker.wakeForTrial))
 	}
@@ -291,5 +291,5 @@ func (g *generationProber) rescheduleTrial() {
 
 // needsTrialProbe reports whether the half-open breaker needs a probe as its trial.
 func (g *generationProber) needsTrialProbe() bool {
-	return g.up.Breaker.needsTrialProbe() && !g.up.removal.isRetiring.Load() && g.up.probeControl.current() != nil
+	return g.up.Breaker.needsTrialProbe() && !g.up.removal.isRetiring.Load() && g.up.probeControl.currentProber() != nil
 }

@@ -416,14 +416,14 @@ func (a *probeRequests) all() []string {
 // generation probes send. The probes fail while fails is true.
 func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *probeRequests) {
 	t.Helper()
-	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
+	p, err := newTestSet(t, Options{}).PlanChanges([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
 	if err != nil {
 		t.Fatal(err)
 	}
 	u, asked = p.Upstream("a")[0], new(probeRequests)
 	u.probeControl.replace(newProber(u, (&scriptedEngine{code: 200}).get, func() {}))
 	u.probeControl.prober.start(func() {})
-	prober := u.probeControl.current()
+	prober := u.probeControl.currentProber()
 	t.Cleanup(func() { prober.stop(); <-prober.done })
 	synctest.Wait()
 	u.probeControl.mu.Lock()

@@ -27,7 +27,7 @@ func TestPanicInOnRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := set.Plan([]config.Upstream{{Name: "up", URL: fakeEngine(t, "ollama").URL, Engine: "ollama", Probe: config.Probe{Rise: 1}}}, nil)
+	plan, err := set.PlanChanges([]config.Upstream{{Name: "up", URL: fakeEngine(t, "ollama").URL, Engine: "ollama", Probe: config.Probe{Rise: 1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

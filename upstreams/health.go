@@ -39,9 +39,9 @@ func (s State) String() string {
 // resort.
 func (s State) acceptsCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// downAfterUnreachable is how many consecutive calls must fail to reach the engine before it goes
+// unreachableCallsUntilDown is how many consecutive calls must fail to reach the engine before it goes
 // down without a probe.
-const downAfterUnreachable = 2
+const unreachableCallsUntilDown = 2
 
 // livenessState is the state machine for up and down. It does no I/O. The caller serialises the method
 // calls.
@@ -129,7 +129,7 @@ func (l *livenessState) recordUnreachable(by FailureSource) (look bool) {
 	case !by.Sent || !l.unreachableBy.Sent || by.isIndependentOf(l.unreachableBy):
 		l.unreachable++
 	}
-	if l.unreachable >= downAfterUnreachable {
+	if l.unreachable >= unreachableCallsUntilDown {
 		l.setState(StateDown)
 	}
 	return true
@@ -359,7 +359,7 @@ func (h *Health) factsSnapshot() healthFacts {
 	return h.facts
 }
 
-// publishState copies the state to the atomic fields and logs a change. The caller must hold mu.
+// publishAndLogState copies the state to the atomic fields and logs a change. The caller must hold mu.
 func (h *Health) publishState(cause string, now time.Time) {
 	h.isSuspect.Store(h.facts.liveness.isSuspect || h.facts.liveness.unreachable > 0)
 	before, state := h.currentState(), h.facts.liveness.state

@@ -262,11 +262,11 @@ func TestOutcomeWindowExpires(t *testing.T) {
 	for i := range 3 * minWindowOutcomes {
 		w.addOutcome(true, at(time.Duration(i)*time.Millisecond))
 	}
-	if !w.shareExceeded(at(time.Second)) || w.shareExceeded(at(11*time.Second)) {
+	if !w.isFailureShareExceeded(at(time.Second)) || w.isFailureShareExceeded(at(11*time.Second)) {
 		t.Error("the window does not slide")
 	}
 	w.addOutcome(false, at(20*time.Second)) // reuses an old bucket
-	if w.shareExceeded(at(20 * time.Second)) {
+	if w.isFailureShareExceeded(at(20 * time.Second)) {
 		t.Error("an old bucket was counted again")
 	}
 }

@@ -28,10 +28,10 @@ const (
 	guardSlotWakeups = "room"       // waking the calls that are waiting for a slot
 )
 
-// unguarded does not catch panics.
-type unguarded struct{ http1.NoPanicGuard }
+// unguardedLoop does not catch panics.
+type unguardedLoop struct{ http1.NoPanicGuard }
 
-func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
+func (unguardedLoop) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 
 // upstreamHooks contains the callbacks and the log that an upstream's parts share.
 type upstreamHooks struct {

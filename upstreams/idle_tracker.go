@@ -13,10 +13,10 @@ import (
 const (
 	// idleThreshold is how long an engine must be without requests to count as idle.
 	idleThreshold = time.Minute
-	// The probe interval of an idle engine is multiplied by idleIntervalFactor, up to
-	// maxIdleInterval.
-	idleIntervalFactor = 5
-	maxIdleInterval    = 10 * time.Second
+	// The probe interval of an idle engine is multiplied by idleProbeIntervalFactor, up to
+	// maxIdleProbeInterval.
+	idleProbeIntervalFactor = 5
+	maxIdleProbeInterval    = 10 * time.Second
 )
 
 // idleTracker tracks how long an engine has been idle. Only the prober's goroutine accesses it,
@@ -27,16 +27,16 @@ type idleTracker struct {
 	probeDelayed atomic.Bool // the next probe is delayed
 }
 
-// idleInterval returns the probe interval of an engine that has been idle for the given time.
-func idleInterval(interval, idle time.Duration) time.Duration {
+// idleProbeInterval returns the probe interval of an engine that has been idle for the given time.
+func idleProbeInterval(interval, idle time.Duration) time.Duration {
 	if idle < idleThreshold {
 		return interval
 	}
-	return max(interval, min(idleIntervalFactor*interval, maxIdleInterval))
+	return max(interval, min(idleProbeIntervalFactor*interval, maxIdleProbeInterval))
 }
 
-// updateIdle updates the idleTracker. It is called before each probe.
-func (p *prober) updateIdle(now time.Time) {
+// updateIdleTracker updates the idleTracker. It is called before each probe.
+func (p *prober) updateIdleTracker(now time.Time) {
 	u, work := p.up, endedCallCount(p.up)
 	m, missing := u.Health.factsSnapshot().liveness, u.Models.unservedNames(u.settings.Load().expected)
 	if hasCalls(u) || work != p.idle.endedCalls || m.state != StateUp || m.contradictions > 0 || len(missing) > 0 {
@@ -51,7 +51,7 @@ func (p *prober) probeInterval(now time.Time) time.Duration {
 	if r := p.up.reports.last.Load(); r.isFresh(MomentOf(now)) && r.Running+r.Waiting > 0 {
 		p.idle.since = now
 	}
-	return idleInterval(usual, now.Sub(p.idle.since))
+	return idleProbeInterval(usual, now.Sub(p.idle.since))
 }
 
 func endedCallCount(u *Upstream) (n uint64) {

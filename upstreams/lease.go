@@ -19,7 +19,7 @@ type Lease struct {
 	isTrial        atomic.Bool    // the call is the undecided trial of a half-open breaker
 	failureSource  *FailureSource // the source of the failure, if the call failed
 	features       Features
-	pool           Pool
+	pool           SlotPool
 	holderBucket   uint8 // see slots.holderCounts
 	mayBeLoading   bool  // the model may still be loading
 	buffers        bool  // see MarkBuffering
@@ -68,13 +68,13 @@ func (*noCopy) Unlock() {}
 // of prompt tokens. They count in the upstream's load until the lease is released. A
 // compare-and-swap enforces the limit, so the in-flight count never exceeds it. Another
 // compare-and-swap ensures that there is only one trial.
-func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
+func (u *Upstream) TryLease(key string, p SlotPool, tokens int, now time.Time) (*Lease, bool) {
 	return acquireLease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
 // acquireLease does the work of TryLease. free is the percentage of the slots that the call must
 // leave unused.
-func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
+func acquireLease(u *Upstream, key string, p SlotPool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().acceptsCalls() || u.Mode() != ModeReady {
 		return nil, false
 	}
@@ -96,13 +96,13 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 	if !prompt.Stays && u.slots.fleet.others.Load() != nil {
 		u.slots.fleet.placed.Add(1)
 	}
-	l := &Lease{up: u, pool: p, holderBucket: holderBucket(key), prompt: prompt, loadTokens: int64(max(0, prompt.Uncached))}
+	l := &Lease{up: u, pool: p, holderBucket: holderHashBucket(key), prompt: prompt, loadTokens: int64(max(0, prompt.Uncached))}
 	u.slots.holderCounts[l.holderBucket].Add(1)
 	l.isHeld.Store(true)
 	l.isTrial.Store(trial)
 	u.slots.tokens[p].Add(l.loadTokens)
 	l.unreadTokens, l.unreadUncached = int64(max(0, prompt.Tokens)), l.loadTokens
-	u.Progress.AddUnread(l.unreadTokens)
+	u.Progress.AddUnreadPromptTokens(l.unreadTokens)
 	at := MomentOf(now)
 	l.startLoad = loadAtAcquire{at, estimatedCalls(u, at), u.slots.unreadTokens.Add(l.unreadUncached)}
 	if l.startLoad.unread == l.unreadUncached {
@@ -181,7 +181,7 @@ func (l *Lease) RecordFirstToken(ttft time.Duration) {
 	if l.mayBeLoading {
 		l.model.lastLoaded.Store(time.Now().UnixNano())
 	}
-	if l.turn == nil || !l.turn.MayBeUnloaded() { // otherwise the time includes loading the model
+	if l.turn == nil || !l.turn.MayStillBeLoading() { // otherwise the time includes loading the model
 		l.up.Averages.ttft.update(ttft.Seconds(), 0, 0.1)
 		// Engines read prompts one after another. The prefill of this prompt therefore began no
 		// earlier than the first token of the previous call.
@@ -196,7 +196,7 @@ func (l *Lease) RecordFirstToken(ttft time.Duration) {
 	}
 	l.finishPrefill()
 	if l.isTrial.Load() {
-		time.AfterFunc(longTrialTime, l.passLongTrial)
+		time.AfterFunc(longTrialTime, l.closeBreakerAfterLongTrial)
 	}
 }
 
@@ -238,7 +238,7 @@ func estimatedCalls(u *Upstream, now Moment) float64 {
 
 // finishPrefill records that the engine has read the prompt, or that the call has ended.
 func (l *Lease) finishPrefill() {
-	l.up.Progress.AddUnread(-l.unreadTokens)
+	l.up.Progress.AddUnreadPromptTokens(-l.unreadTokens)
 	l.up.slots.unreadTokens.Add(-l.unreadUncached)
 	l.unreadTokens, l.unreadUncached = 0, 0
 	if l.mayBeLoading {
@@ -268,8 +268,8 @@ func (l *Lease) MarkBuffering() {
 	}
 }
 
-// passLongTrial closes the breaker if this call is still the trial.
-func (l *Lease) passLongTrial() {
+// closeBreakerAfterLongTrial closes the breaker if this call is still the trial.
+func (l *Lease) closeBreakerAfterLongTrial() {
 	defer l.up.hooks.guard.Catch(guardSlotWakeups, nil)
 	if l.isTrial.CompareAndSwap(true, false) {
 		l.up.Breaker.closeDuringTrial(time.Now())
@@ -339,10 +339,10 @@ func (l *Lease) reportOutcome(o Outcome, by FailureSource, trial bool, now time.
 		u.penalty.addFailure(MomentOf(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {
-		u.reports.countAbandoned()
+		u.reports.countAbandonedCall()
 	}
 	if o.IsFailure() {
-		u.generations.probeFailedCallNext(by)
+		u.generations.setNextProbeTarget(by)
 	}
 	look := u.Health.recordOutcome(o, by, now)
 	generate = u.Breaker.recordOutcome(o, by, trial, now)

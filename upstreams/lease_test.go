@@ -33,7 +33,7 @@ func newTestSet(t testing.TB, o Options) *Set {
 func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	t.Helper()
 	s := newTestSet(t, Options{})
-	p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai", Concurrency: c}}, nil)
+	p, err := s.PlanChanges([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai", Concurrency: c}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestLeaseAccounting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
+		plan, err := s.PlanChanges([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestLeaseAccounting(t *testing.T) {
 		now := time.Now()
 		t.Repeat(map[string]func(*rapid.T){
 			"lease": func(t *rapid.T) {
-				p := Pool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
+				p := SlotPool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
 				n := rapid.IntRange(-5, 5000).Draw(t, "tokens")
 				before := u.Load(p, now)
 				l, ok := u.TryLease("", p, n, now)
@@ -104,7 +104,7 @@ func TestLeaseAccounting(t *testing.T) {
 				}
 			},
 			"release": func(t *rapid.T) {
-				p := Pool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
+				p := SlotPool(rapid.IntRange(0, int(poolCount)-1).Draw(t, "pool"))
 				if len(held[p]) == 0 {
 					t.Skip()
 				}
@@ -333,7 +333,7 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	if !u.Breaker.trialRunning.CompareAndSwap(false, true) || !u.slots.tryAcquire(PoolText, 0) {
 		t.Fatal("no slot")
 	}
-	nobody, err := s.Plan(nil, nil)
+	nobody, err := s.PlanChanges(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

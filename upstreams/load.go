@@ -29,9 +29,9 @@ type Load struct {
 // ReadLoad stores a pool's load in l. It reads only atomics and does not allocate. Routing reads
 // dozens of upstreams per call and reuses one Load variable, because copying a Load would double
 // the cost of each read.
-func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
+func (u *Upstream) ReadLoad(l *Load, p SlotPool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
-	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.activeCalls(word, p), c.netSlots[p], c.places[p], c.share[p], 0
+	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.countPoolCalls(word, p), c.netSlots[p], c.places[p], c.share[p], 0
 	l.Weight, l.Unread, l.Reading = c.weight, u.slots.unreadTokens.Load(), max(0, time.Duration(int64(now)-u.slots.promptStart.Load()).Seconds())
 	l.Taken = l.Active
 	l.Tokens = u.slots.tokens[p].Load()
@@ -188,7 +188,7 @@ type otherEdges struct {
 }
 
 // inFlight returns the number of calls that count against the pool's limit.
-func (v *otherEdges) inFlight(p Pool, shared bool) int {
+func (v *otherEdges) inFlight(p SlotPool, shared bool) int {
 	if v == nil {
 		return 0
 	}
@@ -275,7 +275,7 @@ func (s *slots) slotDivisor(l Limits, configured int) int {
 }
 
 // addToLoad adds the work of other edges to the load l.
-func (v *otherEdges) addToLoad(l *Load, c *slotCapacity, p Pool, placed int64) {
+func (v *otherEdges) addToLoad(l *Load, c *slotCapacity, p SlotPool, placed int64) {
 	if v == nil {
 		return
 	}

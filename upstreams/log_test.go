@@ -16,7 +16,7 @@ import (
 func TestLogLevels(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	s := newTestSet(t, Options{Log: zap.New(core)})
-	p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
+	p, err := s.PlanChanges([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestLogLevels(t *testing.T) {
 	}
 	u.Breaker.mu.Lock()
 	u.Breaker.circuit.isOpen = false
-	u.Breaker.publishState("test", time.Now())
+	u.Breaker.publishAndLogState("test", time.Now())
 	u.Breaker.mu.Unlock()
 	u.bring(StateDown)
 	u.bring(StateUp)

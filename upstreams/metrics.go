@@ -15,7 +15,7 @@ import (
 type upstreamMetrics struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [slotFateCount]*metrics.Counter
-	generated [engine.GenerationCount]*metrics.Counter
+	generated [engine.GenerationVerdictCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
 	currentSet   atomic.Pointer[metrics.Set] // same as set, for code that does not hold the mutex
@@ -25,10 +25,10 @@ type upstreamMetrics struct {
 
 var wakeResults = [...]string{"asked", "failed"}
 
-const wakeAsked, wakeFailed = 0, 1
+const wakeAskedIndex, wakeFailedIndex = 0, 1
 
-// countFates adds fates, the number of abandoned calls by fate, to the counters.
-func (s *upstreamMetrics) countFates(fates [slotFateCount]int) {
+// countSlotFates adds fates, the number of abandoned calls by fate, to the counters.
+func (s *upstreamMetrics) countSlotFates(fates [slotFateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)
 	}
@@ -104,7 +104,7 @@ func (s *upstreamMetrics) createMetrics(u *Upstream) {
 	for i, result := range wakeResults {
 		newOrRevivedCounter(set, &s.wakes[i], "penstock_upstream_wakes_total"+label+",result="+strconv.Quote(result)+"}")
 	}
-	for g := range engine.GenerationCount {
+	for g := range engine.GenerationVerdictCount {
 		name := "penstock_upstream_generation_probes_total" + label + ",result=" + strconv.Quote(g.String()) + "}"
 		newOrRevivedCounter(set, &s.generated[g], name)
 	}

@@ -14,7 +14,7 @@ import (
 type OperatorMode uint8
 
 // In drain and maintenance, the upstream gets no new calls. Running calls finish at the upstream,
-// or move to another upstream after the drain time (ShouldHandOver). In maintenance, the upstream
+// or move to another upstream after the drain time (ShouldHandOverCalls). In maintenance, the upstream
 // is also not probed, so that an engine under repair does not fill the log.
 const (
 	ModeReady OperatorMode = iota
@@ -45,16 +45,16 @@ type modeSwitch struct {
 	changedAt time.Time // zero if the mode was never changed
 }
 
-// handoverTimer is the timer for an upstream that gets no new calls. When the timer fires, running calls
+// drainTimer is the timer for an upstream that gets no new calls. When the timer fires, running calls
 // should move to other upstreams. Calls that no other upstream can accept stay.
-type handoverTimer struct {
+type drainTimer struct {
 	isDue atomic.Bool
 
 	mu    sync.Mutex
 	timer *time.Timer // nil while the upstream gets calls
 }
 
-func (h *handoverTimer) start(after time.Duration, hooks *upstreamHooks) {
+func (h *drainTimer) start(after time.Duration, hooks *upstreamHooks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer == nil {
@@ -69,7 +69,7 @@ func (h *handoverTimer) start(after time.Duration, hooks *upstreamHooks) {
 	}
 }
 
-func (h *handoverTimer) stop() {
+func (h *drainTimer) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer != nil {
@@ -79,12 +79,12 @@ func (h *handoverTimer) stop() {
 	h.isDue.Store(false)
 }
 
-// ShouldHandOver reports whether an upstream's calls should move to another upstream, because the
+// ShouldHandOverCalls reports whether an upstream's calls should move to another upstream, because the
 // drain time of a drained or removed upstream is over.
-func ShouldHandOver(u *Upstream) bool { return u.removal.handover.isDue.Load() }
+func ShouldHandOverCalls(u *Upstream) bool { return u.removal.handover.isDue.Load() }
 
-// updateHandover starts or stops the drain timer after a change of the mode or configuration.
-func updateHandover(u *Upstream) {
+// updateDrainTimer starts or stops the drain timer after a change of the mode or configuration.
+func updateDrainTimer(u *Upstream) {
 	if after := u.set.o.DrainTime; u.mode.current() == ModeReady && !u.removal.isRetiring.Load() {
 		u.removal.handover.stop()
 	} else if after != nil {
@@ -119,7 +119,7 @@ func (u *Upstream) SetMode(m OperatorMode) {
 	if before == m {
 		return
 	}
-	updateHandover(u)
+	updateDrainTimer(u)
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.wakeWaiting()
 	if before == ModeMaintenance {

@@ -8,7 +8,7 @@ import (
 	"penstock/config"
 )
 
-// TestHandover checks that ShouldHandOver returns true once an upstream has got no new calls for
+// TestHandover checks that ShouldHandOverCalls returns true once an upstream has got no new calls for
 // the drain time. The upstream may be in drain or maintenance, or was removed from the
 // configuration file. If the upstream gets calls again, the running calls stay.
 func TestHandover(t *testing.T) {
@@ -17,7 +17,7 @@ func TestHandover(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
+		p, err := s.PlanChanges([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,8 +25,8 @@ func TestHandover(t *testing.T) {
 		at := func(what string, want bool) {
 			t.Helper()
 			synctest.Wait()
-			if got := ShouldHandOver(u); got != want {
-				t.Errorf("%s: ShouldHandOver = %v, want %v", what, got, want)
+			if got := ShouldHandOverCalls(u); got != want {
+				t.Errorf("%s: ShouldHandOverCalls = %v, want %v", what, got, want)
 			}
 		}
 		u.SetMode(ModeDrain)
@@ -47,7 +47,7 @@ func TestHandover(t *testing.T) {
 		time.Sleep(time.Hour)
 		at("long ready", false)
 		u.removal.isRetiring.Store(true)
-		updateHandover(u)
+		updateDrainTimer(u)
 		at("retired", false)
 		time.Sleep(time.Minute)
 		at("retired for long", true)
@@ -55,7 +55,7 @@ func TestHandover(t *testing.T) {
 		u.SetMode(ModeReady)
 		at("still retired", true)
 		u.removal.isRetiring.Store(false)
-		updateHandover(u)
+		updateDrainTimer(u)
 		at("revived", false)
 	})
 }

@@ -35,7 +35,7 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 	s.up, s.expected, s.hooks, s.publishesList = u, st.expected, &u.hooks, st.spec.Lists
 	s.entries, s.flaps = map[string]*ServedModel{}, map[string]recentOutages{}
 	s.view.Store(&modelView{profile: profile})
-	s.residents.SetConfigured(st.spec.Residents)
+	s.residents.SetConfiguredCapacity(st.spec.Residents)
 }
 
 // scheduleTurnChange schedules a wake-up of the waiting calls at the next change of turns. It must
@@ -55,7 +55,7 @@ func setTurnTimer(s *ServedModels, now time.Time) {
 	if g == nil {
 		return
 	}
-	in, ok := g.NextChange(now)
+	in, ok := g.TimeUntilNextChange(now)
 	switch {
 	case !ok:
 	case s.turnTimer == nil:
@@ -156,9 +156,9 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	}
 }
 
-// AdjustLoad adjusts l, the upstream's load, for a call to this model. During another model's turn,
+// AdjustLoadForCall adjusts l, the upstream's load, for a call to this model. During another model's turn,
 // the load shows no free slot.
-func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
+func (m *ServedModel) AdjustLoadForCall(l *Load, now time.Time) {
 	if m.adapterAway.Load() {
 		l.Penalty += coldAdapterPenalty
 	}
@@ -176,7 +176,7 @@ func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
 
 // TryLease is like Upstream.TryLease, for a call of this model. free is the percentage of the slots
 // that the call must leave unused. TryLease returns false during another model's turn.
-func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
+func (m *ServedModel) TryLease(key string, p SlotPool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := acquireLease(m.models.up, key, p, prompt, free, now)
 	if !ok {
 		return nil, false
@@ -210,7 +210,7 @@ func (m *ServedModel) BeginWait(now time.Time) (quit func()) {
 // since the list was read, the list does not count.
 func (m *ServedModel) mayBeLoading() bool {
 	if p := m.turn.Load(); p != nil {
-		return p.MayBeUnloaded()
+		return p.MayStillBeLoading()
 	}
 	v := m.models.view.Load()
 	loaded, ok := v.isLoaded(m.served)
@@ -228,9 +228,9 @@ func (m *ServedModel) CanAdmitCallNow(now time.Time) bool {
 	return ok
 }
 
-// enterProbeTurn enters a model's turn for a generation probe. turn is nil if the upstream's models
+// enterTurnForProbe enters a model's turn for a generation probe. turn is nil if the upstream's models
 // take no turns.
-func (s *ServedModels) enterProbeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
+func (s *ServedModels) enterTurnForProbe(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.FindModel(served).turn.Load(); turn == nil {
 		return nil, true
 	}
@@ -254,9 +254,9 @@ func (s *ServedModels) IsLoading() bool {
 	return g != nil && g.IsLoading()
 }
 
-// setResidents changes the number of models that the engine keeps in memory. The caller must hold
+// setResidentCount changes the number of models that the engine keeps in memory. The caller must hold
 // mu.
-func (s *ServedModels) setResidents(change func(int) bool, n int) {
+func (s *ServedModels) setResidentCount(change func(int) bool, n int) {
 	if !change(n) {
 		return
 	}
@@ -269,7 +269,7 @@ func (s *ServedModels) setResidents(change func(int) bool, n int) {
 func (m *ServedModel) updateTurn() {
 	if g := m.models.residents.Gate(); g != nil {
 		p := g.Model(m.served)
-		p.SetAbsent(m.isUnavailable.Load())
+		p.SetMissingAtEngine(m.isUnavailable.Load())
 		m.turn.Store(p)
 	} else {
 		m.turn.Store(nil)
@@ -317,7 +317,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expected, s.publishesList = st.expected, st.spec.Lists
-	s.setResidents(s.residents.SetConfigured, st.spec.Residents)
+	s.setResidentCount(s.residents.SetConfiguredCapacity, st.spec.Residents)
 	v := s.view.Load()
 	s.applyView(profile, v.list, v.listedAt, v.missing)
 	for served := range s.entries { // drop old names, because an engine may list any number of names
@@ -368,11 +368,11 @@ func publishedModels(s *ServedModels) (models []config.ListedModel, ok bool) {
 	return models, s.publishedModels.Listed
 }
 
-// setReportedResidents stores how many models the engine can keep loaded, according to its report.
-func (s *ServedModels) setReportedResidents(n int) {
+// setReportedResidentCount stores how many models the engine can keep loaded, according to its report.
+func (s *ServedModels) setReportedResidentCount(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setResidents(s.residents.SetReported, n)
+	s.setResidentCount(s.residents.SetReportedCapacity, n)
 }
 
 // applyView replaces the view and updates every ServedModel. It logs each model that became

@@ -89,7 +89,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	away := func() (names string) {
 		for _, served := range []string{"base", "x", "y", "z"} {
 			var l Load
-			if u.Models.FindModel(served).AdjustLoad(&l, time.Now()); l.Penalty == coldAdapterPenalty {
+			if u.Models.FindModel(served).AdjustLoadForCall(&l, time.Now()); l.Penalty == coldAdapterPenalty {
 				names += served
 			} else if l.Penalty != 0 {
 				t.Errorf("%s has a penalty of %v", served, l.Penalty)

@@ -89,7 +89,7 @@ func (f *fleet) addEdge(policy string) {
 		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai", Concurrency: config.Concurrency{Shared: f.engines[i].slots}}
 		m.Deployments = append(m.Deployments, config.Deployment{Upstream: specs[i].Name})
 	}
-	plan, err := set.Plan(specs, nil)
+	plan, err := set.PlanChanges(specs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

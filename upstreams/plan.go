@@ -19,14 +19,14 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Plan contains the changes to a set for one configuration, ready to commit.
-type Plan struct {
+// ChangePlan contains the changes to a set for one configuration, ready to commit.
+type ChangePlan struct {
 	set         *Set
 	profiles    *engine.Profiles
 	items       []plannedUpstream
 	index       map[*Upstream]int // indices into items
 	byName      map[string][]*Upstream
-	discoveries map[string]*discovery
+	discoveries map[string]*endpointDiscovery
 }
 
 type plannedUpstream struct {
@@ -36,18 +36,18 @@ type plannedUpstream struct {
 	isNew     bool
 }
 
-// Plan computes which upstreams a configuration keeps, changes and adds. models determines which
+// PlanChanges computes which upstreams a configuration keeps, changes and adds. models determines which
 // served names are expected at each upstream. engines contains the user's engine profiles, which
 // are added to the bundled profiles. Plan does not change the set, but it reads certificate files.
 // It runs new discoveries in parallel, for at most 2 s. If a look-up fails, the plan contains an
 // upstream without an address as a placeholder until the discovery succeeds.
-func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
+func (s *Set) PlanChanges(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*ChangePlan, error) {
 	profiles, err := s.profiles.Load().WithUserProfiles(engines)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{
-		set: s, profiles: profiles, discoveries: map[string]*discovery{},
+	p := &ChangePlan{
+		set: s, profiles: profiles, discoveries: map[string]*endpointDiscovery{},
 		index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)),
 	}
 	p.awaitDiscoveries(specs)
@@ -81,7 +81,7 @@ func expectedNames(models []config.Model) (out map[string][]string, works map[st
 	return out, works
 }
 
-func (p *Plan) addSpec(spec *config.Upstream, expected []string, works []probeTarget) error {
+func (p *ChangePlan) addSpec(spec *config.Upstream, expected []string, works []probeTarget) error {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (p *Plan) addSpec(spec *config.Upstream, expected []string, works []probeTa
 }
 
 // findOrCreate finds or creates the upstream with this URL and endpoint, and adds it to the plan.
-func (p *Plan) findOrCreate(base string, e discoveredEndpoint, profile *engine.Profile, st *settings) error {
+func (p *ChangePlan) findOrCreate(base string, e discoveredEndpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
 		id += ID(" " + e.key)
@@ -158,7 +158,7 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e discoveredEndpoint
 	u.Health.Wake.Init(u.probeControl.requestWake)
 	u.Health.Wake.Configure(st.spec.Wake)
 	u.Health.facts.liveness.fall, u.Health.facts.liveness.rise = st.probe.fall, st.probe.rise
-	u.Breaker.hooks, u.Breaker.onHalfOpen = &u.hooks, u.generations.scheduleTrial
+	u.Breaker.hooks, u.Breaker.onHalfOpen = &u.hooks, u.generations.scheduleBreakerTrial
 	u.Breaker.openUntil.Store(breakerClosed)
 	u.Models.init(u, profile, st)
 	u.slots.hooks = &u.hooks
@@ -171,15 +171,15 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e discoveredEndpoint
 
 // Upstream returns the planned upstreams with a configured name: a single upstream, or an upstream
 // for each discovered endpoint. It returns nil if the plan does not contain the name.
-func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
+func (p *ChangePlan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the plan's engine profiles.
-func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
+func (p *ChangePlan) Profiles() *engine.Profiles { return p.profiles }
 
 // PlannedLimits returns the slot limits that an upstream will have after the commit. If the
 // configuration does not set the limits, a later report of the engine may replace them. For an
 // upstream that is not in the plan, PlannedLimits returns the zero value.
-func (p *Plan) PlannedLimits(u *Upstream) Limits {
+func (p *ChangePlan) PlannedLimits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
 		return Limits{}
@@ -192,12 +192,12 @@ func (p *Plan) PlannedLimits(u *Upstream) Limits {
 }
 
 // HasUpstream reports whether the plan contains the upstream with this ID.
-func (p *Plan) HasUpstream(id ID) bool {
+func (p *ChangePlan) HasUpstream(id ID) bool {
 	return slices.ContainsFunc(p.items, func(item plannedUpstream) bool { return item.up.identity.id == id })
 }
 
 // IsNew reports whether the plan adds the upstream.
-func (p *Plan) IsNew(u *Upstream) bool {
+func (p *ChangePlan) IsNew(u *Upstream) bool {
 	i, ok := p.index[u]
 	return ok && p.items[i].isNew
 }
@@ -205,7 +205,7 @@ func (p *Plan) IsNew(u *Upstream) bool {
 // ProbeAdded must be called before the commit. It sends one probe to each of the given upstreams
 // that the plan adds, in parallel. It returns when every probe has a verdict (see
 // UnavailableReason) or ctx is done.
-func (p *Plan) ProbeAdded(ctx context.Context, ups []*Upstream) {
+func (p *ChangePlan) ProbeAdded(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
 		if !p.IsNew(u) {

@@ -187,7 +187,7 @@ func (p *prober) probeOnce(ctx context.Context) {
 	u.hooks.guard.Point(guardProbe)
 	p.closeIdleConns()
 	begun := time.Now()
-	p.updateIdle(begun)
+	p.updateIdleTracker(begun)
 	if s.spec.Engine != p.engine {
 		p.engine, p.detected, p.modelListDue = s.spec.Engine, false, true
 	}
@@ -256,12 +256,12 @@ func (p *prober) sendWakeRequest(run wake.StartRequest) {
 	if err != nil || status/100 != 2 {
 		u.hooks.log.Warn("upstream's engine could not be woken",
 			zap.Int("status", status), zap.String("reason", engine.FailureReason(err)))
-		u.series.wakes[wakeFailed].Inc()
+		u.series.wakes[wakeFailedIndex].Inc()
 		u.Health.Wake.RecordFailure(time.Now())
 		return
 	}
 	u.hooks.log.Info("upstream's engine was asked to wake")
-	u.series.wakes[wakeAsked].Inc()
+	u.series.wakes[wakeAskedIndex].Inc()
 	p.probeNow()
 	select {
 	case <-p.ctx.Done():
@@ -299,7 +299,7 @@ func (p *prober) healthTimeout(timeout time.Duration) time.Duration {
 
 // recordVerdict reports the verdict to Health.
 func (p *prober) recordVerdict(good bool, status int, err error, took time.Duration) {
-	reads := p.up.client.answerWatch.ArrivalStamp()
+	reads := p.up.client.answerWatch.ArrivalNumber()
 	flows := reads != p.lastReads
 	p.lastReads = reads
 	m := p.up.Health.factsSnapshot().liveness
@@ -311,7 +311,7 @@ func (p *prober) recordVerdict(good bool, status int, err error, took time.Durat
 	// host that has disappeared. After a few more probes, the open connections show which of these
 	// is the case.
 	if m.state == StateBusy && !good && m.contradictions+1 >= max(m.fall, defaultFallThreshold) {
-		r.hostResponds = p.up.client.hosts.CloseVanished() == 0
+		r.hostResponds = p.up.client.hosts.CloseConnsToLostHosts() == 0
 	}
 	serves := p.up.Health.recordProbe(r)
 	if serves && m.state == StateDown && !p.up.Progress.HasCounters() {
@@ -319,7 +319,7 @@ func (p *prober) recordVerdict(good bool, status int, err error, took time.Durat
 	}
 	if !good && !serves { // what comes up may be a different engine, or may report more than before
 		p.detected, p.modelListDue = false, true
-		if n := p.up.client.hosts.CloseVanished(); n > 0 {
+		if n := p.up.client.hosts.CloseConnsToLostHosts(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
 		}
 	}
@@ -406,7 +406,7 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	}
 	if p.up.settings.Load().spec.Residents > 0 {
 		if n, ok := r.ReadMaxResidents(ctx); ok {
-			p.up.Models.setReportedResidents(n)
+			p.up.Models.setReportedResidentCount(n)
 		}
 	}
 }
@@ -445,7 +445,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 func (p *prober) storeReport(r *LoadReport, batch int, now time.Time) {
 	u := p.up
 	ghosts, places, fates := u.reports.storeReport(r, batch, reportFreshIntervals*p.probeInterval(now), now)
-	u.series.countFates(fates)
+	u.series.countSlotFates(fates)
 	u.slots.setObserved(ghosts, places)
 }
 
@@ -461,7 +461,7 @@ type probeControl struct {
 	prober *prober // nil if the upstream is not probed
 }
 
-func (p *probeControl) current() *prober {
+func (p *probeControl) currentProber() *prober {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.prober
@@ -499,7 +499,7 @@ func (p *probeControl) requestWake(run wake.StartRequest) {
 }
 
 func (p *probeControl) probeNow() {
-	if prober := p.current(); prober != nil {
+	if prober := p.currentProber(); prober != nil {
 		prober.probeNow()
 	}
 }

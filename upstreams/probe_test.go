@@ -101,14 +101,14 @@ func probedUpstreamIn(t *testing.T, s *Set, e *scriptedEngine, engine string, mo
 	for _, m := range models {
 		deployed = append(deployed, config.Model{ID: m, Deployments: []config.Deployment{{Upstream: "a"}}})
 	}
-	p, err := s.Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: engine}}, deployed)
+	p, err := s.PlanChanges([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: engine}}, deployed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	u := p.Upstream("a")[0]
 	u.probeControl.replace(newProber(u, e.get, func() {}))
 	u.probeControl.prober.start(func() {})
-	prober := u.probeControl.current()
+	prober := u.probeControl.currentProber()
 	t.Cleanup(func() { prober.stop(); <-prober.done })
 	return u
 }

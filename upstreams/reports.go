@@ -62,21 +62,21 @@ type loadReports struct {
 	places concurrencyTracker
 }
 
-// slotFate describes what happened to an abandoned call's slot at its engine.
-type slotFate uint8
+// abandonedSlotFate describes what happened to an abandoned call's slot at its engine.
+type abandonedSlotFate uint8
 
 const (
-	slotFateFreed   slotFate = iota // the engine's running count decreased
-	slotFateHeld                    // the running count did not decrease
-	slotFateUnknown                 // the engine does not report its running calls
+	slotFateFreed   abandonedSlotFate = iota // the engine's running count decreased
+	slotFateHeld                             // the running count did not decrease
+	slotFateUnknown                          // the engine does not report its running calls
 	slotFateCount
 )
 
 // String returns the fate as a metric label.
-func (f slotFate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
+func (f abandonedSlotFate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
 
-// countAbandoned counts a call that was abandoned while the engine was working on it.
-func (r *loadReports) countAbandoned() {
+// countAbandonedCall counts a call that was abandoned while the engine was working on it.
+func (r *loadReports) countAbandonedCall() {
 	r.mu.Lock()
 	r.ghosts.abandonedNow++
 	r.mu.Unlock()

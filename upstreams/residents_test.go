@@ -24,7 +24,7 @@ func oneResidentUpstream(t *testing.T, o Options) (u *Upstream, a, b *ServedMode
 func residentsUpstream(t *testing.T, n int, o Options) *Upstream {
 	t.Helper()
 	s := newTestSet(t, o)
-	p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama", Residents: n}}, nil)
+	p, err := s.PlanChanges([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama", Residents: n}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 		}
 		var l Load
 		u.ReadLoad(&l, PoolText, MomentOf(time.Now()))
-		if b.AdjustLoad(&l, time.Now()); l.Active < l.Limit {
+		if b.AdjustLoadForCall(&l, time.Now()); l.Active < l.Limit {
 			t.Error("there seems to be room out of turn")
 		}
 		sleepAndSettle(time.Second)
@@ -138,7 +138,7 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 func TestAnsweredIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSet(t, Options{})
-		p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "llamacpp-router"}}, nil)
+		p, err := s.PlanChanges([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "llamacpp-router"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestAnsweredIsLoaded(t *testing.T) {
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})
-		p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama"}}, nil)
+		p, err := s.PlanChanges([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama"}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestResidentCount(t *testing.T) {
 	for _, c := range []struct{ residents, told, want int }{{3, 0, 3}, {3, 2, 2}, {1, 2, 1}, {0, 2, 0}, {2, 2, 2}} {
 		st.spec.Residents = c.residents
 		u.Models.configure(u.engine.Load(), &st)
-		u.Models.setReportedResidents(c.told)
+		u.Models.setReportedResidentCount(c.told)
 		s := u.Status(time.Now()).Residency
 		if c.want == 0 && (s != nil || a.turn.Load() != nil) || c.want > 0 && (s == nil || s.Places != c.want || a.turn.Load() == nil) {
 			t.Errorf("residents %+v: Residency = %+v, want %d places", c, s, c.want)

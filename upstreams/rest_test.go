@@ -16,7 +16,7 @@ func TestRestInterval(t *testing.T) {
 		{5 * time.Second, time.Hour, 10 * time.Second},
 		{time.Minute, time.Hour, time.Minute},
 	} {
-		if got := idleInterval(c.interval, c.idle); got != c.want {
+		if got := idleProbeInterval(c.interval, c.idle); got != c.want {
 			t.Errorf("interval %v, idle for %v: %v, want %v", c.interval, c.idle, got, c.want)
 		}
 	}

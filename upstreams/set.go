@@ -61,8 +61,8 @@ type Options struct {
 }
 
 // Set contains all live upstreams by identity. It outlives reloads. For each configuration, call
-// Plan, build routes from the plan, and call Commit. Once the routes are in use, call
-// RetireOmitted to remove the upstreams that the plan omits. Plan is safe for concurrent use, but
+// PlanChanges, build routes from the plan, and call Commit. Once the routes are in use, call
+// RetireOmitted to remove the upstreams that the plan omits. PlanChanges is safe for concurrent use, but
 // Commit and RetireOmitted are not.
 type Set struct {
 	o              Options
@@ -74,7 +74,7 @@ type Set struct {
 
 	mu          sync.Mutex
 	byID        map[ID]*Upstream
-	discoveries map[string]*discovery // keyed by discoveryKey
+	discoveries map[string]*endpointDiscovery // keyed by discoveryKey
 	isClosed    bool
 }
 
@@ -112,9 +112,9 @@ func NewSet(o Options) (*Set, error) {
 		o.Stall = func(*Upstream, time.Time) StallDecision { return StallTakeOut }
 	}
 	if o.Guard == nil {
-		o.Guard = unguarded{}
+		o.Guard = unguardedLoop{}
 	}
-	s := &Set{o: o, ownMetrics: metrics.NewSet(), byID: map[ID]*Upstream{}, discoveries: map[string]*discovery{}}
+	s := &Set{o: o, ownMetrics: metrics.NewSet(), byID: map[ID]*Upstream{}, discoveries: map[string]*endpointDiscovery{}}
 	s.profiles.Store(profiles)
 	s.doubleReleases = s.ownMetrics.NewCounter("penstock_lease_double_release_total")
 	o.Register(s.ownMetrics)
@@ -123,7 +123,7 @@ func NewSet(o Options) (*Set, error) {
 
 // Commit applies the plan: it replaces settings, adds new upstreams to the set and starts probing
 // them immediately. Upstreams that the plan omits remain until RetireOmitted is called.
-func (s *Set) Commit(p *Plan) {
+func (s *Set) Commit(p *ChangePlan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {
@@ -146,7 +146,7 @@ func (s *Set) Commit(p *Plan) {
 func (s *Set) commitUpstream(item *plannedUpstream, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
-	updatePodGone(u, st) // the plan may be older than a pod event
+	updatePodGoneState(u, st) // the plan may be older than a pod event
 	if item.transport != nil {
 		if before := u.client.transport.Swap(item.transport); before != nil && before != item.transport {
 			before.CloseIdle() // running exchanges keep their connections
@@ -173,7 +173,7 @@ func (s *Set) applySettings(u *Upstream, old, st *settings, renewed bool) (enter
 	if old.probe != st.probe {
 		u.Health.setThresholds(st.probe.fall, st.probe.rise)
 	}
-	return u.probeControl.current() == nil
+	return u.probeControl.currentProber() == nil
 }
 
 // addUpstream adds a new or revived upstream to the set. The caller must hold mu.
@@ -186,7 +186,7 @@ func (s *Set) addUpstream(u *Upstream) {
 	s.byID[u.identity.id] = u
 	u.removal.isRemoved.Store(false)
 	u.removal.isRetiring.Store(false)
-	updateHandover(u)
+	updateDrainTimer(u)
 	if !u.series.isRegistered {
 		if u.series.set == nil {
 			u.series.createMetrics(u)
@@ -224,7 +224,7 @@ func (s *Set) restartProber(u *Upstream) {
 
 // WaitFirstProbes waits until every upstream that the plan has added has a first verdict, or until ctx
 // is done.
-func (s *Set) WaitFirstProbes(ctx context.Context, p *Plan) {
+func (s *Set) WaitFirstProbes(ctx context.Context, p *ChangePlan) {
 	for i := range p.items {
 		if !p.items[i].isNew {
 			continue
@@ -240,7 +240,7 @@ func (s *Set) WaitFirstProbes(ctx context.Context, p *Plan) {
 // RetireOmitted removes the upstreams that the plan omits. They get no new leases and no probes,
 // and are removed when their last lease is released. Call RetireOmitted once no new request can
 // pick these upstreams.
-func (s *Set) RetireOmitted(p *Plan) {
+func (s *Set) RetireOmitted(p *ChangePlan) {
 	var out []*Upstream
 	s.mu.Lock()
 	for _, u := range s.byID {
@@ -256,14 +256,14 @@ func (s *Set) RetireOmitted(p *Plan) {
 	}
 	s.mu.Unlock()
 	for _, u := range out {
-		updateHandover(u)
+		updateDrainTimer(u)
 		u.probeControl.stop()
 		s.removeIdle(u)
 	}
 }
 
 // freeSlot releases a slot and wakes the calls that are waiting for a slot.
-func (s *Set) freeSlot(u *Upstream, p Pool) {
+func (s *Set) freeSlot(u *Upstream, p SlotPool) {
 	u.slots.release(p)
 	defer s.removeIdle(u)
 	s.o.OnFree(u)
@@ -271,7 +271,7 @@ func (s *Set) freeSlot(u *Upstream, p Pool) {
 
 // returnUnusedSlot releases a slot that was not used. If trial is true, it also ends the breaker's
 // trial.
-func (s *Set) returnUnusedSlot(u *Upstream, p Pool, trial bool) {
+func (s *Set) returnUnusedSlot(u *Upstream, p SlotPool, trial bool) {
 	if trial {
 		u.Breaker.trialRunning.Store(false)
 	}

@@ -47,9 +47,9 @@ func (r *registry) text() string {
 	return b.String()
 }
 
-func apply(t *testing.T, s *Set, specs ...config.Upstream) *Plan {
+func apply(t *testing.T, s *Set, specs ...config.Upstream) *ChangePlan {
 	t.Helper()
-	p, err := s.Plan(specs, nil)
+	p, err := s.PlanChanges(specs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestResolve(t *testing.T) {
 	if left := apply(t, s, spec).Upstream("a"); len(left) != 1 || left[0] != ups[0] || len(s.All()) != 1 {
 		t.Error("the address that went away stays")
 	}
-	unknown, err := s.Plan([]config.Upstream{{Name: "b", URL: "http://nowhere.test", Resolve: config.Resolve{Every: config.Duration(time.Minute)}}}, nil)
+	unknown, err := s.PlanChanges([]config.Upstream{{Name: "b", URL: "http://nowhere.test", Resolve: config.Resolve{Every: config.Duration(time.Minute)}}}, nil)
 	if err != nil || len(unknown.Upstream("b")) != 1 || unknown.Upstream("b")[0].Label() != "b" {
 		t.Errorf("a name that does not resolve yet: %v", err)
 	}
@@ -302,7 +302,7 @@ func TestPlanRefuses(t *testing.T) {
 		{config.Upstream{Name: "a", URL: "https://x", TLS: config.UpstreamTLS{CA: notPEM}}, "holds no certificate"},
 		{config.Upstream{Name: "a", URL: "https://x", TLS: config.UpstreamTLS{Cert: notPEM, Key: notPEM}}, "do not make a pair"},
 	} {
-		_, err := s.Plan([]config.Upstream{c.spec}, nil)
+		_, err := s.PlanChanges([]config.Upstream{c.spec}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "pass") {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
@@ -363,7 +363,7 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	}
 	own := config.Engine{Name: "espeak", Detect: []config.EngineSign{{Path: "/v1/models", Field: "data.*.owned_by", Equals: "espeak-ng"}}, Concurrency: 2}
 	with := func(engines ...config.Engine) error {
-		p, err := s.Plan([]config.Upstream{spec}, nil, engines...)
+		p, err := s.PlanChanges([]config.Upstream{spec}, nil, engines...)
 		if err == nil {
 			s.Commit(p)
 			if p.Upstream("a")[0] != u {
@@ -413,7 +413,7 @@ func TestPlanWhileRecognising(t *testing.T) {
 	s := newTestSet(t, Options{})
 	defer s.Close(t.Context())
 	commit := func(engineName string) *Upstream {
-		p, err := s.Plan([]config.Upstream{{Name: "a", URL: engine.URL, Engine: engineName, Probe: config.Probe{Timeout: config.Duration(10 * time.Second)}}}, nil)
+		p, err := s.PlanChanges([]config.Upstream{{Name: "a", URL: engine.URL, Engine: engineName, Probe: config.Probe{Timeout: config.Duration(10 * time.Second)}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,7 +441,7 @@ func TestOnRoom(t *testing.T) {
 		s := newTestSet(t, Options{OnFree: func(*Upstream) { freed.Add(1) }, OnRoom: func(*Upstream) { told.Add(1) }})
 		spec := config.Upstream{Name: "a", URL: "http://127.0.0.1:1", Engine: "vllm", Concurrency: config.Concurrency{Shared: 2}}
 		plan := func() *Upstream {
-			p, err := s.Plan([]config.Upstream{spec}, []config.Model{{ID: "m", Deployments: []config.Deployment{{Upstream: "a"}}}})
+			p, err := s.PlanChanges([]config.Upstream{spec}, []config.Model{{ID: "m", Deployments: []config.Deployment{{Upstream: "a"}}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -475,7 +475,7 @@ func TestOnRoom(t *testing.T) {
 		}
 		step("up", func() {
 			u.probeControl.prober.start(func() {})
-			prober := u.probeControl.current()
+			prober := u.probeControl.currentProber()
 			t.Cleanup(func() { prober.stop(); <-prober.done })
 		})
 		if release(OutcomeRejected); freed.Load() != 1 {

@@ -10,32 +10,34 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Pool is a kind of work. All calls of a pool share a limit.
-type Pool uint8
+// SlotPool is a kind of work. All calls of a pool share a limit.
+type SlotPool uint8
 
 // PoolVision contains only requests with images. PoolAudio contains only requests for transcription
 // and speech.
 const (
-	PoolText Pool = iota
+	PoolText SlotPool = iota
 	PoolVision
 	PoolAudio
 	poolCount
 )
 
 // String returns the pool's name in the configuration, metrics and catalog.
-func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
+func (p SlotPool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
 // slotUnit returns the amount that one in-flight call of a pool adds to slots.inUse. That word
 // contains three counters of 21 bits. One compare-and-swap can therefore enforce a shared limit or
 // separate limits, and a reload may switch between the two while calls run.
-func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
+func slotUnit(p SlotPool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
 	slotBits     = 21
 	maxPoolSlots = 1<<slotBits - 1
 )
 
-func callsInPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & maxPoolSlots) }
+func callsInPool(word uint64, p SlotPool) int {
+	return int(word >> (slotBits * uint(p)) & maxPoolSlots)
+}
 
 func callsInAllPools(word uint64) int {
 	return callsInPool(word, PoolText) + callsInPool(word, PoolVision) + callsInPool(word, PoolAudio)
@@ -68,7 +70,7 @@ type slots struct {
 
 // tryAcquire acquires a slot of the pool if enough slots then remain unused. free is the required
 // share of the limit.
-func (s *slots) tryAcquire(p Pool, free config.Percent) bool {
+func (s *slots) tryAcquire(p SlotPool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.others.Load()
 	unit, most := slotUnit(p), c.netSlots[p]
 	if free > 0 {
@@ -79,7 +81,7 @@ func (s *slots) tryAcquire(p Pool, free config.Percent) bool {
 	}
 	for {
 		word := s.inUse.Load()
-		if c.activeCalls(word, p) >= most || callsInPool(word, p) == maxPoolSlots {
+		if c.countPoolCalls(word, p) >= most || callsInPool(word, p) == maxPoolSlots {
 			return false
 		}
 		if s.inUse.CompareAndSwap(word, word+unit) {
@@ -93,7 +95,7 @@ func (s *slots) tryAcquire(p Pool, free config.Percent) bool {
 	return true
 }
 
-func (s *slots) release(p Pool) {
+func (s *slots) release(p SlotPool) {
 	s.inUse.Add(-slotUnit(p))
 	if s.fleet.accountSlots.Load() > 0 {
 		s.fleet.returnToAccount()
@@ -103,11 +105,11 @@ func (s *slots) release(p Pool) {
 // holderSeed is different in each process, so that clients cannot cause hash collisions.
 var holderSeed = maphash.MakeSeed()
 
-func holderBucket(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
+func holderHashBucket(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
 
 // SlotsHeldBy returns the number of an upstream's slots that the key with this id occupies.
 func SlotsHeldBy(u *Upstream, key string) int {
-	return int(u.slots.holderCounts[holderBucket(key)].Load())
+	return int(u.slots.holderCounts[holderHashBucket(key)].Load())
 }
 
 func (s *slots) inFlight() int { return callsInAllPools(s.inUse.Load()) }
@@ -190,10 +192,10 @@ type Limits struct {
 const LimitFromConfig = "config"
 
 // PoolLimit returns the limit of a pool.
-func (l *Limits) PoolLimit(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
+func (l *Limits) PoolLimit(p SlotPool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// activeCalls returns the number of calls that count against the pool's limit.
-func (l *Limits) activeCalls(word uint64, p Pool) int {
+// countPoolCalls returns the number of calls that count against the pool's limit.
+func (l *Limits) countPoolCalls(word uint64, p SlotPool) int {
 	if l.Shared {
 		return callsInAllPools(word)
 	}

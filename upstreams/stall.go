@@ -17,7 +17,7 @@ import (
 // progress, the check reads the engine's counters more often than the prober does.
 
 const (
-	checkInterval = time.Second
+	progressCheckInterval = time.Second
 	// countersTimeout is the timeout for reading counters. It is long, because llama.cpp responds
 	// only between two batches.
 	countersTimeout = time.Minute
@@ -54,7 +54,7 @@ type counterReading struct {
 
 // watchProgress checks for progress every second until ctx is done.
 func (p *prober) watchProgress(ctx context.Context) {
-	tick := time.NewTicker(checkInterval)
+	tick := time.NewTicker(progressCheckInterval)
 	defer tick.Stop()
 	var l progressChecker
 	for {
@@ -86,7 +86,7 @@ func (p *prober) watchProgress(ctx context.Context) {
 // as idle has calls again, sampleProgress requests a health probe.
 func (p *prober) sampleProgress(now time.Time, l *progressChecker) {
 	u := p.up
-	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answerWatch.ArrivalStamp(), Ended: endedCallCount(u)}
+	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answerWatch.ArrivalNumber(), Ended: endedCallCount(u)}
 	u.Progress.RecordSample(s)
 	if p.idle.probeDelayed.Load() && (s.Ended != l.endedCalls || hasCalls(u)) && p.idle.probeDelayed.Swap(false) {
 		p.probeNow()
@@ -162,7 +162,7 @@ func (p *prober) probeStalled(l *progressChecker, now time.Time) {
 	if l.outOfServiceSince.IsZero() || u.slots.inFlight() > 0 {
 		return
 	}
-	if now.Sub(l.outOfServiceSince) >= stallTrialDelay && !u.generations.failedSince(l.outOfServiceSince) {
+	if now.Sub(l.outOfServiceSince) >= stallTrialDelay && !u.generations.hasFailedSince(l.outOfServiceSince) {
 		l.outOfServiceSince = time.Time{}
 		u.Progress.Reset(now)
 		u.Health.setStalled(false, "the next call is its trial", now)

@@ -129,7 +129,7 @@ func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
 		r.Models.mu.Lock()
-		r.Models.setResidents(r.Models.residents.SetConfigured, 1)
+		r.Models.setResidentCount(r.Models.residents.SetConfiguredCapacity, 1)
 		r.Models.mu.Unlock()
 		r.counts(100)
 		l, ok := r.Models.FindModel("m").TryLease("", PoolText, Prompt{Tokens: 10, Uncached: 10}, 0, time.Now())

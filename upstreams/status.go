@@ -163,7 +163,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models.ListedModels(), Missing: u.Models.unservedNames(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), initialBytesPerToken),
-		Lacks: LackedFeatures(u, now), Refuses: RefusedFeatures(u, now), Generation: u.generations.lastGeneration(), Wake: u.Health.Wake.Status(now),
+		Lacks: ListLackedFeatures(u, now), Refuses: ListRefusedFeatures(u, now), Generation: u.generations.lastGeneration(), Wake: u.Health.Wake.Status(now),
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: modelSpeeds(&u.Models, MomentOf(now)),
 	}
 	if since, suspected := u.Health.suspectedSince(); suspected {
@@ -185,7 +185,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	for f := range slotFateCount {
 		st.Abandoned[f.String()] = u.series.abandoned[f].Get()
 	}
-	for g := range engine.GenerationCount {
+	for g := range engine.GenerationVerdictCount {
 		st.GenerationProbes[g.String()] = u.series.generated[g].Get()
 	}
 	for p := range poolCount {

@@ -47,7 +47,7 @@ type Upstream struct {
 type removalState struct {
 	podGone               atomic.Bool // the pod is gone, so the upstream gets no new calls
 	isRetiring, isRemoved atomic.Bool
-	handover              handoverTimer
+	handover              drainTimer
 }
 
 type client struct {
@@ -71,7 +71,7 @@ type settings struct {
 	weight       float64
 	transport    transportConfig
 	probe        probeSettings
-	discovery    *discovery // the discovery that found the upstream, or nil
+	discovery    *endpointDiscovery // the discovery that found the upstream, or nil
 	endpoint     discoveredEndpoint
 	expected     []string      // served names that routes expect at this upstream
 	probeTargets []probeTarget // the models' names and kinds

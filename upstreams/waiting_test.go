@@ -27,7 +27,7 @@ type world struct {
 	set     *upstreams.Set
 	queues  *queue.Queues
 	ups     []*upstreams.Upstream
-	plan    *upstreams.Plan
+	plan    *upstreams.ChangePlan
 	table   atomic.Pointer[routing.Table]
 	waiting []*waitingCall
 	running []*upstreams.Lease
@@ -66,7 +66,7 @@ func newWorld(t *rapid.T, turns bool) *world {
 			specs[i].Residents = rapid.IntRange(0, 2).Draw(t, "residents")
 		}
 	}
-	if w.plan, err = w.set.Plan(specs, nil); err != nil {
+	if w.plan, err = w.set.PlanChanges(specs, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range specs {
@@ -142,7 +142,7 @@ func (w *world) arrive() {
 	c := &waitingCall{model: model, done: make(chan struct{}), over: make(chan struct{})}
 	c.need = queue.WaitRequest{
 		Key:  fmt.Sprint(rapid.IntRange(0, 2).Draw(w.t, "key")),
-		Pool: rapid.SampledFrom([]upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}).Draw(w.t, "pool"),
+		Pool: rapid.SampledFrom([]upstreams.SlotPool{upstreams.PoolText, upstreams.PoolVision}).Draw(w.t, "pool"),
 	}
 	if rapid.IntRange(0, 3).Draw(w.t, "tried") == 0 {
 		c.need.Excluded = []upstreams.ID{w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(w.t, "which")].ID()}

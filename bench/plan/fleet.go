@@ -160,7 +160,7 @@ func newFleet(kinds []*EngineKind, policy string, draw uint64) (*fleet, error) {
 	}
 	// The plan is never committed, so the edge does not probe these engines, which do not exist. If
 	// no target of a route is up, the route uses all its pending targets.
-	p, err := set.Plan(specs, nil)
+	p, err := set.PlanChanges(specs, nil)
 	if err != nil {
 		return nil, err
 	}

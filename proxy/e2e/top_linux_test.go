@@ -23,7 +23,7 @@ func TestTopOnce(t *testing.T) {
 	look := func(o admin.TopOptions) (string, error) {
 		var out bytes.Buffer
 		o.Edge.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
-		err := admin.Top(t.Context(), o)
+		err := admin.ShowTop(t.Context(), o)
 		return out.String(), err
 	}
 	text, err := look(admin.TopOptions{Edge: admin.Edge{Token: rig.AdminToken}})

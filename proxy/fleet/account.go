@@ -34,15 +34,15 @@ type keyAccount struct {
 func newAccount(t *edgeState, id string) *keyAccount {
 	a := &keyAccount{edgeState: t, id: id, edgeID: t.edgeID, lastAcquired: -time.Hour}
 	a.keyCells.names = cellLimitNames
-	a.keyCells.cells[requestCell].kind, a.keyCells.cells[tokenCell].kind = kindRate, kindRate
+	a.keyCells.cells[requestCellIndex].kind, a.keyCells.cells[tokenCellIndex].kind = cellKindRate, cellKindRate
 	return a
 }
 
 func (a *keyAccount) TakeRequest(l config.KeyLimits, now time.Time) limit.Decision {
-	if a.takeRefund(limitAmounts(l), now) {
+	if a.useRefundedRequest(limitAmounts(l), now) {
 		return allowedDecision
 	}
-	return a.takeAmounts(limitAmounts(l), cellAmounts{requestCell: 1}, now)
+	return a.takeCallAmounts(limitAmounts(l), cellAmounts{requestCellIndex: 1}, now)
 }
 
 // RefundRequest reverts the last successful TakeRequest. The store may have counted that request
@@ -53,11 +53,11 @@ func (a *keyAccount) RefundRequest() {
 	a.keyCells.refundRequest()
 }
 
-// takeRefund reports whether a request is free because an earlier request was refunded.
-func (a *keyAccount) takeRefund(l cellAmounts, at time.Time) bool {
+// useRefundedRequest reports whether a request is free because an earlier request was refunded.
+func (a *keyAccount) useRefundedRequest(l cellAmounts, at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.keyCells.cells[requestCell].refunds == 0 {
+	if a.keyCells.cells[requestCellIndex].refunds == 0 {
 		return false
 	}
 	a.keyCells.applyLimits(l)
@@ -71,11 +71,11 @@ func (a *keyAccount) takeRefund(l cellAmounts, at time.Time) bool {
 
 func (a *keyAccount) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
-	return held, a.takeAmounts(limitAmounts(l), cellAmounts{tokenCell: held, slotCell: 1}, now)
+	return held, a.takeCallAmounts(limitAmounts(l), cellAmounts{tokenCellIndex: held, slotCellIndex: 1}, now)
 }
 
 func (a *keyAccount) Settle(held, used int64) {
-	a.settle(cellAmounts{tokenCell: held, slotCell: 1}, cellAmounts{tokenCell: used})
+	a.settle(cellAmounts{tokenCellIndex: held, slotCellIndex: 1}, cellAmounts{tokenCellIndex: used})
 }
 
 // Charge charges tokens that a running call used in addition to those that it has reserved. Usage
@@ -83,11 +83,11 @@ func (a *keyAccount) Settle(held, used int64) {
 func (a *keyAccount) Charge(used int64, _ time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.settleLocked(cellAmounts{}, cellAmounts{tokenCell: used})
+	a.settleLocked(cellAmounts{}, cellAmounts{tokenCellIndex: used})
 	if a.isFailOpen() {
 		return allowedDecision
 	}
-	return a.keyCells.overLimitRefusal(tokenCell)
+	return a.keyCells.overLimitRefusal(tokenCellIndex)
 }
 
 // isFailOpen reports whether no limit applies, because this edge works without the store and
@@ -112,9 +112,9 @@ func (a *keyAccount) settleLocked(held, used cellAmounts) {
 	a.queueReport()
 }
 
-// takeAmounts takes either all amounts that a call needs, or none. If this edge has been granted
-// too little, takeAmounts waits for the store.
-func (a *keyAccount) takeAmounts(l cellAmounts, n cellAmounts, at time.Time) limit.Decision {
+// takeCallAmounts takes either all amounts that a call needs, or none. If this edge has been granted
+// too little, takeCallAmounts waits for the store.
+func (a *keyAccount) takeCallAmounts(l cellAmounts, n cellAmounts, at time.Time) limit.Decision {
 	now := a.edgeState.sinceEpoch(at)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,7 +122,7 @@ func (a *keyAccount) takeAmounts(l cellAmounts, n cellAmounts, at time.Time) lim
 	a.keyCells.applyLimits(l)
 	a.keyCells.fenceUnused(now - a.lastAnswer)
 	a.lastAcquired = now
-	if !a.edgeState.store.Available() || a.hasWaitedBefore(n) {
+	if !a.edgeState.store.Available() || a.hasCallWaited(n) {
 		return a.takeWithoutStore(n, now)
 	}
 	if d, ok := a.takeGranted(n, now); ok {
@@ -138,10 +138,10 @@ func (a *keyAccount) takeAmounts(l cellAmounts, n cellAmounts, at time.Time) lim
 // granted.
 const fenceMargin = 2 * time.Second
 
-// hasWaitedBefore reports whether the call has already waited for the store in TakeRequest, without
+// hasCallWaited reports whether the call has already waited for the store in TakeRequest, without
 // success. A call must not wait twice. The caller must hold mu.
-func (a *keyAccount) hasWaitedBefore(n cellAmounts) bool {
-	if !a.keyCells.isOffline || n[slotCell] == 0 || a.failedRequests == 0 {
+func (a *keyAccount) hasCallWaited(n cellAmounts) bool {
+	if !a.keyCells.isOffline || n[slotCellIndex] == 0 || a.failedRequests == 0 {
 		return false
 	}
 	a.failedRequests--
@@ -169,7 +169,7 @@ func (a *keyAccount) takeGranted(n cellAmounts, now time.Duration) (d limit.Deci
 	// message may return amounts. It never trusts an answer about slots, because a slot may become
 	// free at any time.
 	known := a.inFlight == nil && now-a.lastAnswer < exhaustedAnswerTTL
-	if c := &u.cells[lacking]; known && c.kind != kindSlot && c.hasAnswer && u.missingAmount(lacking, n, now) > 0 {
+	if c := &u.cells[lacking]; known && c.kind != cellKindSlot && c.hasAnswer && u.missingAmount(lacking, n, now) > 0 {
 		return u.refusal(lacking, n, now), true
 	}
 	return d, false
@@ -203,5 +203,5 @@ func (a *keyAccount) Levels(l config.KeyLimits, now time.Time) (r, t limit.Limit
 	defer a.mu.Unlock()
 	a.keyCells.applyLimits(limitAmounts(l))
 	at := a.edgeState.sinceEpoch(now)
-	return a.keyCells.limitLevel(requestCell, at), a.keyCells.limitLevel(tokenCell, at)
+	return a.keyCells.limitLevel(requestCellIndex, at), a.keyCells.limitLevel(tokenCellIndex, at)
 }

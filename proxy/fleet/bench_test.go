@@ -49,8 +49,8 @@ func BenchmarkScript(b *testing.B) {
 	for i := range edges {
 		m := &edges[i]
 		m.edge = strconv.Itoa(i)
-		m.parts[requestCell] = cellReport{kind: kindRate, limit: 1 << 40, wanted: 15}
-		m.parts[tokenCell] = cellReport{kind: kindRate, limit: 1 << 40, wanted: 9000}
+		m.parts[requestCellIndex] = cellReport{kind: cellKindRate, limit: 1 << 40, wanted: 15}
+		m.parts[tokenCellIndex] = cellReport{kind: cellKindRate, limit: 1 << 40, wanted: 9000}
 	}
 	for n := 0; b.Loop(); n++ {
 		m := &edges[n%len(edges)]

@@ -20,12 +20,12 @@ const (
 )
 
 var (
-	errReplyForm    = errors.New("the store sent something that is not a reply")
-	errReplyBulk    = errors.New("a string of the store's reply is too long")
-	errReplyLine    = errors.New("a line of the store's reply is too long")
-	errReplyCount   = errors.New("the store's reply has too many elements")
-	errReplyNesting = errors.New("the store's reply is nested too deep")
-	errReplySize    = errors.New("the store's reply is too long")
+	errNotReply             = errors.New("the store sent something that is not a reply")
+	errReplyStringTooLong   = errors.New("a string of the store's reply is too long")
+	errReplyLineTooLong     = errors.New("a line of the store's reply is too long")
+	errTooManyReplyElements = errors.New("the store's reply has too many elements")
+	errReplyTooDeep         = errors.New("the store's reply is nested too deep")
+	errReplyTooLong         = errors.New("the store's reply is too long")
 )
 
 func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
@@ -96,7 +96,7 @@ type replyParser struct {
 	isStreamed      bool // whether the line announces '?', which means that elements follow until an end marker
 	sawCR           bool
 	bytesLeft       int
-	parents         [maxNesting]aggregateReply
+	parents         [maxNesting]pendingAggregate
 	nestingDepth    int
 	elementCount    int
 	byteCount       int
@@ -140,7 +140,7 @@ const (
 	partChunk // the type byte of a chunk of a streamed string
 )
 
-type aggregateReply struct {
+type pendingAggregate struct {
 	elementsLeft int  // number of elements still to come, or the constant streaming
 	hasPairs     bool // whether the aggregate is a map or an attribute
 	// Whether the aggregate is an attribute: it describes the value after it and is not a value
@@ -157,7 +157,7 @@ func (f *replyParser) parse(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		if f.nextPart == partString { // the string's length has already been checked against maxReplyBytes
 			n := min(f.bytesLeft, len(p)-i)
-			f.storePrefix(p[i : i+n])
+			f.keepPrefix(p[i : i+n])
 			f.bytesLeft -= n
 			f.byteCount += n
 			i += n
@@ -168,7 +168,7 @@ func (f *replyParser) parse(p []byte) (int, error) {
 		}
 		f.byteCount++
 		if f.byteCount > maxReplyBytes {
-			return i, errReplySize
+			return i, errReplyTooLong
 		}
 		if err := f.parseByte(p[i]); err != nil {
 			return i, err
@@ -186,22 +186,22 @@ func (f *replyParser) parseByte(b byte) error {
 		return f.parseDigit(b)
 	case partLineEnd:
 		if b != '\n' {
-			return errReplyForm
+			return errNotReply
 		}
 		return f.finishLength()
 	case partCR:
 		if b != '\r' {
-			return errReplyForm
+			return errNotReply
 		}
 		f.nextPart = partLF
 	case partLF:
 		if b != '\n' {
-			return errReplyForm
+			return errNotReply
 		}
 		return f.endString()
 	case partChunk:
 		if b != ';' {
-			return errReplyForm
+			return errNotReply
 		}
 		f.beginNumber(b)
 	default:
@@ -230,11 +230,11 @@ func (f *replyParser) beginValue(kind byte) error {
 		f.typeByte, f.nextPart = kind, partCR
 	case '.':
 		if f.nestingDepth == 0 || f.parents[f.nestingDepth-1].elementsLeft != streamedLength {
-			return errReplyForm
+			return errNotReply
 		}
 		f.typeByte, f.nextPart = kind, partCR
 	default:
-		return errReplyForm
+		return errNotReply
 	}
 	return nil
 }
@@ -242,25 +242,25 @@ func (f *replyParser) beginValue(kind byte) error {
 func (f *replyParser) parseText(b byte) error {
 	if b == '\n' {
 		if !f.sawCR {
-			return errReplyForm
+			return errNotReply
 		}
 		return f.endValue(false)
 	}
 	if f.sawCR { // the previous CR was not followed by LF
-		f.storePrefix([]byte{'\r'})
+		f.keepPrefix([]byte{'\r'})
 	}
 	if f.sawCR = b == '\r'; !f.sawCR {
-		f.storePrefix([]byte{b})
+		f.keepPrefix([]byte{b})
 	}
 	if f.lineBytes++; f.lineBytes > maxLineBytes {
-		return errReplyLine
+		return errReplyLineTooLong
 	}
 	return nil
 }
 
-// storePrefix stores the first bytes of a string in prefix. A string longer than prefix cannot
+// keepPrefix stores the first bytes of a string in prefix. A string longer than prefix cannot
 // match a known name.
-func (f *replyParser) storePrefix(p []byte) {
+func (f *replyParser) keepPrefix(p []byte) {
 	if f.nestingDepth > 1 || f.memberCount >= f.keptMembers {
 		return
 	}
@@ -281,7 +281,7 @@ func (f *replyParser) parseDigit(b byte) error {
 		f.announcedNumber = 10*f.announcedNumber + int(b-'0')
 		return f.checkLength()
 	default:
-		return errReplyForm
+		return errNotReply
 	}
 	return nil
 }
@@ -291,11 +291,11 @@ func (f *replyParser) checkLength() error {
 	switch f.typeByte {
 	case '$', '!', '=', ';':
 		if f.announcedNumber > maxStringBytes {
-			return errReplyBulk
+			return errReplyStringTooLong
 		}
 	default:
 		if f.announcedNumber > maxElements {
-			return errReplyCount
+			return errTooManyReplyElements
 		}
 	}
 	return nil
@@ -304,7 +304,7 @@ func (f *replyParser) checkLength() error {
 func (f *replyParser) finishLength() error {
 	null := f.isNegative
 	if null && (f.announcedNumber != 1 || f.typeByte == '%' || f.typeByte == '|' || f.typeByte == ';') {
-		return errReplyForm
+		return errNotReply
 	}
 	if null && f.nestingDepth == 0 {
 		f.topType = '_' // the client does not distinguish the types of null
@@ -322,7 +322,7 @@ func (f *replyParser) finishLength() error {
 	case ';':
 		switch {
 		case f.isStreamed:
-			return errReplyForm
+			return errNotReply
 		case f.announcedNumber == 0:
 			return f.endValue(false)
 		}
@@ -336,7 +336,7 @@ func (f *replyParser) finishLength() error {
 
 func (f *replyParser) beginString() error {
 	if f.byteCount+f.announcedNumber > maxReplyBytes {
-		return errReplySize
+		return errReplyTooLong
 	}
 	if f.bytesLeft, f.nextPart = f.announcedNumber, partString; f.bytesLeft == 0 {
 		f.nextPart = partCR
@@ -353,7 +353,7 @@ func (f *replyParser) endString() error {
 		f.nestingDepth--
 		p := f.parents[f.nestingDepth]
 		if p.hasPairs && p.hasOddCount {
-			return errReplyForm
+			return errNotReply
 		}
 		return f.endValue(p.isAttribute)
 	}
@@ -361,7 +361,7 @@ func (f *replyParser) endString() error {
 }
 
 func (f *replyParser) openAggregate() error {
-	p := aggregateReply{elementsLeft: f.announcedNumber, isAttribute: f.typeByte == '|'}
+	p := pendingAggregate{elementsLeft: f.announcedNumber, isAttribute: f.typeByte == '|'}
 	if p.hasPairs = f.typeByte == '%' || p.isAttribute; p.hasPairs {
 		p.elementsLeft *= 2
 	}
@@ -372,10 +372,10 @@ func (f *replyParser) openAggregate() error {
 		return f.endValue(p.isAttribute)
 	}
 	if f.elementCount += max(p.elementsLeft, 0); f.elementCount > maxElements {
-		return errReplyCount
+		return errTooManyReplyElements
 	}
 	if f.nestingDepth == maxNesting {
-		return errReplyNesting
+		return errReplyTooDeep
 	}
 	f.parents[f.nestingDepth] = p
 	f.nestingDepth++
@@ -402,7 +402,7 @@ func (f *replyParser) endValue(attribute bool) error {
 		if p.elementsLeft == streamedLength {
 			p.hasOddCount = !p.hasOddCount
 			if f.elementCount++; f.elementCount > maxElements {
-				return errReplyCount
+				return errTooManyReplyElements
 			}
 			return nil
 		}

@@ -65,37 +65,37 @@ var badReplies = []struct {
 	passes, rest string
 	want         error
 }{
-	{"*214748", "3647\r\n", errReplyCount},
-	{"*26214", "5\r\n", errReplyCount},
-	{"%131073\r", "\n", errReplyCount},
-	{"|131073\r", "\n", errReplyCount},
-	{"*2\r\n*262143\r", "\n", errReplyCount},
-	{"*?\r\n" + strings.Repeat("_\r\n", maxElements) + "_\r", "\n", errReplyCount},
-	{"$2147483", "647\r\n", errReplyBulk},
-	{"!838860", "9\r\n", errReplyBulk},
-	{"$?\r\n;838860", "9\r\n", errReplyBulk},
-	{strings.Repeat("*1\r\n", maxNesting) + "*1\r", "\n", errReplyNesting},
-	{"+" + strings.Repeat("a", maxLineBytes), "a\r\n", errReplyLine},
-	{"$-2\r", "\n", errReplyForm},
-	{"%-1\r", "\n", errReplyForm},
-	{"|-1\r", "\n", errReplyForm},
-	{"$?\r\n;-1\r", "\n", errReplyForm},
-	{"$?\r\n;?\r", "\n", errReplyForm},
-	{"$?\r\n", "$1\r\na\r\n", errReplyForm},
-	{"$", "\r\n", errReplyForm},
-	{"$-", "\r\n", errReplyForm},
-	{"$1", "a\r\n", errReplyForm},
-	{"*?", "1\r\n", errReplyForm},
-	{"$1\r", "a", errReplyForm},
-	{"$1\r\na", "bc", errReplyForm},
-	{"$1\r\na\r", "b", errReplyForm},
-	{"+a", "\n", errReplyForm},
-	{"*1\r\n", ".\r\n", errReplyForm},
-	{"", ".\r\n", errReplyForm},
-	{"", ";0\r\n", errReplyForm},
-	{"%?\r\n+a\r\n.\r", "\n", errReplyForm},
-	{"", "HTTP/1.1 400 Bad Request\r\n", errReplyForm},
-	{"$0000000000000000000", "0\r\n", errReplyForm},
+	{"*214748", "3647\r\n", errTooManyReplyElements},
+	{"*26214", "5\r\n", errTooManyReplyElements},
+	{"%131073\r", "\n", errTooManyReplyElements},
+	{"|131073\r", "\n", errTooManyReplyElements},
+	{"*2\r\n*262143\r", "\n", errTooManyReplyElements},
+	{"*?\r\n" + strings.Repeat("_\r\n", maxElements) + "_\r", "\n", errTooManyReplyElements},
+	{"$2147483", "647\r\n", errReplyStringTooLong},
+	{"!838860", "9\r\n", errReplyStringTooLong},
+	{"$?\r\n;838860", "9\r\n", errReplyStringTooLong},
+	{strings.Repeat("*1\r\n", maxNesting) + "*1\r", "\n", errReplyTooDeep},
+	{"+" + strings.Repeat("a", maxLineBytes), "a\r\n", errReplyLineTooLong},
+	{"$-2\r", "\n", errNotReply},
+	{"%-1\r", "\n", errNotReply},
+	{"|-1\r", "\n", errNotReply},
+	{"$?\r\n;-1\r", "\n", errNotReply},
+	{"$?\r\n;?\r", "\n", errNotReply},
+	{"$?\r\n", "$1\r\na\r\n", errNotReply},
+	{"$", "\r\n", errNotReply},
+	{"$-", "\r\n", errNotReply},
+	{"$1", "a\r\n", errNotReply},
+	{"*?", "1\r\n", errNotReply},
+	{"$1\r", "a", errNotReply},
+	{"$1\r\na", "bc", errNotReply},
+	{"$1\r\na\r", "b", errNotReply},
+	{"+a", "\n", errNotReply},
+	{"*1\r\n", ".\r\n", errNotReply},
+	{"", ".\r\n", errNotReply},
+	{"", ";0\r\n", errNotReply},
+	{"%?\r\n+a\r\n.\r", "\n", errNotReply},
+	{"", "HTTP/1.1 400 Bad Request\r\n", errNotReply},
+	{"$0000000000000000000", "0\r\n", errNotReply},
 }
 
 // TestBadReplies checks that the bytes before an invalid byte are accepted, and that the bytes
@@ -116,7 +116,7 @@ func TestLongReply(t *testing.T) {
 	one := "$8388608\r\n" + strings.Repeat("a", maxStringBytes) + "\r\n"
 	sent := "*?\r\n" + strings.Repeat(one, maxReplyBytes/maxStringBytes)
 	passed, err := bounded(strings.NewReader(sent))
-	if want := len(sent) - len(one) + len("$8388608\r"); !errors.Is(err, errReplySize) || len(passed) != want {
+	if want := len(sent) - len(one) + len("$8388608\r"); !errors.Is(err, errReplyTooLong) || len(passed) != want {
 		t.Errorf("%d bytes, %v; want %d", len(passed), err, want)
 	}
 }

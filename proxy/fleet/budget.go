@@ -19,13 +19,13 @@ import (
 
 // budgetKinds are the kinds of the cells in a budget: requests (unused), tokens, and spend in
 // millionths of the currency.
-var budgetKinds = [cellCount]cellKind{kindSlot, kindBudget, kindBudget}
+var budgetKinds = [cellCount]cellKind{cellKindSlot, cellKindBudget, cellKindBudget}
 
-const spendCell = slotCell // index of the cell for spend
+const spendCellIndex = slotCellIndex // index of the cell for spend
 
-var budgetNames = [limit.PeriodCount][cellCount]string{
-	limit.PeriodDay:   {tokenCell: limit.TokensPerDay, spendCell: limit.SpendPerDay},
-	limit.PeriodMonth: {tokenCell: limit.TokensPerMonth, spendCell: limit.SpendPerMonth},
+var budgetLimitNames = [limit.PeriodCount][cellCount]string{
+	limit.PeriodDay:   {tokenCellIndex: limit.TokensPerDay, spendCellIndex: limit.SpendPerDay},
+	limit.PeriodMonth: {tokenCellIndex: limit.TokensPerMonth, spendCellIndex: limit.SpendPerMonth},
 }
 
 type keyBudget struct {
@@ -71,7 +71,7 @@ func (b *keyBudget) currentPeriod(period int, now time.Time) *periodBudget {
 	name := now.UTC().Format([limit.PeriodCount]string{limit.PeriodDay: "2006-01-02", limit.PeriodMonth: "2006-01"}[period])
 	next := &periodBudget{periodNumber: number, account: newAccount(b.edgeState, "k:"+b.id+" "+name)}
 	a := next.account
-	a.keyCells.names = budgetNames[period]
+	a.keyCells.names = budgetLimitNames[period]
 	for i := range a.keyCells.cells {
 		a.keyCells.cells[i].kind = budgetKinds[i]
 	}
@@ -80,7 +80,7 @@ func (b *keyBudget) currentPeriod(period int, now time.Time) *periodBudget {
 	}
 	used := b.used(b.id, now)[period]
 	next.spent = used.Spend
-	a.keyCells.cells[tokenCell].charged, a.keyCells.cells[spendCell].charged = used.Tokens, toMillionths(used.Spend)
+	a.keyCells.cells[tokenCellIndex].charged, a.keyCells.cells[spendCellIndex].charged = used.Tokens, toMillionths(used.Spend)
 	b.previous[period], b.current[period] = p, next
 	return next
 }
@@ -108,7 +108,7 @@ func toMillionths(a money.Amount) int64 {
 }
 
 func costAmounts(c limit.Cost) cellAmounts {
-	return cellAmounts{tokenCell: c.Tokens, spendCell: toMillionths(c.Spend)}
+	return cellAmounts{tokenCellIndex: c.Tokens, spendCellIndex: toMillionths(c.Spend)}
 }
 
 func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected, least limit.Cost, now time.Time) (held limit.BudgetReservation, d limit.Decision) {
@@ -119,9 +119,9 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected, least limit.Cost
 		}
 		p, n := b.currentPeriod(period, now), limit.CappedCost(expected, least, of)
 		notTaken := period + 1 // accounts from this period on have not been asked
-		if exceeded := exceededCell(costAmounts(n), costAmounts(of)); exceeded >= 0 && !b.AllowsOverrun(period, now) {
-			d, notTaken = limit.Decision{LimitName: budgetNames[period][exceeded]}, period
-		} else if d = p.account.takeAmounts(costAmounts(of), costAmounts(n), now); d.OK {
+		if exceeded := findExceededCell(costAmounts(n), costAmounts(of)); exceeded >= 0 && !b.AllowsOverrun(period, now) {
+			d, notTaken = limit.Decision{LimitName: budgetLimitNames[period][exceeded]}, period
+		} else if d = p.account.takeCallAmounts(costAmounts(of), costAmounts(n), now); d.OK {
 			held.At[period], held.In[period] = p.periodNumber, n
 			continue
 		}
@@ -132,13 +132,13 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected, least limit.Cost
 		}
 		refused := p.account.budgetRefusal(costAmounts(of), costAmounts(n))
 		refused.Budget, refused.Expected = of, expected
-		return limit.BudgetReservation{}, limit.RefusalDecision(period, d.LimitName == budgetNames[period][spendCell], refused, now)
+		return limit.BudgetReservation{}, limit.RefusalDecision(period, d.LimitName == budgetLimitNames[period][spendCellIndex], refused, now)
 	}
 	return held, allowedDecision
 }
 
-// exceededCell returns the index of the first cell whose budget is smaller than a call needs, or -1.
-func exceededCell(needed, budget cellAmounts) int {
+// findExceededCell returns the index of the first cell whose budget is smaller than a call needs, or -1.
+func findExceededCell(needed, budget cellAmounts) int {
 	for i := range needed {
 		if budget[i] > 0 && needed[i] > budget[i] {
 			return i
@@ -195,7 +195,7 @@ func (a *keyAccount) budgetRefusal(limits, n cellAmounts) limit.BudgetRefusal {
 }
 
 func amountsCost(n cellAmounts) limit.Cost {
-	return limit.Cost{Tokens: n[tokenCell], Spend: money.Amount{Micros: n[spendCell]}}
+	return limit.Cost{Tokens: n[tokenCellIndex], Spend: money.Amount{Micros: n[spendCellIndex]}}
 }
 
 // Used implements limit.UsageBudget. It returns the usage of the entire fleet, as far as this edge
@@ -242,5 +242,5 @@ func (p *periodBudget) charge(used limit.Cost) {
 	defer p.mu.Unlock()
 	before := toMillionths(p.spent)
 	p.spent = p.spent.Plus(used.Spend)
-	p.account.settle(cellAmounts{}, cellAmounts{tokenCell: used.Tokens, spendCell: toMillionths(p.spent) - before})
+	p.account.settle(cellAmounts{}, cellAmounts{tokenCellIndex: used.Tokens, spendCellIndex: toMillionths(p.spent) - before})
 }

@@ -45,8 +45,8 @@ func (e *budgetEdge) unreportedUsage(told *modelEdge) (c limit.Cost) {
 	for _, h := range e.held {
 		c = c.Plus(limit.Cost{Tokens: h.In[limit.PeriodDay].Tokens, Spend: h.In[limit.PeriodMonth].Spend})
 	}
-	c.Tokens = max(0, c.Tokens-told.charged[tokenCell])
-	if c.Spend.Micros -= told.charged[spendCell]; c.Spend.Micros < 0 {
+	c.Tokens = max(0, c.Tokens-told.charged[tokenCellIndex])
+	if c.Spend.Micros -= told.charged[spendCellIndex]; c.Spend.Micros < 0 {
 		c.Spend = money.Amount{}
 	}
 	return c
@@ -164,8 +164,8 @@ func TestBudgetOfAFleet(t *testing.T) {
 			}
 		}
 		for id, a := range w.twin.accounts {
-			if int64(a.cells[tokenCell].debt) != sum.Tokens || int64(a.cells[spendCell].debt) != sum.Spend.Micros {
-				t.Fatalf("%s: %v and %v are used, want %+v", id, a.cells[tokenCell].debt, a.cells[spendCell].debt, sum)
+			if int64(a.cells[tokenCellIndex].debt) != sum.Tokens || int64(a.cells[spendCellIndex].debt) != sum.Spend.Micros {
+				t.Fatalf("%s: %v and %v are used, want %+v", id, a.cells[tokenCellIndex].debt, a.cells[spendCellIndex].debt, sum)
 			}
 		}
 	})
@@ -183,7 +183,7 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 		t.Fatal("a day that is used up admits a call")
 	}
 	w.advance(time.Second)
-	if a := w.twin.accounts["k:a 2026-11"]; a == nil || a.cells[spendCell].debt != 250 {
+	if a := w.twin.accounts["k:a 2026-11"]; a == nil || a.cells[spendCellIndex].debt != 250 {
 		t.Errorf("the month's account: %+v", a)
 	}
 }

@@ -117,9 +117,9 @@ type interleaved struct {
 }
 
 func (w *interleaved) begin() {
-	n := cellAmounts{requestCell: 1}
+	n := cellAmounts{requestCellIndex: 1}
 	if rapid.Bool().Draw(w.T, "tokens and a slot") {
-		n = cellAmounts{tokenCell: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slotCell: 1}
+		n = cellAmounts{tokenCellIndex: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slotCellIndex: 1}
 	}
 	for i := range n {
 		if w.limits[i] > 0 && w.used[i]+n[i] > w.limits[i] {
@@ -142,7 +142,7 @@ func (w *interleaved) allow(d limit.Decision, n cellAmounts) {
 	if !d.OK {
 		w.Fatalf("%+v is refused by %s, of %+v are used %+v", n, d.LimitName, w.limits, w.used)
 	}
-	if n[requestCell] == 0 {
+	if n[requestCellIndex] == 0 {
 		w.held = append(w.held, n)
 	}
 }
@@ -177,10 +177,10 @@ func (w *interleaved) step() {
 		n := random(len(w.held))
 		held := w.held[n]
 		w.held = slices.Delete(w.held, n, n+1)
-		used := rapid.Int64Range(0, held[tokenCell]).Draw(w.T, "used")
-		w.used[tokenCell] -= held[tokenCell] - used
-		w.used[slotCell]--
-		w.keyCells.settle(held, cellAmounts{tokenCell: used})
+		used := rapid.Int64Range(0, held[tokenCellIndex]).Draw(w.T, "used")
+		w.used[tokenCellIndex] -= held[tokenCellIndex] - used
+		w.used[slotCellIndex]--
+		w.keyCells.settle(held, cellAmounts{tokenCellIndex: used})
 	default:
 		w.begin()
 	}

@@ -9,9 +9,9 @@ import (
 
 // These are the indexes of an account's cells. Each limit of a key has a cell.
 const (
-	requestCell = iota
-	tokenCell
-	slotCell
+	requestCellIndex = iota
+	tokenCellIndex
+	slotCellIndex
 	cellCount
 )
 
@@ -66,12 +66,12 @@ type limitCell struct {
 type cellKind uint8
 
 const (
-	kindSlot   cellKind = iota // the amount becomes free when the call ends
-	kindRate                   // the amount is charged, and the charge decreases by limit per minute
-	kindBudget                 // the amount stays charged until the period ends
-	// Used only in messages: like kindSlot, but calls at this edge are waiting and the edges take
+	cellKindSlot   cellKind = iota // the amount becomes free when the call ends
+	cellKindRate                   // the amount is charged, and the charge decreases by limit per minute
+	cellKindBudget                 // the amount stays charged until the period ends
+	// Used only in messages: like cellKindSlot, but calls at this edge are waiting and the edges take
 	// turns.
-	kindTurn
+	cellKindTurn
 )
 
 // cellReport is what a message says about one cell.
@@ -128,7 +128,7 @@ const (
 // first answer, fleetFree is unknown.
 func (c *limitCell) decayDebt(now time.Duration) {
 	passed := (now - c.answeredAt).Seconds()
-	if c.answeredAt = now; c.kind != kindRate || passed <= 0 {
+	if c.answeredAt = now; c.kind != cellKindRate || passed <= 0 {
 		return
 	}
 	if paid := min(c.fleetDebt, passed*float64(c.limit)/60); paid > 0 {
@@ -154,7 +154,7 @@ func (c *limitCell) reserve(n int64, lost bool) {
 
 func (c *limitCell) settle(held, used int64, lost bool) {
 	c.reservedAmount -= held
-	if c.kind == kindSlot || c.limit == 0 && c.kind == kindRate {
+	if c.kind == cellKindSlot || c.limit == 0 && c.kind == cellKindRate {
 		used = 0
 	}
 	c.charged += used
@@ -194,8 +194,8 @@ func (c *limitCell) unreservedSpare() int64 { return c.spare - c.setAside }
 func (c *limitCell) buildReport(target, wanted int64) cellReport {
 	c.spare = min(c.spare, c.setAside+max(target, 0))
 	least, own := c.reservedAmount+max(c.spare, 0), c.ownDebt
-	if c.kind == kindBudget {
-		own = c.storeKnownDebt()
+	if c.kind == cellKindBudget {
+		own = c.debtKnownToStore()
 	}
 	return cellReport{
 		kind: c.kind, limit: c.limit, charged: c.charged, knownCharge: c.knownCharge(), ownDebt: int64(own),
@@ -250,34 +250,34 @@ func (c *limitCell) isWithheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtEnd:
 		return false
-	case c.kind == kindSlot && !(c.doubtLimitsSlots && c.hasAnswer):
+	case c.kind == cellKindSlot && !(c.doubtLimitsSlots && c.hasAnswer):
 		return c.reservedAmount+n > int64(config.EdgeShare(int(c.limit), edges))
-	case c.kind == kindRate:
+	case c.kind == cellKindRate:
 		paid := (now - c.doubtStart).Seconds() * float64(c.limit) / 60
 		return c.doubtShare+paid/float64(edges) < float64(n)
 	}
 	return c.doubtShare < float64(n)
 }
 
-// storeKnownDebt returns the debt known to the store at the last answer, minus the decrease since
+// debtKnownToStore returns the debt known to the store at the last answer, minus the decrease since
 // then.
-func (c *limitCell) storeKnownDebt() float64 { return max(0, c.fleetDebt-float64(c.charged-c.acked)) }
+func (c *limitCell) debtKnownToStore() float64 { return max(0, c.fleetDebt-float64(c.charged-c.acked)) }
 
 // goOffline starts a period without the store. The edge continues with its spare amount and with
 // its share of the free amount. If the last answer is not fresh, the edge may admit one call of any
 // size. It also gets its share of the rate for the time since the last answer, up to a minute.
 func (c *limitCell) goOffline(now time.Duration, fresh bool, silence time.Duration, edges int) {
-	c.offlineAmount, c.offlineAt, c.graceCall, c.storeDebt = float64(c.spare), now, !fresh, c.storeKnownDebt()
+	c.offlineAmount, c.offlineAt, c.graceCall, c.storeDebt = float64(c.spare), now, !fresh, c.debtKnownToStore()
 	switch {
-	case c.hasAnswer && (fresh || c.kind == kindBudget):
+	case c.hasAnswer && (fresh || c.kind == cellKindBudget):
 		c.offlineAmount += max(c.fleetFree, 0) / float64(edges)
-	case c.kind == kindBudget: // this edge knows only its own usage
+	case c.kind == cellKindBudget: // this edge knows only its own usage
 		c.offlineAmount = max(0, float64(c.limit)/float64(edges)-float64(c.charged+c.reservedAmount))
 	}
-	if c.kind == kindBudget && now < c.doubtEnd {
+	if c.kind == cellKindBudget && now < c.doubtEnd {
 		c.offlineAmount = min(c.offlineAmount, c.doubtShare)
 	}
-	if c.graceCall = c.graceCall && c.kind == kindRate; c.graceCall {
+	if c.graceCall = c.graceCall && c.kind == cellKindRate; c.graceCall {
 		c.offlineAmount += min(silence.Minutes(), 1) * float64(c.limit) / float64(edges)
 	}
 	c.spare = 0
@@ -290,7 +290,7 @@ func (c *limitCell) goOffline(now time.Duration, fresh bool, silence time.Durati
 func (c *limitCell) accrueOffline(now time.Duration, edges int) {
 	passed := (now - c.offlineAt).Seconds()
 	c.offlineAt = now
-	if c.kind != kindRate || passed <= 0 {
+	if c.kind != cellKindRate || passed <= 0 {
 		return
 	}
 	part := float64(c.limit) / float64(edges)
@@ -301,11 +301,11 @@ func (c *limitCell) accrueOffline(now time.Duration, edges int) {
 	c.expiredUnreported = min(c.expiredUnreported+(paid-first)/float64(edges), float64(c.charged-c.acked))
 }
 
-func (c *limitCell) hasOffline(n int64, edges int) bool {
+func (c *limitCell) canAdmitOffline(n int64, edges int) bool {
 	switch {
 	case c.limit == 0 || n == 0 || c.graceCall:
 		return true
-	case c.kind == kindSlot:
+	case c.kind == cellKindSlot:
 		return c.reservedAmount+n <= int64(config.EdgeShare(int(c.limit), edges))
 	}
 	return c.offlineAmount >= min(float64(n), max(float64(c.limit)/float64(edges), 1))

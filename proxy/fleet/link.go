@@ -30,8 +30,8 @@ func (l *Link) Available() bool { return l.remote.Available() }
 // EdgeCount returns how many edges share the limits while the store is lost.
 func (l *Link) EdgeCount() int { return l.edgeState.edgeCount() }
 
-// Run runs a script on one key. Run adds the fleet's prefix to the key.
-func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
+// RunScript runs a script on one key. Run adds the fleet's prefix to the key.
+func (l *Link) RunScript(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
 	c := l.remote.client.Load()
 	if c == nil {
 		return nil, errUnreached
@@ -42,8 +42,8 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream. most is the approximate number of entries that the store keeps.
-func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
+// AppendToStream adds an entry to a stream. most is the approximate number of entries that the store keeps.
+func (l *Link) AppendToStream(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {
 		return errUnreached

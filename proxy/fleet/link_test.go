@@ -17,7 +17,7 @@ import (
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}
-	if _, _, err := l.Read(t.Context(), "r:a", "0", 10); err == nil || l.Append(t.Context(), "r:a", 10, nil) == nil {
+	if _, _, err := l.Read(t.Context(), "r:a", "0", 10); err == nil || l.AppendToStream(t.Context(), "r:a", 10, nil) == nil {
 		t.Error("something was said before the first heartbeat")
 	}
 	if err := beat(t, l.remote); err != nil {
@@ -34,7 +34,7 @@ func TestStream(t *testing.T) {
 	}
 	read()
 	for _, entry := range []string{"one\x00", "two", "three"} {
-		if err := l.Append(ctx, "r:a", 100, []byte(entry)); err != nil {
+		if err := l.AppendToStream(ctx, "r:a", 100, []byte(entry)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestStream(t *testing.T) {
 	read("three")
 	read()
 	for range 50 {
-		if err := l.Append(ctx, "r:a", 10, []byte("more")); err != nil {
+		if err := l.AppendToStream(ctx, "r:a", 10, []byte("more")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -48,7 +48,7 @@ func TestForgedMembers(t *testing.T) {
 		store.SetTime(now)
 		log, lines := observer.New(zap.WarnLevel)
 		s := sign.New("ps", secrets)
-		s.AdoptSecretSince("", now.Add(-2*sign.UnsignedGrace))
+		s.AdoptSecretSince("", now.Add(-2*sign.UnsignedGracePeriod))
 		f := New(Options{
 			Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.StoreLostDivide, Signer: s,
 			Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{Name: "a"} },

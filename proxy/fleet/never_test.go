@@ -46,8 +46,8 @@ func (e *admissionModel) admit(i int) {
 		return
 	}
 	e.decayDebt()
-	e.owed[requestCell]++
-	e.check(requestCell, e.owed[requestCell], e.limits.RequestsPerMinute)
+	e.owed[requestCellIndex]++
+	e.check(requestCellIndex, e.owed[requestCellIndex], e.limits.RequestsPerMinute)
 	held, d := e.keys[i].Reserve(e.limits, rapid.Int64Range(1, 400).Draw(e.T, "estimate"), e.now)
 	if !d.OK {
 		return
@@ -55,8 +55,8 @@ func (e *admissionModel) admit(i int) {
 	e.decayDebt()
 	e.calls = append(e.calls, runningCall{edge: i, held: held})
 	e.held, e.running = e.held+held, e.running+1
-	e.check(tokenCell, e.owed[tokenCell]+float64(e.held), e.limits.TokensPerMinute)
-	e.check(slotCell, float64(e.running), e.limits.Concurrency)
+	e.check(tokenCellIndex, e.owed[tokenCellIndex]+float64(e.held), e.limits.TokensPerMinute)
+	e.check(slotCellIndex, float64(e.running), e.limits.Concurrency)
 }
 
 func (e *admissionModel) check(cell int, used float64, most int) {
@@ -77,7 +77,7 @@ func (e *admissionModel) end(n int) {
 
 func (e *admissionModel) done(c *runningCall, used int64) {
 	e.decayDebt()
-	e.owed[tokenCell] += float64(used)
+	e.owed[tokenCellIndex] += float64(used)
 	e.held, e.running = e.held-c.held, e.running-1
 }
 
@@ -95,7 +95,7 @@ func (e *admissionModel) kill(i int) {
 // future calls.
 func (e *admissionModel) used() [cellCount]float64 {
 	e.decayDebt()
-	all := [cellCount]float64{e.owed[requestCell], e.owed[tokenCell] + float64(e.held), float64(e.running)}
+	all := [cellCount]float64{e.owed[requestCellIndex], e.owed[tokenCellIndex] + float64(e.held), float64(e.running)}
 	for _, k := range e.keys {
 		if e.now.Sub(k.edgeState.epoch)-k.lastAnswer > leaseTime-fenceMargin {
 			continue
@@ -127,8 +127,8 @@ func (e *admissionModel) loseStoreData() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
 		if c.freed { // the edge has reported the call again after its lease expired
-			e.beyond[tokenCell] += float64(c.held)
-			e.beyond[slotCell]++
+			e.beyond[tokenCellIndex] += float64(c.held)
+			e.beyond[slotCellIndex]++
 		}
 	}
 	e.twin.forget()

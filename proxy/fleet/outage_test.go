@@ -177,7 +177,7 @@ func TestReturn(t *testing.T) {
 	for at := time.Duration(0); at < farSpareKeepTime+leaseTime; at += 100 * time.Millisecond {
 		w.advance(100 * time.Millisecond)
 	}
-	if a := w.twin.accounts["a"]; a.cells[slotCell].held != 0 || a.cells[tokenCell].held != 0 || a.cells[requestCell].held != 0 {
+	if a := w.twin.accounts["a"]; a.cells[slotCellIndex].held != 0 || a.cells[tokenCellIndex].held != 0 || a.cells[requestCellIndex].held != 0 {
 		t.Errorf("the store still counts %+v", a.cells)
 	}
 	w.edges[0].mu.Lock()
@@ -209,7 +209,7 @@ func TestUnheardAnswer(t *testing.T) {
 	key.Settle(100, 100)
 	l.cut = false
 	w.advance(0)
-	if debt := w.twin.accounts["a"].cells[tokenCell].debt; debt != 150 {
+	if debt := w.twin.accounts["a"].cells[tokenCellIndex].debt; debt != 150 {
 		t.Errorf("%v tokens are owed; of 200 time has paid 50", debt)
 	}
 }
@@ -243,7 +243,7 @@ func TestDeadEdge(t *testing.T) {
 		}
 	}
 	w.lines[0].cut = true
-	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != cellLimitNames[slotCell] {
+	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != cellLimitNames[slotCellIndex] {
 		t.Fatalf("a fifth call: %+v", d)
 	}
 	const asksEvery = 100 * time.Millisecond
@@ -259,7 +259,7 @@ func TestDeadEdge(t *testing.T) {
 	if n := w.fill(1, limits, 400, 9); n != 3 {
 		t.Fatalf("%d more slots of the dead edge, want 3", n)
 	}
-	if debt := w.twin.accounts["a"].cells[tokenCell].debt; debt < 1900 || debt > 2000 {
+	if debt := w.twin.accounts["a"].cells[tokenCellIndex].debt; debt < 1900 || debt > 2000 {
 		t.Errorf("%v tokens are owed, want 2000", debt)
 	}
 }
@@ -377,7 +377,7 @@ func TestForgottenOnce(t *testing.T) {
 		w.keys[0].TakeRequest(limits, w.now)
 		w.advance(50 * time.Millisecond)
 	}
-	if debt := w.twin.accounts["a"].cells[requestCell].debt; debt < 250 || debt > 320 {
+	if debt := w.twin.accounts["a"].cells[requestCellIndex].debt; debt < 250 || debt > 320 {
 		t.Errorf("%v requests are owed, want some 300", debt)
 	}
 }

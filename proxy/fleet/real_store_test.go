@@ -396,7 +396,7 @@ func TestRealStoreFailsOver(t *testing.T) {
 	follow(old, next)
 	waitUntil(t, "the store is lost", func() bool { f.sendHeartbeat(t.Context()); return !f.Available() })
 	old.command("CONFIG SET replica-read-only no")
-	for range 4 * initialRedialAfter { // the address still points to the old primary
+	for range 4 * initialRedialFailures { // the address still points to the old primary
 		f.sendHeartbeat(t.Context())
 	}
 	if f.Available() || !f.State().StoreRefuses {

@@ -17,22 +17,22 @@ var (
 // type push. In RESP2, they are arrays that arrive after a subscription.
 type replyMatcher struct {
 	mu                       sync.Mutex
-	commandCount, replyCount uint64         // commands sent, replies received
-	subscriptions            []subscription // subscriptions that have not been confirmed yet
+	commandCount, replyCount uint64                // commands sent, replies received
+	subscriptions            []pendingSubscription // subscriptions that have not been confirmed yet
 	pendingChannels          int
-	arrays                   []arrayReply // commands whose array reply has not arrived yet
+	arrays                   []pendingArrayReply // commands whose array reply has not arrived yet
 	// sentHello3: HELLO 3 was sent; subscribedInRESP2: a subscription was made in RESP2.
 	sentHello3, subscribedInRESP2 bool
 }
 
-type subscription struct {
+type pendingSubscription struct {
 	commandNumber uint64
 	channels      int
 }
 
-// arrayReply is a command whose reply is an array. The client reads the first elements of the array
+// pendingArrayReply is a command whose reply is an array. The client reads the first elements of the array
 // without checking its length.
-type arrayReply struct {
+type pendingArrayReply struct {
 	commandNumber uint64
 	minElements   int
 }
@@ -45,15 +45,15 @@ func (a *replyMatcher) expectReplies(f *replyParser) error {
 		a.sentHello3 = true
 	case strings.HasPrefix(name, "SUBSCRIBE"), strings.HasPrefix(name, "PSUBSCRIBE"),
 		strings.HasPrefix(name, "SSUBSCRIBE"):
-		a.subscriptions = append(a.subscriptions, subscription{a.commandCount, f.memberCount - 1})
+		a.subscriptions = append(a.subscriptions, pendingSubscription{a.commandCount, f.memberCount - 1})
 		a.subscribedInRESP2 = !a.sentHello3
 	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
 		strings.HasPrefix(name, "SUNSUBSCRIBE"):
 		return errUnsubscribe // the store sends multiple replies, in different formats
 	case name == "ROLE":
-		a.arrays = append(a.arrays, arrayReply{a.commandCount, 1})
+		a.arrays = append(a.arrays, pendingArrayReply{a.commandCount, 1})
 	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":
-		a.arrays = append(a.arrays, arrayReply{a.commandCount, 2})
+		a.arrays = append(a.arrays, pendingArrayReply{a.commandCount, 2})
 	}
 	a.commandCount++
 	return nil
@@ -77,8 +77,8 @@ func (a *replyMatcher) countReply(f *replyParser) error {
 	subscribes := len(a.subscriptions) > 0 && a.subscriptions[0].commandNumber == a.replyCount
 	switch {
 	case push && !confirms && !ends:
-		if word == "message" && f.memberCount > 2 && f.spaceCount < minSpaces(f.memberPrefix(1)) {
-			return errReplyForm
+		if word == "message" && f.memberCount > 2 && f.spaceCount < minMessageSpaces(f.memberPrefix(1)) {
+			return errNotReply
 		}
 		return nil
 	case push && a.pendingChannels > 0:
@@ -89,11 +89,11 @@ func (a *replyMatcher) countReply(f *replyParser) error {
 	case a.replyCount == a.commandCount, confirms && !subscribes, subscribes && word == "QUEUED":
 		return errUnsolicited
 	case isErrorReply(f) && f.spaceCount < 2 && (strings.HasPrefix(word, "MOVED") || strings.HasPrefix(word, "ASK")):
-		return errReplyForm // the client reads the third word of such an error
+		return errNotReply // the client reads the third word of such an error
 	}
 	if len(a.arrays) > 0 && a.arrays[0].commandNumber == a.replyCount {
 		if (f.topType == '*' || f.topType == '~') && f.memberCount < a.arrays[0].minElements {
-			return errReplyForm
+			return errNotReply
 		}
 		a.arrays = a.arrays[1:]
 	}
@@ -107,9 +107,9 @@ func (a *replyMatcher) countReply(f *replyParser) error {
 	return nil
 }
 
-// minSpaces returns the minimum number of spaces that the client expects in a sentinel's message on
+// minMessageSpaces returns the minimum number of spaces that the client expects in a sentinel's message on
 // the given channel.
-func minSpaces(channel string) int {
+func minMessageSpaces(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":
 		return 3

@@ -60,8 +60,8 @@ var exchanges = map[string]exchange{
 	"RESP2's pong to nothing":            {commandHello2 + commandSubscribe, "*0\r\n*" + subscribedPush + "*2\r\n+pong\r\n+\r\n", errUnsolicited},
 	"RESP2's array before, from nothing": {commandHello2, "*0\r\n*" + messagePush, errUnsolicited},
 	"moved":                              {commandPing, "-MOVED 1 127.0.0.1:1\r\n", nil},
-	"moved to nowhere":                   {commandPing, "-MOVED 1\r\n", errReplyForm},
-	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
+	"moved to nowhere":                   {commandPing, "-MOVED 1\r\n", errNotReply},
+	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errNotReply},
 }
 
 // TestReplyMatcher checks that boundedConn rejects unsolicited replies and accepts messages that the store

@@ -9,8 +9,8 @@ import (
 // limit is free, the edge reports earlier, because other edges may be waiting for the remaining
 // amount.
 const (
-	farReportDelay  = 500 * time.Millisecond
-	nearReportDelay = 50 * time.Millisecond
+	reportDelayFarFromLimit = 500 * time.Millisecond
+	reportDelayNearLimit    = 50 * time.Millisecond
 	// After this time, a report renews the lease of amounts reserved by calls.
 	renewLeaseAfter   = 4 * time.Second
 	reportInterval    = 50 * time.Millisecond
@@ -46,10 +46,10 @@ func (a *keyAccount) nextReportTime() (at time.Duration, something bool) {
 			at, something = t, true
 		}
 	}
-	period := farReportDelay
+	period := reportDelayFarFromLimit
 	for i := range a.keyCells.cells {
 		if c := &a.keyCells.cells[i]; c.limit > 0 && c.fleetFree < float64(c.limit)/2 {
-			period = nearReportDelay
+			period = reportDelayNearLimit
 		}
 	}
 	if a.turns != nil && a.turns.reportedWaiting {
@@ -173,7 +173,7 @@ func (a *keyAccount) reportIfDue(now time.Duration) (sent, queued bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout)
 	defer cancel()
 	a.exchangeMessage(ctx, newSentMessage())
-	if a.turns != nil && a.turns.reportedWaiting && a.keyCells.cells[slotCell].fleetFree >= 1 {
+	if a.turns != nil && a.turns.reportedWaiting && a.keyCells.cells[slotCellIndex].fleetFree >= 1 {
 		a.turns.wake()
 	}
 	return true, true

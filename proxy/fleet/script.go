@@ -56,7 +56,7 @@ type accountReply struct {
 
 var errOvertaken = errors.New("a later message was there first")
 
-func parseReply(result valkey.ValkeyResult) (r accountReply, err error) {
+func parseAccountReply(result valkey.ValkeyResult) (r accountReply, err error) {
 	list, err := result.ToArray()
 	if err != nil {
 		return r, err

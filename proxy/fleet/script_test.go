@@ -41,7 +41,7 @@ func TestScript(t *testing.T) {
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
 		births := map[string]string{"": ""} // maps birth ids in the script to those in scriptModel
 		charged := map[string]int64{}
-		kinds := [cellCount]cellKind{kindRate, kindRate, kindSlot}
+		kinds := [cellCount]cellKind{cellKindRate, cellKindRate, cellKindSlot}
 		if rapid.Bool().Draw(t, "a budget") {
 			kinds = budgetKinds
 		}
@@ -55,8 +55,8 @@ func TestScript(t *testing.T) {
 				*p = cellReport{kind: kinds[i], limit: 10 * n(10, "limit"), knownCharge: n(50, "base"), ownDebt: n(50, "own"), minHeld: n(20, "least")}
 				charged[edge] += n(20, "charged")
 				p.charged, p.wanted = charged[edge], p.minHeld+n(40, "want")
-				if p.kind == kindSlot && rapid.Bool().Draw(t, "waits") {
-					p.kind = kindTurn
+				if p.kind == cellKindSlot && rapid.Bool().Draw(t, "waits") {
+					p.kind = cellKindTurn
 				}
 			}
 			sent, told := m, m

@@ -65,7 +65,7 @@ func (a *keyAccount) finishWait(f *sentMessage, n, own cellAmounts, now time.Dur
 		f.wanted[i] -= own[i]
 	}
 	if a.keyCells.isOffline || !answered {
-		a.failedRequests += int(n[requestCell])
+		a.failedRequests += int(n[requestCellIndex])
 		return a.takeWithoutStore(n, now)
 	}
 	lacking := a.keyCells.firstLackingCell(n, true, now, a.edgeState.edgeCount())
@@ -145,7 +145,7 @@ func (a *keyAccount) buildMessage(now time.Duration) accountMessage {
 		m.parts[i] = c.buildReport(target, a.inFlight.wanted[i])
 	}
 	if a.turns != nil {
-		a.turns.setReportKind(&m.parts[slotCell])
+		a.turns.setReportKind(&m.parts[slotCellIndex])
 	}
 	return m
 }
@@ -154,11 +154,11 @@ func (a *keyAccount) buildMessage(now time.Duration) accountMessage {
 // accounts are kept longer.
 const idleAccountTTL = 10 * time.Minute
 
-// storeLostAccount reports whether the birth id in an answer shows that the store has lost the
+// hasStoreLostAccount reports whether the birth id in an answer shows that the store has lost the
 // account. If the account had no messages for idleAccountTTL, it has only expired, and no call has
 // reserved amounts from it. The caller must hold mu.
-func (a *keyAccount) storeLostAccount(now time.Duration, birth string) bool {
-	kept := now-a.lastAnswer < idleAccountTTL || a.keyCells.cells[tokenCell].kind == kindBudget
+func (a *keyAccount) hasStoreLostAccount(now time.Duration, birth string) bool {
+	kept := now-a.lastAnswer < idleAccountTTL || a.keyCells.cells[tokenCellIndex].kind == cellKindBudget
 	return kept && a.birth != "" && a.birth != birth
 }
 
@@ -172,7 +172,7 @@ func (a *keyAccount) handleAnswer(m *accountMessage, r accountReply, err error) 
 		a.edgeState.metrics.sent.Inc()
 		now := a.edgeState.now()
 		jumped := a.edgeState.storeClock.wasSetForward(r.clock, a.lastSent, now, a.lastAnswer)
-		if jumped || a.storeLostAccount(now, r.birth) {
+		if jumped || a.hasStoreLostAccount(now, r.birth) {
 			for i := range a.keyCells.cells {
 				a.keyCells.cells[i].beginLossDoubt(a.keyCells.isOffline, now, a.edgeState.edgeCount())
 				a.keyCells.cells[i].doubtLimitsSlots = jumped

@@ -112,7 +112,7 @@ type remoteStore struct {
 var errUnreached = errors.New("the store has not been reached yet")
 
 func newRemoteStore(o StoreOptions) *remoteStore {
-	r := &remoteStore{options: o, onBreakerOpen: func() {}, refusalLog: refusalLog{log: zap.NewNop(), prefix: o.Prefix}, redialAfter: initialRedialAfter}
+	r := &remoteStore{options: o, onBreakerOpen: func() {}, refusalLog: refusalLog{log: zap.NewNop(), prefix: o.Prefix}, redialAfter: initialRedialFailures}
 	r.failures.Store(failuresToOpen)
 	return r
 }
@@ -153,11 +153,11 @@ func (r *remoteStore) Exchange(ctx context.Context, id string, m *accountMessage
 		return accountReply{}, errUnreached
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
-	answer, err := parseReply(accountScript.Exec(ctx, *c, key, m.scriptArgs(first, 0)))
+	answer, err := parseAccountReply(accountScript.Exec(ctx, *c, key, m.scriptArgs(first, 0)))
 	// The store may be healthy: a node may have reset the connection, or the connection may have
 	// been closed because it was idle.
 	if isConnectionReset(err) && ctx.Err() == nil {
-		answer, err = parseReply(accountScript.Exec(ctx, *c, key, m.scriptArgs(first, 1)))
+		answer, err = parseAccountReply(accountScript.Exec(ctx, *c, key, m.scriptArgs(first, 1)))
 	}
 	r.countOutcome(id, began, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
@@ -220,12 +220,12 @@ func (r *remoteStore) Heartbeat(ctx context.Context, edge, said string) (a heart
 	}
 	began := time.Now()
 	if err = r.checkPrimary(ctx); err == nil {
-		a, err = r.announce(ctx, edge, said)
+		a, err = r.sendHeartbeat(ctx, edge, said)
 	}
 	// The first attempt may have been slow because it had to load the script into the store.
 	if err == nil && r.isLate(began) {
 		began = time.Now()
-		if _, again := r.announce(ctx, edge, said); again != nil || r.isLate(began) {
+		if _, again := r.sendHeartbeat(ctx, edge, said); again != nil || r.isLate(began) {
 			err = errLateAnswer
 		}
 	}
@@ -240,7 +240,7 @@ func (r *remoteStore) Heartbeat(ctx context.Context, edge, said string) (a heart
 // errLateAnswer is the error for a heartbeat whose answer took longer than the timeout for calls.
 var errLateAnswer = errors.New("it takes longer to answer than fleet.store.timeout")
 
-func (r *remoteStore) announce(ctx context.Context, edge, said string) (heartbeatReply, error) {
+func (r *remoteStore) sendHeartbeat(ctx context.Context, edge, said string) (heartbeatReply, error) {
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(leaseTime.Milliseconds(), 10), said})
 	if err := result.Error(); err != nil {
@@ -293,12 +293,12 @@ func (r *remoteStore) checkPrimary(ctx context.Context) error {
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The client is replaced after initialRedialAfter consecutive failed heartbeats. If heartbeats
+// The client is replaced after initialRedialFailures consecutive failed heartbeats. If heartbeats
 // still fail, the number of failures before the next replacement doubles each time, up to
-// maxRedialAfter.
+// maxRedialFailures.
 const (
-	initialRedialAfter = 3
-	maxRedialAfter     = 30
+	initialRedialFailures = 3
+	maxRedialFailures     = 30
 )
 
 // redialAfterFailures replaces the client after redialAfter consecutive failed heartbeats. The old connection
@@ -307,14 +307,14 @@ const (
 // later command on that connection would get the reply to the command before it.
 func (r *remoteStore) redialAfterFailures(err error) {
 	if err == nil || errors.Is(err, errLateAnswer) {
-		r.failedHeartbeats, r.redialAfter = 0, initialRedialAfter
+		r.failedHeartbeats, r.redialAfter = 0, initialRedialFailures
 		return
 	}
 	r.isPrimary = false
 	if r.failedHeartbeats++; r.failedHeartbeats < r.redialAfter {
 		return
 	}
-	r.failedHeartbeats, r.redialAfter = 0, min(2*r.redialAfter, maxRedialAfter)
+	r.failedHeartbeats, r.redialAfter = 0, min(2*r.redialAfter, maxRedialFailures)
 	(*r.client.Swap(nil)).Close()
 }
 

@@ -187,7 +187,7 @@ func TestLateStore(t *testing.T) {
 	if f.Available() || len(f.Members()) != 1 || !strings.Contains(f.State().StoreProblem(), "too late") {
 		t.Errorf("available: %v, %d members, %q", f.Available(), len(f.Members()), f.State().StoreProblem())
 	}
-	if _, err := NewLink(f).Run(t.Context(), membersScript, "others", []string{"one", "9000", "{}"}); err != nil || f.Available() {
+	if _, err := NewLink(f).RunScript(t.Context(), membersScript, "others", []string{"one", "9000", "{}"}); err != nil || f.Available() {
 		t.Errorf("after a late answer calls wait again: %v, %v", f.Available(), err)
 	}
 	f.sendHeartbeat(t.Context())

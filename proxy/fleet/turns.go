@@ -25,7 +25,7 @@ const askInterval = 50 * time.Millisecond
 
 func (t *slotTurns) setReportKind(p *cellReport) {
 	if t.reportedWaiting = t.hasWaiting(); t.reportedWaiting {
-		p.kind = kindTurn
+		p.kind = cellKindTurn
 	}
 }
 

@@ -45,7 +45,7 @@ type modelEdge struct {
 
 func (t *scriptModel) forget() { t.accounts = nil }
 
-func (m *accountMessage) budget() bool { return m.parts[tokenCell].kind == kindBudget }
+func (m *accountMessage) budget() bool { return m.parts[tokenCellIndex].kind == cellKindBudget }
 
 func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err error) {
 	ms := leaseTime.Milliseconds()
@@ -64,7 +64,7 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 	}
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
-		if p.kind == kindRate {
+		if p.kind == cellKindRate {
 			c.debt = max(0, c.debt-float64(now-a.at)/60000*c.limit)
 			if c.limit > 0 && p.limit > 0 {
 				c.debt *= float64(p.limit) / c.limit
@@ -87,7 +87,7 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 				}
 				for i := range a.cells {
 					a.cells[i].held -= float64(o.held[i])
-					if m.parts[i].kind == kindRate {
+					if m.parts[i].kind == cellKindRate {
 						a.cells[i].debt += float64(o.held[i])
 					}
 				}
@@ -115,8 +115,8 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 			last = max(last, me.charged[i])
 		}
 		switch {
-		case p.kind == kindSlot, p.kind == kindTurn:
-		case p.kind == kindBudget:
+		case p.kind == cellKindSlot, p.kind == cellKindTurn:
+		case p.kind == cellKindBudget:
 			more, of := max(0, p.charged-me.charged[i]), &a.known[i]
 			c.debt += float64(more)
 			if m.birth != "" && m.birth != a.birth {
@@ -134,7 +134,7 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 			c.debt += float64(max(0, p.charged-last))
 		}
 		granted, used := int64(0), c.debt
-		if p.kind == kindBudget {
+		if p.kind == cellKindBudget {
 			used = max(used, a.known[i].before+a.known[i].since)
 		}
 		if p.limit > 0 {
@@ -142,11 +142,11 @@ func (t *scriptModel) answer(id string, m *accountMessage) (r accountReply, err 
 			granted = max(p.minHeld, int64(math.Floor(min(float64(p.fairWant(int64(free), ahead, len(others))), free))))
 		}
 		c.held += float64(granted - me.held[i])
-		if me.held[i] = granted; p.kind == kindBudget {
+		if me.held[i] = granted; p.kind == cellKindBudget {
 			p.charged = max(p.charged, me.charged[i])
 		}
 		me.charged[i] = p.charged
-		if p.kind == kindSlot || p.kind == kindTurn {
+		if p.kind == cellKindSlot || p.kind == cellKindTurn {
 			a.wait(m.edge, p, granted, ahead, now)
 			for n := range max(0, min(len(a.turns), int(p.limit)-int(c.held))) {
 				if w := a.turns[n].edge; w != m.edge && t.publish != nil {
@@ -234,7 +234,7 @@ func (a *modelAccount) turnsOf(edge string, now int64) (ahead int, others []mode
 }
 
 func (a *modelAccount) wait(edge string, p *cellReport, granted int64, ahead int, now int64) {
-	if p.kind != kindTurn || granted >= p.wanted && granted > p.minHeld {
+	if p.kind != cellKindTurn || granted >= p.wanted && granted > p.minHeld {
 		return
 	}
 	if ahead < 0 || granted > p.minHeld {
@@ -245,7 +245,7 @@ func (a *modelAccount) wait(edge string, p *cellReport, granted int64, ahead int
 
 // fairWant returns how many slots an edge may claim while other edges are also waiting for slots.
 func (p *cellReport) fairWant(free int64, ahead, others int) int64 {
-	if p.kind != kindSlot && p.kind != kindTurn || others == 0 {
+	if p.kind != cellKindSlot && p.kind != cellKindTurn || others == 0 {
 		return p.wanted
 	}
 	if ahead < 0 {
@@ -253,7 +253,7 @@ func (p *cellReport) fairWant(free int64, ahead, others int) int64 {
 	}
 	free -= p.minHeld
 	most := max(0, free-int64(others))
-	if p.kind == kindTurn {
+	if p.kind == cellKindTurn {
 		most = max(most, min(1, free-int64(ahead)))
 	}
 	return min(p.wanted, p.minHeld+most)

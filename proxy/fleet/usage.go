@@ -101,7 +101,7 @@ func (u *keyCells) reserve(n cellAmounts) {
 		c.reserve(taken, u.isOffline)
 	}
 	// A request counts as used as soon as it is taken.
-	u.cells[requestCell].settle(n[requestCell], n[requestCell], u.isOffline)
+	u.cells[requestCellIndex].settle(n[requestCellIndex], n[requestCellIndex], u.isOffline)
 }
 
 func (u *keyCells) decayDebts(now time.Duration) {
@@ -111,7 +111,7 @@ func (u *keyCells) decayDebts(now time.Duration) {
 }
 
 func (u *keyCells) refundRequest() {
-	switch c := &u.cells[requestCell]; {
+	switch c := &u.cells[requestCellIndex]; {
 	case c.limit == 0:
 	case !u.isOffline:
 		c.refunds++
@@ -123,7 +123,7 @@ func (u *keyCells) refundRequest() {
 // useRefund uses up one refunded request. It first caps the number of refunds at the debt, because
 // a request that no longer counts must not be refunded.
 func (u *keyCells) useRefund(now time.Duration) bool {
-	c := &u.cells[requestCell]
+	c := &u.cells[requestCellIndex]
 	c.decayDebt(now)
 	if c.refunds = min(c.refunds, int64(c.fleetDebt)); c.refunds == 0 || u.isOffline {
 		c.refunds = 0
@@ -143,7 +143,7 @@ func (u *keyCells) missingAmount(i int, n cellAmounts, now time.Duration) float6
 func (u *keyCells) refusal(i int, n cellAmounts, now time.Duration) limit.Decision {
 	c := &u.cells[i]
 	d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
-	if c.kind == kindRate {
+	if c.kind == cellKindRate {
 		wait := max(u.missingAmount(i, n, now), 0) / float64(c.limit) * float64(time.Minute)
 		d.RetryAfter = max(time.Duration(wait), time.Millisecond)
 	}
@@ -180,11 +180,11 @@ func (u *keyCells) goOffline(now time.Duration, fresh bool, silence time.Duratio
 func (u *keyCells) offlineRefusal(n cellAmounts, edges int) limit.Decision {
 	for i := range u.cells {
 		c := &u.cells[i]
-		if c.hasOffline(c.cappedNeed(n[i]), edges) {
+		if c.canAdmitOffline(c.cappedNeed(n[i]), edges) {
 			continue
 		}
 		d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
-		if c.kind == kindRate {
+		if c.kind == cellKindRate {
 			wait := (float64(c.cappedNeed(n[i])) - c.offlineAmount) * float64(edges) / float64(c.limit) * float64(time.Minute)
 			d.RetryAfter = max(time.Duration(wait), time.Millisecond)
 		}

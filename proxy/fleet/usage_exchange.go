@@ -31,17 +31,17 @@ const maxBatchRows = 500
 type UsageExchange struct {
 	remote      *remoteStore
 	usage       *observe.Usage
-	countLosses func() lossCounts
+	countLosses func() storeLossCounts
 	wake        chan struct{}
 
 	mu           sync.Mutex
 	edgeName     string
-	resentLosses lossCounts                                 // loss counts when rows were last sent again
+	resentLosses storeLossCounts                            // loss counts when rows were last sent again
 	pending      map[rowsKey]map[string]observe.UsageAmount // keyed by hash and field
 }
 
-// lossCounts counts the events after which the store may lack rows that it has accepted.
-type lossCounts struct {
+// storeLossCounts counts the events after which the store may lack rows that it has accepted.
+type storeLossCounts struct {
 	dataLosses   int64 // the store has lost all its data
 	storeReturns int64 // the store was lost; a replica that replaced it may lack the last rows
 }
@@ -58,7 +58,7 @@ func NewUsageExchange(f *Fleet, usage *observe.Usage) *UsageExchange {
 	r, _ := f.edgeState.store.(*remoteStore)
 	return &UsageExchange{
 		remote: r, usage: usage, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.UsageAmount{},
-		countLosses: func() lossCounts { return lossCounts{f.dataLosses.Load(), f.storeReturns.Load()} },
+		countLosses: func() storeLossCounts { return storeLossCounts{f.dataLosses.Load(), f.storeReturns.Load()} },
 	}
 }
 
@@ -146,7 +146,7 @@ func (r *UsageExchange) sendPending(ctx context.Context) {
 			r.restorePending(of, rows)
 			return
 		}
-		if err := r.writeRows(ctx, of, rows); err != nil {
+		if err := r.writeRowsToStore(ctx, of, rows); err != nil {
 			r.restorePending(of, rows)
 			return
 		}
@@ -191,7 +191,7 @@ func (r *UsageExchange) restorePending(of rowsKey, rows map[string]observe.Usage
 	}
 }
 
-func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[string]observe.UsageAmount) error {
+func (r *UsageExchange) writeRowsToStore(ctx context.Context, of rowsKey, rows map[string]observe.UsageAmount) error {
 	c := r.remote.client.Load()
 	if c == nil {
 		return errUnreached
@@ -205,7 +205,7 @@ func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[stri
 		}
 		set = set.FieldValue(field, string(text))
 	}
-	ctx, cancel := context.WithTimeout(ctx, rowsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rowsCommandTimeout)
 	defer cancel()
 	expire := (*c).B().Pexpire().Key(key).Milliseconds(usageTTL.Milliseconds())
 	for _, answer := range (*c).DoMulti(ctx, set.Build(), expire.Build()) {
@@ -217,8 +217,8 @@ func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[stri
 	return nil
 }
 
-// rowsTimeout is the timeout for one command with rows. Calls do not wait for these commands.
-const rowsTimeout = time.Second
+// rowsCommandTimeout is the timeout for one command with rows. Calls do not wait for these commands.
+const rowsCommandTimeout = time.Second
 
 func (r *UsageExchange) usageHashKey(of rowsKey) string {
 	key := r.remote.options.Prefix + ":{usage:" + observe.FormatDay(of.day) + "}"

@@ -18,7 +18,7 @@ func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())
 	waitUntil(t, "the store is reached", func() bool { return beat(t, remote) == nil })
-	rows := &UsageExchange{remote: remote, countLosses: func() lossCounts { return lossCounts{} }, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.UsageAmount{}}
+	rows := &UsageExchange{remote: remote, countLosses: func() storeLossCounts { return storeLossCounts{} }, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.UsageAmount{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -57,19 +57,19 @@ func TestRowsAgain(t *testing.T) {
 		rows = append(rows, row)
 	}
 	usage.Restore(time.Unix(0, 0), rows)
-	var n lossCounts
-	r := UsageExchange{usage: &usage, countLosses: func() lossCounts { return n }, edgeName: "one", pending: map[rowsKey]map[string]observe.UsageAmount{}}
+	var n storeLossCounts
+	r := UsageExchange{usage: &usage, countLosses: func() storeLossCounts { return n }, edgeName: "one", pending: map[rowsKey]map[string]observe.UsageAmount{}}
 	for i, c := range []struct {
-		lossCounts
+		storeLossCounts
 		want []int64
 	}{
-		{lossCounts{1, 0}, []int64{today - 40, today - 2, today - 1, today}},
-		{lossCounts{1, 0}, nil},
-		{lossCounts{1, 1}, []int64{today - 1, today}},
-		{lossCounts{2, 2}, []int64{today - 40, today - 2, today - 1, today}},
+		{storeLossCounts{1, 0}, []int64{today - 40, today - 2, today - 1, today}},
+		{storeLossCounts{1, 0}, nil},
+		{storeLossCounts{1, 1}, []int64{today - 1, today}},
+		{storeLossCounts{2, 2}, []int64{today - 40, today - 2, today - 1, today}},
 	} {
 		clear(r.pending)
-		n = c.lossCounts
+		n = c.storeLossCounts
 		r.resendAll(today)
 		var days []int64
 		for of := range r.pending {

@@ -39,7 +39,7 @@ type Route interface {
 // WaitRequest describes a waiting call and its key.
 type WaitRequest struct {
 	Key      string // id of the call's key; the key that was served least goes first
-	Pool     upstreams.Pool
+	Pool     upstreams.SlotPool
 	Excluded []upstreams.ID     // upstreams that the call must not use
 	Tiers    routing.TierSet    // see routing.Query.Tiers
 	Arms     routing.ArmSet     // see routing.Query.Arms
@@ -129,7 +129,7 @@ func (k *waitingKey) removeWaiter(w *waiter) {
 // waiterClass is a group of waiters that have the same needs. If one of them can use a slot, all of
 // them can.
 type waiterClass struct {
-	pool       upstreams.Pool
+	pool       upstreams.SlotPool
 	tried      []upstreams.ID
 	tiers      routing.TierSet
 	arms       routing.ArmSet

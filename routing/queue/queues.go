@@ -43,7 +43,7 @@ type queuedUpstream struct {
 
 // promisedSlots returns the number of a pool's slots for which a waiter was woken and has not tried
 // yet.
-func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
+func (p *queuedUpstream) promisedSlots(pool upstreams.SlotPool, shared bool) int {
 	if !shared {
 		return p.promisedWaiters[pool]
 	}

@@ -27,7 +27,7 @@ func TestSpeech(t *testing.T) {
 			continue
 		}
 		for range 2 { // the second engine receives the same request
-			if got := s.ContentType() + " " + string(bytes.Join(s.Segments(nil, "served"), nil)); got != want {
+			if got := s.ContentType() + " " + string(bytes.Join(s.AppendSegments(nil, "served"), nil)); got != want {
 				t.Errorf("%s:\n %s, want\n %s", in, got, want)
 			}
 		}
@@ -58,8 +58,8 @@ func TestSpeechEvents(t *testing.T) {
 			if !on {
 				want = head + more + `}`
 			}
-			if s.SetRequestsEvents(on); string(bytes.Join(s.Segments(nil, "served"), nil)) != want {
-				t.Errorf("%s with events %v: sent %s, want %s", body, on, bytes.Join(s.Segments(nil, "served"), nil), want)
+			if s.SetRequestsEvents(on); string(bytes.Join(s.AppendSegments(nil, "served"), nil)) != want {
+				t.Errorf("%s with events %v: sent %s, want %s", body, on, bytes.Join(s.AppendSegments(nil, "served"), nil), want)
 			}
 		}
 		if e := (*apierr.Error)(nil); s.CheckRules(&chat.ModelRules{}) != nil || !errors.As(s.CheckRules(&chat.ModelRules{Strict: true}), &e) || e.Param != "stream_format" {
@@ -117,7 +117,7 @@ func FuzzSpeech(f *testing.F) {
 			}
 			return
 		}
-		sent := bytes.Join(s.Segments(nil, "served"), nil)
+		sent := bytes.Join(s.AppendSegments(nil, "served"), nil)
 		var before, after map[string]any
 		if json.Unmarshal(body, &before) != nil || json.Unmarshal(sent, &after) != nil {
 			t.Fatalf("sent %s, want JSON", sent)

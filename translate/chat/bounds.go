@@ -40,8 +40,8 @@ const (
 
 // The limits for the schemas of an answer, and for the schemas of tools.
 var (
-	answerSchema = &schemaBound{maxListed: maxListElements}
-	toolSchemas  = &schemaBound{maxListed: maxToolListElements}
+	answerSchemaBound = &schemaBound{maxListed: maxListElements}
+	toolSchemasBound  = &schemaBound{maxListed: maxToolListElements}
 )
 
 var memberBounds = [...]memberBound{
@@ -59,8 +59,8 @@ var memberBounds = [...]memberBound{
 	{name: "token_ids_logprob", maxElements: maxTokenIDs, elementNoun: "tokens"},
 	{name: "logprob_token_ids", maxElements: maxTokenIDs, elementNoun: "tokens"},
 	{name: "samplers", maxElements: maxSamplers, elementNoun: "samplers", maxBytes: maxRegexBytes},
-	{name: "tools", maxElements: maxTools, elementNoun: "tools", maxBytes: maxToolsBytes, schema: toolSchemas},
-	{name: "functions", maxElements: maxTools, elementNoun: "tools", maxBytes: maxToolsBytes, schema: toolSchemas},
+	{name: "tools", maxElements: maxTools, elementNoun: "tools", maxBytes: maxToolsBytes, schema: toolSchemasBound},
+	{name: "functions", maxElements: maxTools, elementNoun: "tools", maxBytes: maxToolsBytes, schema: toolSchemasBound},
 	{name: "tool_choice", maxBytes: maxToolChoiceBytes},
 	{name: "n", maxValue: translate.MaxChoices, minValue: 1},
 	{name: nameNCmpl, maxValue: translate.MaxChoices, minValue: 1},
@@ -75,33 +75,33 @@ var memberBounds = [...]memberBound{
 	{name: "guided_regex", maxBytes: maxRegexBytes},
 	{name: "structured_outputs.regex", maxBytes: maxRegexBytes},
 	{name: "grammar", maxBytes: maxGrammarBytes},
-	{name: "grammar.value", schema: answerSchema}, // TGI: a schema, or a regular expression
+	{name: "grammar.value", schema: answerSchemaBound}, // TGI: a schema, or a regular expression
 	{name: "ebnf", maxBytes: maxGrammarBytes},
 	{name: "guided_grammar", maxBytes: maxGrammarBytes},
 	{name: "structured_outputs.grammar", maxBytes: maxGrammarBytes},
 	{name: "guided_choice", maxElements: maxBiases, elementNoun: "strings", maxBytes: maxGrammarBytes},
 	{name: "structured_outputs.choice", maxElements: maxBiases, elementNoun: "strings", maxBytes: maxGrammarBytes},
-	{name: "structural_tag", maxBytes: maxGrammarBytes, schema: answerSchema},
-	{name: "structured_outputs.structural_tag", maxBytes: maxGrammarBytes, schema: answerSchema},
-	{name: "structured_outputs.json", maxBytes: maxGrammarBytes, schema: answerSchema},
-	{name: "guided_json", maxBytes: maxGrammarBytes, schema: answerSchema},
-	{name: "json_schema", maxBytes: maxGrammarBytes, schema: answerSchema},
-	{name: "response_format", maxBytes: maxGrammarBytes, schema: answerSchema},
-	{name: "text.format", maxBytes: maxGrammarBytes, schema: answerSchema},          // Responses
-	{name: "output_format", maxBytes: maxGrammarBytes, schema: answerSchema},        // Messages
-	{name: "output_config.format", maxBytes: maxGrammarBytes, schema: answerSchema}, // Messages
-	{name: "format", maxBytes: maxGrammarBytes, schema: answerSchema},               // Ollama
+	{name: "structural_tag", maxBytes: maxGrammarBytes, schema: answerSchemaBound},
+	{name: "structured_outputs.structural_tag", maxBytes: maxGrammarBytes, schema: answerSchemaBound},
+	{name: "structured_outputs.json", maxBytes: maxGrammarBytes, schema: answerSchemaBound},
+	{name: "guided_json", maxBytes: maxGrammarBytes, schema: answerSchemaBound},
+	{name: "json_schema", maxBytes: maxGrammarBytes, schema: answerSchemaBound},
+	{name: "response_format", maxBytes: maxGrammarBytes, schema: answerSchemaBound},
+	{name: "text.format", maxBytes: maxGrammarBytes, schema: answerSchemaBound},          // Responses
+	{name: "output_format", maxBytes: maxGrammarBytes, schema: answerSchemaBound},        // Messages
+	{name: "output_config.format", maxBytes: maxGrammarBytes, schema: answerSchemaBound}, // Messages
+	{name: "format", maxBytes: maxGrammarBytes, schema: answerSchemaBound},               // Ollama
 }
 
-// samplingParams is an object from which SGLang reads additional request members.
-const samplingParams = "sampling_params"
+// samplingParamsName is an object from which SGLang reads additional request members.
+const samplingParamsName = "sampling_params"
 
-var boundNames, boundsByName = func() (*jsonx.NameIndex, [][]*memberBound) {
+var boundedMemberNames, boundsByName = func() (*jsonx.NameIndex, [][]*memberBound) {
 	var (
 		names []string
 		of    [][]*memberBound
 	)
-	names, of = append(names, samplingParams), append(of, nil)
+	names, of = append(names, samplingParamsName), append(of, nil)
 	at := map[string]int{}
 	for i := range memberBounds {
 		outer, _, _ := strings.Cut(memberBounds[i].name, ".")
@@ -121,13 +121,13 @@ func CheckBounds(root jsonx.Value) *InvalidMember {
 		return nil
 	}
 	for it := root.Iter(); it.Next(); {
-		i := boundNames.Index(it.Key())
+		i := boundedMemberNames.Index(it.Key())
 		if i < 0 {
 			continue // true for nearly every name
 		}
-		if it.Key().EqualFold(samplingParams) {
+		if it.Key().EqualFold(samplingParamsName) {
 			if e := CheckBounds(it.Value()); e != nil {
-				return e.InObject(samplingParams)
+				return e.InObject(samplingParamsName)
 			}
 			continue
 		}

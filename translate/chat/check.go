@@ -23,7 +23,7 @@ func (r *Request) CheckRules(rules *ModelRules) error {
 		r.Tokens.Max, r.Tokens.contextLimit, r.Reasoning.Effort = r.clientValues.max, -1, r.clientValues.effort
 	}
 	r.clientValues = clientValues{true, r.Tokens.Max, r.Reasoning.Effort}
-	return r.checkModel(rules).Err()
+	return r.checkAgainstModel(rules).Err()
 }
 
 type clientValues struct {
@@ -32,7 +32,7 @@ type clientValues struct {
 	effort string
 }
 
-func (r *Request) checkModel(rules *ModelRules) *InvalidMember {
+func (r *Request) checkAgainstModel(rules *ModelRules) *InvalidMember {
 	if e := r.checkFeatures(rules); e != nil {
 		return e
 	}

@@ -38,12 +38,12 @@ func normalizeHintWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }
 
-// UnknownHints returns the names of the members with unknown words.
-func (r *Request) UnknownHints() (names []string) {
+// MembersWithUnknownHints returns the names of the members with unknown words.
+func (r *Request) MembersWithUnknownHints() (names []string) {
 	if r.Reasoning.unknown {
 		names = append(names, "member:effort")
 	}
-	if r.Prompt.unknownDetail() != nil {
+	if r.Prompt.findUnknownDetail() != nil {
 		names = append(names, "member:detail")
 	}
 	return names

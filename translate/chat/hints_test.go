@@ -46,7 +46,7 @@ func TestHints(t *testing.T) {
 		if sent := string(r.AppendEngineRequest(nil, &format)); !strings.Contains(sent, c.sent) {
 			t.Errorf("%s is sent as %s", c.members, sent)
 		}
-		if got := r.UnknownHints(); !slices.Equal(got, strings.Fields(c.hints)) {
+		if got := r.MembersWithUnknownHints(); !slices.Equal(got, strings.Fields(c.hints)) {
 			t.Errorf("Hints with %s = %q, want %q", c.members, got, strings.Fields(c.hints))
 		}
 		err := r.CheckRules(&ModelRules{Efforts: c.offers, Strict: true})

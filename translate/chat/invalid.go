@@ -48,8 +48,8 @@ func (e *InvalidMember) InElement(name string, i int) *InvalidMember {
 	return e.InObject(ElementPath(name, i))
 }
 
-// FirstInvalid returns the first mistake that is not nil, or nil.
-func FirstInvalid(mistakes ...*InvalidMember) *InvalidMember {
+// FirstInvalidMember returns the first mistake that is not nil, or nil.
+func FirstInvalidMember(mistakes ...*InvalidMember) *InvalidMember {
 	for _, e := range mistakes {
 		if e != nil {
 			return e

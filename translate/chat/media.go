@@ -12,9 +12,9 @@ import (
 // Engines fetch media from content parts. At any depth of a request, they also fetch media from
 // members with certain names.
 
-// mediaNames lists the members and part types from which engines read media. Speech engines fetch a
+// mediaMemberNames lists the members and part types from which engines read media. Speech engines fetch a
 // voice sample or read it from a file on their disk.
-var mediaNames = [...]string{
+var mediaMemberNames = [...]string{
 	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
 	"reference_images", "image_file", "image_path", "init_image", "init_images", "control_image", "end_image",
 	"mask", "mask_image", "mask_url", "input_reference",
@@ -31,8 +31,8 @@ var mediaNames = [...]string{
 	"document_url", "file_url", "media", "media_url",
 }
 
-// locationNames lists the members of a medium that contain its location or its data.
-var locationNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
+// mediumLocationNames lists the members of a medium that contain its location or its data.
+var mediumLocationNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
 // CheckMedia rejects media that an engine would read from its own disk, or fetch from a location
 // that chat does not allow for images. A value with a scheme must be a data URL, or an https URL
@@ -54,7 +54,7 @@ func (r *Request) checkTopMedia(rules *ModelRules) *InvalidMember {
 	for it := r.doc.Root().Iter(); it.Next(); {
 		var e *InvalidMember
 		switch {
-		case isAmong(mediaNames[:], it.Key()):
+		case isAmong(mediaMemberNames[:], it.Key()):
 			e = m.checkMedium(it.Value())
 		case isAmong(listNames[:], it.Key()):
 			e = m.checkValue(it.Value())
@@ -69,7 +69,7 @@ func (r *Request) checkTopMedia(rules *ModelRules) *InvalidMember {
 // CheckMediaField rejects a form field that refers to a medium by a URL or a path.
 func CheckMediaField(name string, value []byte) error {
 	field := []byte(strings.TrimSuffix(name, "[]"))
-	if !containsFold(mediaNames[:], field) && !containsFold(locationNames[:], field) || !hasScheme(value) && !isUnsafePath(value) {
+	if !containsFold(mediaMemberNames[:], field) && !containsFold(mediumLocationNames[:], field) || !hasScheme(value) && !isUnsafePath(value) {
 		return nil
 	}
 	return WrongValueError(knownSpelling(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
@@ -101,12 +101,12 @@ func (m *mediaChecker) checkValue(v jsonx.Value) *InvalidMember {
 	if v.IsArray() {
 		return checkElements(v, m.checkValue)
 	}
-	if t := v.Get("type"); t.IsString() && containsFold(mediaNames[:], t.AppendText(nil)) {
+	if t := v.Get("type"); t.IsString() && containsFold(mediaMemberNames[:], t.AppendText(nil)) {
 		return m.checkMedium(v)
 	}
 	for it := v.Iter(); it.Next(); {
 		look := m.checkValue
-		if isAmong(mediaNames[:], it.Key()) {
+		if isAmong(mediaMemberNames[:], it.Key()) {
 			look = m.checkMedium
 		}
 		if e := look(it.Value()); e != nil {
@@ -129,7 +129,7 @@ func (m *mediaChecker) checkMedium(v jsonx.Value) *InvalidMember {
 	}
 	for it := v.Iter(); it.Next(); {
 		v := it.Value()
-		if v.IsString() && !isAmong(mediaNames[:], it.Key()) && !isAmong(locationNames[:], it.Key()) {
+		if v.IsString() && !isAmong(mediaMemberNames[:], it.Key()) && !isAmong(mediumLocationNames[:], it.Key()) {
 			continue
 		}
 		if e := m.checkMedium(v); e != nil {
@@ -157,7 +157,7 @@ func joinIndex(i int, rest string) string {
 	return at + rest
 }
 
-const wantMedium = "must be an https URL, or a data URL in base64"
+const mediumURLRequirement = "must be an https URL, or a data URL in base64"
 
 // checkURL checks a value that may be a URL or a path. Any other value is accepted. Engines read such a
 // value as base64 or as an id, or reject it.
@@ -167,7 +167,7 @@ func (m *mediaChecker) checkURL(v jsonx.Value) *InvalidMember {
 	case !scheme && !isUnsafePath(url):
 		return nil
 	case !scheme:
-		return WrongValueError("", wantMedium+"; a path is not accepted")
+		return WrongValueError("", mediumURLRequirement+"; a path is not accepted")
 	case m.rules == nil:
 		return WrongValueError("", "must not be a URL: media are parts of the content")
 	}
@@ -176,7 +176,7 @@ func (m *mediaChecker) checkURL(v jsonx.Value) *InvalidMember {
 	case hasFoldPrefix(url, "data:audio/"), hasFoldPrefix(url, "data:video/"):
 		comma := bytes.IndexByte(url, ',')
 		if comma < 0 || !bytes.HasSuffix(url[:comma], []byte(";base64")) || !IsBase64(url[comma+1:]) {
-			return WrongValueError("", wantMedium)
+			return WrongValueError("", mediumURLRequirement)
 		}
 		return nil
 	case hasFoldPrefix(url, "https://"), hasFoldPrefix(url, "data:image/"):
@@ -184,7 +184,7 @@ func (m *mediaChecker) checkURL(v jsonx.Value) *InvalidMember {
 			return e
 		}
 	default:
-		return WrongValueError("", wantMedium)
+		return WrongValueError("", mediumURLRequirement)
 	}
 	if text := m.rules.hostRefusal(image.Host, "media"); text != "" {
 		return WrongValueError("", text)
@@ -212,17 +212,17 @@ func hasScheme(s []byte) bool {
 	return false
 }
 
-// maxPath is Linux's PATH_MAX. A longer text cannot be a path.
-const maxPath = 4096
+// maxPathBytes is Linux's PATH_MAX. A longer text cannot be a path.
+const maxPathBytes = 4096
 
-// jpegStart is the start of a JPEG in base64. No other base64 medium that starts with a slash can
+// jpegBase64Prefix is the start of a JPEG in base64. No other base64 medium that starts with a slash can
 // be as short as a path.
-const jpegStart = "/9j/"
+const jpegBase64Prefix = "/9j/"
 
 // isUnsafePath reports whether an engine could read s as a path outside its own folder. A text
 // without slashes is a voice id, not a path. A text with slashes may also be base64.
 func isUnsafePath(s []byte) bool {
-	if len(s) > maxPath {
+	if len(s) > maxPathBytes {
 		return false
 	}
 	s = bytes.TrimLeft(s, " \t\r\n")
@@ -231,7 +231,7 @@ func isUnsafePath(s []byte) bool {
 	}
 	switch s[0] {
 	case '/':
-		return !bytes.HasPrefix(s, []byte(jpegStart)) || !isBase64Text(s)
+		return !bytes.HasPrefix(s, []byte(jpegBase64Prefix)) || !isBase64Text(s)
 	case '~', '.':
 		return true
 	}
@@ -279,7 +279,7 @@ var knownNames = [...]string{
 // knownSpelling returns the edge's spelling of a known name. Errors use it because they never
 // repeat client text.
 func knownSpelling(name []byte, otherwise string) string {
-	for _, names := range [...][]string{mediaNames[:], locationNames[:], knownNames[:]} {
+	for _, names := range [...][]string{mediaMemberNames[:], mediumLocationNames[:], knownNames[:]} {
 		for _, n := range names {
 			if equalFold(name, n) {
 				return n

@@ -83,23 +83,23 @@ const nameNCmpl = "n_cmpl"
 
 var requestMembers = jsonx.NewNameIndex(memberNames...)
 
-// usualMembers is the set of members that need no checks other than their individual rules. If a
+// usualMemberSet is the set of members that need no checks other than their individual rules. If a
 // request has no other members, CheckBounds and ReadAliasLimits are skipped. This is true of most
 // requests.
-const usualMembers uint64 = 1<<memberModelIndex | 1<<memberMessagesIndex | 1<<memberTemperatureIndex | 1<<memberTopPIndex | 1<<memberTopKIndex | 1<<memberMinPIndex |
+const usualMemberSet uint64 = 1<<memberModelIndex | 1<<memberMessagesIndex | 1<<memberTemperatureIndex | 1<<memberTopPIndex | 1<<memberTopKIndex | 1<<memberMinPIndex |
 	1<<memberFrequencyPenaltyIndex | 1<<memberPresencePenaltyIndex | 1<<memberRepetitionPenaltyIndex |
 	1<<memberMaxTokensIndex | 1<<memberMaxCompletionTokensIndex | 1<<memberSeedIndex | 1<<memberStreamIndex | 1<<memberStreamOptionsIndex |
 	1<<memberReasoningEffortIndex | 1<<memberUserIndex | 1<<memberParallelToolCallsIndex
 
 // Sets of members that are decoded or changed together.
 const (
-	limitMembers  uint64 = 1<<memberMaxTokensIndex | 1<<memberMaxCompletionTokensIndex
-	streamMembers uint64 = 1<<memberStreamIndex | 1<<memberStreamOptionsIndex
-	toolMembers   uint64 = 1<<memberToolsIndex | 1<<memberToolChoiceIndex
+	limitMemberSet  uint64 = 1<<memberMaxTokensIndex | 1<<memberMaxCompletionTokensIndex
+	streamMemberSet uint64 = 1<<memberStreamIndex | 1<<memberStreamOptionsIndex
+	toolMemberSet   uint64 = 1<<memberToolsIndex | 1<<memberToolChoiceIndex
 
-	reasoningMembers uint64 = 1<<memberReasoningIndex | 1<<memberReasoningEffortIndex | 1<<memberIncludeReasoningIndex
+	reasoningMemberSet uint64 = 1<<memberReasoningIndex | 1<<memberReasoningEffortIndex | 1<<memberIncludeReasoningIndex
 
-	rareMembers uint64 = 1<<memberNIndex | 1<<memberNCmplIndex | 1<<memberStopIndex | 1<<memberLogitBiasIndex | 1<<memberLogprobsIndex |
+	rareMemberSet uint64 = 1<<memberNIndex | 1<<memberNCmplIndex | 1<<memberStopIndex | 1<<memberLogitBiasIndex | 1<<memberLogprobsIndex |
 		1<<memberParallelToolCallsIndex | 1<<memberUserIndex
 )
 
@@ -120,8 +120,8 @@ var numberRules = [memberCount]struct {
 	memberTopLogprobsIndex:       {0, math.Inf(1), true, "0 or more"},
 }
 
-// numberMembers is the set of members in numberRules.
-var numberMembers = func() (set uint64) {
+// numberMemberSet is the set of members in numberRules.
+var numberMemberSet = func() (set uint64) {
 	for m := range numberRules {
 		if numberRules[m].want != "" {
 			set |= 1 << m
@@ -132,7 +132,7 @@ var numberMembers = func() (set uint64) {
 
 // checkNumbers checks those members in found that must be numbers.
 func (m *memberValues) checkNumbers(found uint64) *InvalidMember {
-	for set := found & numberMembers; set != 0; set &= set - 1 {
+	for set := found & numberMemberSet; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)
 		rule, name, v := &numberRules[i], memberNames[i], m[i]
 		if !IsGiven(v) {

@@ -16,7 +16,7 @@ type ModelRules struct {
 	// LowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
 	// chat require this.
 	LowerEffort bool
-	// ReasoningHistory is ReasoningLoop or ReasoningNone. For any other value, the engine receives
+	// ReasoningHistory is ReasoningHistoryLoop or ReasoningHistoryNone. For any other value, the engine receives
 	// all reasoning in the history.
 	ReasoningHistory string
 	// Features are the supported optional features. If nil, no feature is rejected.
@@ -30,7 +30,7 @@ type ModelRules struct {
 	// is empty, all public names are allowed.
 	ImageHosts []string
 	// Refuse lists the members that steer an engine and that clients must not set.
-	Refuse *RefusedMembers
+	Refuse *ForbiddenMembers
 }
 
 // VisionLimits limits requests with images. A field that is 0 sets no limit.

@@ -32,8 +32,8 @@ func (m *MediaPart) Param() string {
 // MaxMedia is the maximum number of parts with media in a request.
 const MaxMedia = 256
 
-// mediumTokens is the estimate for one medium: half a minute of audio or a few seconds of video.
-const mediumTokens = 1024
+// estimatedMediumTokens is the estimate for one medium: half a minute of audio or a few seconds of video.
+const estimatedMediumTokens = 1024
 
 // mediumPart is a type of part that contains a medium. The member with the medium has the same name
 // as the type.
@@ -76,14 +76,14 @@ func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *Invali
 }
 
 var (
-	inputAudioNames = jsonx.NewNameIndex("data", "format")
-	mediumURLNames  = jsonx.NewNameIndex("url")
-	fileNames       = jsonx.NewNameIndex("file_data", "file_id")
+	inputAudioMemberNames = jsonx.NewNameIndex("data", "format")
+	mediumURLMemberNames  = jsonx.NewNameIndex("url")
+	fileMemberNames       = jsonx.NewNameIndex("file_data", "file_id")
 )
 
 func readInputAudio(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 	var m [2]jsonx.Value
-	if e := ReadFields(v, inputAudioNames, m[:]); e != nil {
+	if e := ReadFields(v, inputAudioMemberNames, m[:]); e != nil {
 		return nil, e
 	}
 	if e := CheckRequiredString("data", m[0]); e != nil {
@@ -95,13 +95,13 @@ func readInputAudio(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 	if !IsBase64(textBytes(m[0])) {
 		return nil, WrongValueError("data", "must hold the audio in base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
-	if !isFormat(textBytes(m[1])) { // engines write the format into a data URL
+	if !isFormatName(textBytes(m[1])) { // engines write the format into a data URL
 		return nil, WrongValueError("format", "must be a word such as wav or mp3")
 	}
 	return nil, nil
 }
 
-func isFormat(s []byte) bool {
+func isFormatName(s []byte) bool {
 	return len(s) > 0 && len(s) <= 32 && !slices.ContainsFunc(s, func(c byte) bool {
 		return !('0' <= c && c <= '9') && !('a' <= c|0x20 && c|0x20 <= 'z') && c != '-' && c != '.' && c != '+'
 	})
@@ -110,7 +110,7 @@ func isFormat(s []byte) bool {
 // readMediumURL checks a URL by the same rules as image URLs, and returns its host.
 func readMediumURL(v jsonx.Value, kind string) ([]byte, *InvalidMember) {
 	var m [1]jsonx.Value
-	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {
+	if e := ReadFields(v, mediumURLMemberNames, m[:]); e != nil {
 		return nil, e
 	}
 	if e := CheckRequiredString("url", m[0]); e != nil {
@@ -132,7 +132,7 @@ func readMediumURL(v jsonx.Value, kind string) ([]byte, *InvalidMember) {
 
 func readFile(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 	var m [2]jsonx.Value
-	if e := ReadFields(v, fileNames, m[:]); e != nil {
+	if e := ReadFields(v, fileMemberNames, m[:]); e != nil {
 		return nil, e
 	}
 	if IsGiven(m[1]) {

@@ -46,16 +46,16 @@ func (r *Request) AppendEngineRequest(dst []byte, format *EngineFormat) []byte {
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends the output of AppendEngineRequest to segs, in pieces for a vectored write. It
+// AppendSegments appends the output of AppendEngineRequest to segs, in pieces for a vectored write. It
 // appends new text to scratch. The pieces are slices of the body and of the returned text. They are
 // valid until the body or the text is modified or r is reset.
-func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
+func (r *Request) AppendSegments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
 	scratch = r.patch(scratch, format)
 	return r.edits.Segments(segs, r.body), scratch
 }
 
-// integerMembers is the set of members that are integers, except for the token limits.
-const integerMembers uint64 = 1<<memberTopKIndex | 1<<memberSeedIndex | 1<<memberTopLogprobsIndex | 1<<memberNIndex | 1<<memberNCmplIndex
+// integerMemberSet is the set of members that are integers, except for the token limits.
+const integerMemberSet uint64 = 1<<memberTopKIndex | 1<<memberSeedIndex | 1<<memberTopLogprobsIndex | 1<<memberNIndex | 1<<memberNCmplIndex
 
 // patch fills r.edits with the changes for the engine. It appends the new text to text.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
@@ -69,7 +69,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 		LowerAliasLimits(p.edits, p.root, r.Tokens.AliasBound(), "")
 	}
 	r.Tokens.patch(&p, &r.members, format.TokenMember)
-	for set := r.found & integerMembers; set != 0; set &= set - 1 {
+	for set := r.found & integerMemberSet; set != 0; set &= set - 1 {
 		v := r.members[bits.TrailingZeros64(set)]
 		if n, ok := v.Int(); ok { // for engines that do not accept 1.0 or 1e2
 			p.setInt(v, n)
@@ -83,7 +83,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 		}
 	}
 	var added []Member
-	if r.Reasoning.Effort != "" || r.found&reasoningMembers != 0 {
+	if r.Reasoning.Effort != "" || r.found&reasoningMemberSet != 0 {
 		added = r.Reasoning.patch(&p, &r.members, format.Reasoning)
 	}
 	if r.Prefilled || r.partial != nil {
@@ -92,7 +92,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	if r.partial != nil {
 		r.partial.patchMessages(&p, r, format.reasoningHistory())
 	}
-	if r.found&toolMembers != 0 {
+	if r.found&toolMemberSet != 0 {
 		r.ToolUse.patch(&p, &r.members, format.ToolChoice)
 	}
 	if format.ResponseFormat != ResponseAsSent {
@@ -116,18 +116,20 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 }
 
 var (
-	textTrue               = []byte(`true`)
+	jsonTrue               = []byte(`true`)
 	usageOption            = []byte(`"include_usage":true`)
 	continuousUsageOption  = []byte(`"continuous_usage_stats":true`)
 	usageOptionsObject     = []byte(`{"include_usage":true}`)
 	continuousUsageOptions = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
 )
 
-// timingsMember is llama.cpp's member that requests token counts in every chunk.
-const timingsMember = "timings_per_token"
+// perChunkTimingsMember is llama.cpp's member that requests token counts in every chunk.
+const perChunkTimingsMember = "timings_per_token"
 
 // RequestsTimings reports whether the client requested timings in every chunk.
-func RequestsTimings(r *Request) bool { return r.doc.Root().Get(timingsMember).Kind() == jsonx.True }
+func RequestsTimings(r *Request) bool {
+	return r.doc.Root().Get(perChunkTimingsMember).Kind() == jsonx.True
+}
 
 // RequestsFlexTier reports whether the client agrees to be served after other clients (OpenAI's
 // service_tier flex).
@@ -145,12 +147,12 @@ func (r *Request) patchStream(p *requestPatch, format *EngineFormat) {
 	switch v := r.members[memberStreamIndex]; {
 	case r.Stream:
 	case v.Exists():
-		p.edits.Set(v, textTrue)
+		p.edits.Set(v, jsonTrue)
 	default:
-		p.insertMember("stream", textTrue)
+		p.insertMember("stream", jsonTrue)
 	}
-	if format.TokenTimings && !p.root.Get(timingsMember).Exists() {
-		p.insertMember(timingsMember, textTrue)
+	if format.TokenTimings && !p.root.Get(perChunkTimingsMember).Exists() {
+		p.insertMember(perChunkTimingsMember, jsonTrue)
 	}
 	whole := usageOptionsObject
 	if format.ContinuousUsage {
@@ -224,13 +226,13 @@ func patchEffort(p *requestPatch, v jsonx.Value, word string) {
 		n := len(p.newText)
 		p.newText = append(jsonx.AppendStringS(p.newText, memberNames[memberReasoningEffortIndex]), ':')
 		p.newText = append(jsonx.AppendStringS(p.newText, word), ',')
-		p.insertText(p.newTextFrom(n))
+		p.insertMembers(p.newTextFrom(n))
 	case !v.EqualText(word):
 		p.setString(v, word)
 	}
 }
 
-var textRequired = []byte(`"required"`)
+var jsonRequired = []byte(`"required"`)
 
 // patch writes the tool_choice in a form that the engine reads, and removes the tools that must not
 // be called.
@@ -242,18 +244,18 @@ func (u *ToolUse) patch(p *requestPatch, members *memberValues, form ToolChoiceF
 		return
 	}
 	if u.choiceIsAny {
-		p.edits.Set(choice, textRequired)
+		p.edits.Set(choice, jsonRequired)
 	}
 	only := u.allowed.positions
 	switch {
 	case u.allowed.limited:
 		p.setString(choice, u.allowed.mode)
 	case form != ToolChoiceAsSent && u.namedFunction.Exists():
-		at := toolPosition(tools, u.namedFunction)
+		at := findToolByName(tools, u.namedFunction)
 		if at < 0 {
 			return // the named tool does not exist
 		}
-		p.edits.Set(choice, textRequired)
+		p.edits.Set(choice, jsonRequired)
 		only = append(only[:0], at)
 	default:
 		return
@@ -265,7 +267,7 @@ func (u *ToolUse) patch(p *requestPatch, members *memberValues, form ToolChoiceF
 	}
 }
 
-func toolPosition(tools, name jsonx.Value) int {
+func findToolByName(tools, name jsonx.Value) int {
 	want := string(name.AppendText(nil))
 	for it := tools.Iter(); it.Next(); {
 		if it.Value().Get("function").Get("name").EqualText(want) {
@@ -276,9 +278,9 @@ func toolPosition(tools, name jsonx.Value) int {
 }
 
 var (
-	anyObject      = []byte(`{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`)
-	anyObjectValue = []byte(`{"type":"json_object","value":{"type":"object"}}`)
-	nameValue      = []byte("value")
+	anyObjectFormat = []byte(`{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`)
+	anyObjectValue  = []byte(`{"type":"json_object","value":{"type":"object"}}`)
+	nameValue       = []byte("value")
 )
 
 func patchResponseFormat(p *requestPatch, v jsonx.Value, form ResponseForm) {
@@ -287,7 +289,7 @@ func patchResponseFormat(p *requestPatch, v jsonx.Value, form ResponseForm) {
 	}
 	switch kind := v.Get("type"); {
 	case kind.EqualText("json_object") && form == ResponseSchemas:
-		p.edits.Set(v, anyObject)
+		p.edits.Set(v, anyObjectFormat)
 	case kind.EqualText("json_object") && !v.Get("value").Exists():
 		p.edits.Set(v, anyObjectValue)
 	case form != ResponseValue:
@@ -298,7 +300,7 @@ func patchResponseFormat(p *requestPatch, v jsonx.Value, form ResponseForm) {
 	}
 }
 
-var emptyText = []byte(`""`)
+var jsonEmptyString = []byte(`""`)
 
 func (r *Prompt) fillEmptyContents(p *requestPatch, form NullContentForm) {
 	for i := range r.contentless {
@@ -306,7 +308,7 @@ func (r *Prompt) fillEmptyContents(p *requestPatch, form NullContentForm) {
 		switch {
 		case m.hasToolCalls && form == NullEmptyWithoutCalls:
 		case m.content.Exists():
-			p.edits.Set(m.content, emptyText)
+			p.edits.Set(m.content, jsonEmptyString)
 		default:
 			p.edits.Add(m.message, emptyContent)
 		}
@@ -319,7 +321,7 @@ var (
 	urlObjectBegin = []byte(`{"url":`)
 	textPartBegin  = []byte(`{"type":"text","text":`)
 	objectEnd      = []byte(`}`)
-	textSystem     = []byte(`"system"`)
+	jsonSystem     = []byte(`"system"`)
 )
 
 // patch rewrites the parts of messages that some engines do not understand. Image URLs become
@@ -333,7 +335,7 @@ func (r *Prompt) patch(p *requestPatch, messages jsonx.Value, developerAsSystem 
 			p.edits.Insert(m.end, objectEnd)
 		}
 		if m.detail.Exists() {
-			p.setString(m.detail, detailFor(m.detail))
+			p.setString(m.detail, engineDetail(m.detail))
 		}
 	}
 	for _, v := range r.malformed {
@@ -351,7 +353,7 @@ func (r *Prompt) patch(p *requestPatch, messages jsonx.Value, developerAsSystem 
 	}
 	for it := messages.Iter(); it.Next(); {
 		if role := it.Value().Get("role"); role.EqualText("developer") {
-			p.edits.Set(role, textSystem)
+			p.edits.Set(role, jsonSystem)
 		}
 	}
 }
@@ -364,9 +366,9 @@ type requestPatch struct {
 	newText []byte
 }
 
-// insertText adds members at the start of the object, which must not be empty. text must end with a
+// insertMembers adds members at the start of the object, which must not be empty. text must end with a
 // comma.
-func (p *requestPatch) insertText(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
+func (p *requestPatch) insertMembers(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
 func (p *requestPatch) newTextFrom(n int) []byte { return p.newText[n:len(p.newText):len(p.newText)] }
 
@@ -407,7 +409,7 @@ func (p *requestPatch) insertMember(name string, value []byte) {
 	n := len(p.newText)
 	p.newText = jsonx.AppendStringS(p.newText, name)
 	p.newText = append(append(append(p.newText, ':'), value...), ',')
-	p.insertText(p.newTextFrom(n))
+	p.insertMembers(p.newTextFrom(n))
 }
 
 func (p *requestPatch) delete(v jsonx.Value) {
@@ -423,7 +425,7 @@ func (p *requestPatch) setStreamOption(options jsonx.Value, name string, add []b
 	case !v.Exists():
 		p.edits.Add(options, add)
 	case v.Kind() != jsonx.True:
-		p.edits.Set(v, textTrue)
+		p.edits.Set(v, jsonTrue)
 	}
 }
 

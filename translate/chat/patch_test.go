@@ -83,7 +83,7 @@ func TestSegments(t *testing.T) {
 	}
 	target := &EngineFormat{Served: "org/llama", TokenMember: "max_completion_tokens", ContinuousUsage: true}
 	want := r.AppendEngineRequest(nil, target)
-	segments, scratch := r.Segments(nil, make([]byte, 0, 8), target)
+	segments, scratch := r.AppendSegments(nil, make([]byte, 0, 8), target)
 	if got := bytes.Join(segments, nil); !bytes.Equal(got, want) {
 		t.Error("the segments are not what AppendEngineRequest writes")
 	}

@@ -18,7 +18,7 @@ type Prompt struct {
 	refusals    []refusalPart
 	arguments   ToolArguments
 	malformed   []jsonx.Value // tool call arguments in the history that engines would reject
-	contentless []emptyMessage
+	contentless []contentlessMessage
 	reasoning   reasoningHistory
 }
 
@@ -33,7 +33,7 @@ type promptFacts struct {
 	hasAdjacentTurns bool
 }
 
-type emptyMessage struct {
+type contentlessMessage struct {
 	message, content jsonx.Value
 	hasToolCalls     bool
 }
@@ -66,7 +66,7 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	for i := range p.Images {
 		n += p.Images[i].estimateTokens()
 	}
-	return n + mediumTokens*len(p.Media)
+	return n + estimatedMediumTokens*len(p.Media)
 }
 
 // tokensPerMessage is the number of tokens that chat templates add to mark the role and the end of
@@ -100,9 +100,9 @@ const (
 	messageMemberCount = messageMediaIndex + 9
 )
 
-// messageNames lists the members of a message, followed by members from which some engines read
+// messageMemberNames lists the members of a message, followed by members from which some engines read
 // media.
-var messageNames = jsonx.NewNameIndex(
+var messageMemberNames = jsonx.NewNameIndex(
 	append([]string{
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
 	}, messageMediaNames...)...)
@@ -132,7 +132,7 @@ func (p *Prompt) decode(messages jsonx.Value) *InvalidMember {
 }
 
 func (p *Prompt) decodeMessage(i int, v jsonx.Value) *InvalidMember {
-	if role, content, ok := v.PairMembers("role", "content"); ok && content.IsString() { // most messages
+	if role, content, ok := v.ReadTwoMembers("role", "content"); ok && content.IsString() { // most messages
 		if role := roleOf(role); role != "" {
 			p.addContent(i, role, textLength(content))
 			p.recordTurn(textTurnRole(role))
@@ -155,7 +155,7 @@ func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 	if !v.IsObject() {
 		return WrongTypeError("", "an object", v)
 	}
-	found, _, err := messageNames.ReadFields(v, m[:])
+	found, _, err := messageMemberNames.ReadFields(v, m[:])
 	if err != nil {
 		return invalidMember(err)
 	}
@@ -194,7 +194,7 @@ func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 		}
 	}
 	if !IsGiven(m[messageContentIndex]) {
-		p.contentless = append(p.contentless, emptyMessage{v, m[messageContentIndex], hasElements(m[messageToolCallsIndex])})
+		p.contentless = append(p.contentless, contentlessMessage{v, m[messageContentIndex], hasElements(m[messageToolCallsIndex])})
 	}
 	p.recordTurn(joinableRole(role, &m))
 	return p.decodeToolCalls(m[messageToolCallsIndex])
@@ -252,9 +252,9 @@ const (
 	partMemberCount     = partOtherMediaIndex + 7
 )
 
-// partNames lists the members of a part, followed by members that contain media in other types of
+// partMemberNames lists the members of a part, followed by members that contain media in other types of
 // parts.
-var partNames = jsonx.NewNameIndex(append([]string{"type", "text", "refusal", "file"}, partMediaNames...)...)
+var partMemberNames = jsonx.NewNameIndex(append([]string{"type", "text", "refusal", "file"}, partMediaNames...)...)
 
 var partMediaNames = []string{
 	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
@@ -264,7 +264,7 @@ var partMediaNames = []string{
 // such a member only if it contains media, because some engines read media from any type of part.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMember {
 	var m [partMemberCount]jsonx.Value
-	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
+	if e := ReadElement("an object with type text or image_url", v, partMemberNames, m[:]); e != nil {
 		return e
 	}
 	if e := CheckRequiredString("type", m[partTypeIndex]); e != nil {
@@ -318,8 +318,8 @@ const (
 )
 
 var (
-	callNames         = jsonx.NewNameIndex("id", "type", "function")
-	callFunctionNames = jsonx.NewNameIndex("name", "arguments")
+	callMemberNames         = jsonx.NewNameIndex("id", "type", "function")
+	callFunctionMemberNames = jsonx.NewNameIndex("name", "arguments")
 )
 
 func (p *Prompt) decodeToolCalls(v jsonx.Value) *InvalidMember {
@@ -339,18 +339,18 @@ func (p *Prompt) decodeToolCalls(v jsonx.Value) *InvalidMember {
 
 func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 	var c [callMemberCount]jsonx.Value
-	if e := ReadElement("an object", v, callNames, c[:]); e != nil {
+	if e := ReadElement("an object", v, callMemberNames, c[:]); e != nil {
 		return e
 	}
-	if e := FirstInvalid(CheckRequiredString("id", c[callIDIndex]), functionType(c[callTypeIndex])); e != nil {
+	if e := FirstInvalidMember(CheckRequiredString("id", c[callIDIndex]), checkFunctionType(c[callTypeIndex])); e != nil {
 		return e
 	}
-	function, e := requiredFunction(c[callFunctionIndex])
+	function, e := readRequiredFunction(c[callFunctionIndex])
 	if e != nil {
 		return e
 	}
 	var f [2]jsonx.Value
-	if e := ReadFields(function, callFunctionNames, f[:]); e != nil {
+	if e := ReadFields(function, callFunctionMemberNames, f[:]); e != nil {
 		return e.InObject("function")
 	}
 	if e := CheckRequiredString("name", f[0]); e != nil {
@@ -369,7 +369,7 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 	return nil
 }
 
-func functionType(v jsonx.Value) *InvalidMember {
+func checkFunctionType(v jsonx.Value) *InvalidMember {
 	if e := CheckRequiredString("type", v); e != nil {
 		return e
 	}
@@ -379,7 +379,7 @@ func functionType(v jsonx.Value) *InvalidMember {
 	return nil
 }
 
-func requiredFunction(v jsonx.Value) (jsonx.Value, *InvalidMember) {
+func readRequiredFunction(v jsonx.Value) (jsonx.Value, *InvalidMember) {
 	switch {
 	case !IsGiven(v):
 		return v, MissingError("function")

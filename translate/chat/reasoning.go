@@ -36,7 +36,7 @@ type Reasoning struct {
 	param       string
 }
 
-var reasoningNames = jsonx.NewNameIndex("effort", "max_tokens", "enabled", "exclude")
+var reasoningMemberNames = jsonx.NewNameIndex("effort", "max_tokens", "enabled", "exclude")
 
 // decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
 // reasoning.exclude. It checks reasoning.max_tokens, but does not add it to the token limit.
@@ -72,7 +72,7 @@ func (r *Reasoning) decode(members *memberValues) (e *InvalidMember) {
 
 func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *InvalidMember) {
 	var m [4]jsonx.Value
-	if e := ReadFields(v, reasoningNames, m[:]); e != nil {
+	if e := ReadFields(v, reasoningMemberNames, m[:]); e != nil {
 		return false, e
 	}
 	effort, e := r.readEffort("effort", m[0])
@@ -168,8 +168,8 @@ func NearestLowerEffort(words []string, effort string) string {
 
 // The parts of the reasoning history that an engine receives (ModelRules.ReasoningHistory).
 const (
-	ReasoningLoop = "loop" // only the reasoning after the last user text
-	ReasoningNone = "none"
+	ReasoningHistoryLoop = "loop" // only the reasoning after the last user text
+	ReasoningHistoryNone = "none"
 )
 
 // The names of the reasoning member.
@@ -179,7 +179,7 @@ const (
 )
 
 type reasoningHistory struct {
-	list     []reasoningEntry
+	list     []messageReasoning
 	keepMode string
 	toolLoop
 }
@@ -197,8 +197,8 @@ func (t *reasoningHistory) reset() {
 	t.list, t.keepMode, t.toolLoop = t.list[:0], "", toolLoop{}
 }
 
-// reasoningEntry is the reasoning of one message. Either content or reasoning may be absent.
-type reasoningEntry struct {
+// messageReasoning is the reasoning of one message. Either content or reasoning may be absent.
+type messageReasoning struct {
 	message            int
 	content, reasoning jsonx.Value
 }
@@ -222,7 +222,7 @@ func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
 	default:
 		return
 	}
-	t.list = append(t.list, reasoningEntry{i, content, reasoning})
+	t.list = append(t.list, messageReasoning{i, content, reasoning})
 }
 
 // patch moves the reasoning into the member that the engine reads. If name is empty, it removes all
@@ -235,7 +235,7 @@ func (t *reasoningHistory) patch(p *requestPatch, name string) {
 			own, other, to = other, own, nameReasoning
 		}
 		switch {
-		case name == "", t.keepMode == ReasoningNone, t.keepMode == ReasoningLoop && h.message < t.loopStart:
+		case name == "", t.keepMode == ReasoningHistoryNone, t.keepMode == ReasoningHistoryLoop && h.message < t.loopStart:
 			p.delete(own)
 			p.delete(other)
 		case !own.HasText():

@@ -37,8 +37,8 @@ func (a *ToolArguments) AppendArguments(dst []byte, v jsonx.Value) []byte {
 // object that ended early would let the client add unchecked members.
 func (a *ToolArguments) Object(v jsonx.Value) []byte {
 	object, whole := a.readArguments(v)
-	if whole && a.doc.Parse(object, argumentOptions) != nil {
-		return a.wrap(object)
+	if whole && a.doc.Parse(object, argumentParseOptions) != nil {
+		return a.wrapMalformed(object)
 	}
 	return object
 }
@@ -72,10 +72,10 @@ func (a *ToolArguments) readArguments(v jsonx.Value) (object []byte, whole bool)
 		case argumentsMalformed:
 		}
 	}
-	return a.wrap(text), false
+	return a.wrapMalformed(text), false
 }
 
-func (a *ToolArguments) wrap(text []byte) []byte {
+func (a *ToolArguments) wrapMalformed(text []byte) []byte {
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformedPrefix...), text), '}')
 	return a.wrapped
 }
@@ -90,10 +90,10 @@ const (
 	argumentsLoneSurrogate               // an object whose escapes contain halves of surrogate pairs
 )
 
-var argumentOptions = jsonx.Options{Record: 1, Paired: true}
+var argumentParseOptions = jsonx.Options{Record: 1, Paired: true}
 
 func (a *ToolArguments) classifyArguments(text []byte) argumentsKind {
-	err := a.doc.Parse(text, argumentOptions)
+	err := a.doc.Parse(text, argumentParseOptions)
 	if err == nil {
 		return a.requireObject(argumentsObject)
 	}

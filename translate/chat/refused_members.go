@@ -10,18 +10,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RefusedMembers is a set of top-level members that steer an engine and that clients must not set.
+// ForbiddenMembers is a set of top-level members that steer an engine and that clients must not set.
 // Matching ignores case, because some engines do. Names that start with x- are always rejected,
 // because gateways and engines read them as headers.
 //
-// A nil or zero RefusedMembers rejects only names that start with x-. A RefusedMembers is
+// A nil or zero ForbiddenMembers rejects only names that start with x-. A ForbiddenMembers is
 // immutable.
-type RefusedMembers struct {
+type ForbiddenMembers struct {
 	byFirstByte  [32][]string // index: low five bits of the first byte, regardless of case
-	nested       []nestedPattern
+	nested       []nestedNamePattern
 	allowedNames []string
 	hosted       bool
-	rejectsUsual bool              // the set may reject some of usualMembers
+	rejectsUsual bool              // the set may reject some of usualMemberSet
 	filter       *memberNameFilter // covers all rejected names; if nil, only control members are rejected
 }
 
@@ -49,26 +49,26 @@ func (n *memberNameFilter) mayContain(k jsonx.Key) bool {
 	return !k.IsPlainASCII() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
 }
 
-var controlFilter = func() *memberNameFilter {
+var controlNameFilter = func() *memberNameFilter {
 	n := new(memberNameFilter)
-	n.add(controlMembers)
+	n.add(controlNamePattern)
 	return n
 }()
 
-type nestedPattern struct{ pattern, outer, inner string }
+type nestedNamePattern struct{ pattern, outer, inner string }
 
-const controlMembers = "x-*"
+const controlNamePattern = "x-*"
 
-// NewRefusedMembers returns the set of names that match one of the patterns. A trailing * matches
+// NewForbiddenMembers returns the set of names that match one of the patterns. A trailing * matches
 // any suffix. outer.inner means the member inner of the object outer.
-func NewRefusedMembers(patterns ...string) *RefusedMembers {
-	r := new(RefusedMembers)
-	begun := *controlFilter
+func NewForbiddenMembers(patterns ...string) *ForbiddenMembers {
+	r := new(ForbiddenMembers)
+	begun := *controlNameFilter
 	r.filter = &begun
 	for _, p := range patterns {
 		begun.add(p)
 		if outer, inner, nested := strings.Cut(p, "."); nested {
-			r.nested = append(r.nested, nestedPattern{p, outer, inner})
+			r.nested = append(r.nested, nestedNamePattern{p, outer, inner})
 		}
 		if p != "" && p[0] != '*' {
 			r.byFirstByte[p[0]&31] = append(r.byFirstByte[p[0]&31], p)
@@ -78,50 +78,50 @@ func NewRefusedMembers(patterns ...string) *RefusedMembers {
 			r.byFirstByte[i] = append(r.byFirstByte[i], p)
 		}
 	}
-	r.rejectsUsual = refusesAny(r, usualMembers)
+	r.rejectsUsual = refusesAny(r, usualMemberSet)
 	return r
 }
 
-func refusesAny(r *RefusedMembers, set uint64) bool {
+func refusesAny(r *ForbiddenMembers, set uint64) bool {
 	for ; set != 0; set &= set - 1 {
 		name := []byte(memberNames[bits.TrailingZeros64(set)])
 		if _, found := r.match(name); found {
 			return true
 		}
-		if slices.ContainsFunc(r.nested, func(in nestedPattern) bool { return matchesPattern(name, in.outer) }) {
+		if slices.ContainsFunc(r.nested, func(in nestedNamePattern) bool { return matchesPattern(name, in.outer) }) {
 			return true
 		}
-		if r.hosted && slices.ContainsFunc(hostedMembers[:], func(m hostedMember) bool { return equalFold(name, m.name) }) {
+		if r.hosted && slices.ContainsFunc(harmfulHostedMembers[:], func(m harmfulHostedMember) bool { return equalFold(name, m.name) }) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.rejectsUsual }
+func (r *ForbiddenMembers) refusesUsual() bool { return r != nil && r.rejectsUsual }
 
 // WithAllowed returns a copy of r that accepts the given names, which may have the form
 // outer.inner. Names that start with x- are still rejected.
-func (r *RefusedMembers) WithAllowed(names ...string) *RefusedMembers {
+func (r *ForbiddenMembers) WithAllowed(names ...string) *ForbiddenMembers {
 	if r == nil || len(names) == 0 {
 		return r
 	}
 	allowing := *r
 	allowing.allowedNames = slices.Concat(r.allowedNames, names)
-	allowing.nested = slices.DeleteFunc(slices.Clone(r.nested), func(in nestedPattern) bool {
+	allowing.nested = slices.DeleteFunc(slices.Clone(r.nested), func(in nestedNamePattern) bool {
 		return slices.Contains(names, in.pattern)
 	})
 	return &allowing
 }
 
-func (r *RefusedMembers) allows(name []byte) bool {
+func (r *ForbiddenMembers) allows(name []byte) bool {
 	return slices.ContainsFunc(r.allowedNames, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
 // CheckMembers returns an error if the object v has a member that r rejects. The error is an
 // *apierr.Error without client text.
-func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
-	begun := controlFilter
+func (r *ForbiddenMembers) CheckMembers(v jsonx.Value) error {
+	begun := controlNameFilter
 	if r != nil && r.filter != nil {
 		begun = r.filter
 	}
@@ -132,10 +132,10 @@ func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
 		if pattern, found := r.matchKey(it.Key()); found {
 			return steeringError(knownSpelling(it.Key().Raw(), pattern))
 		}
-		if pattern := r.findNestedPattern(it.Key(), it.Value()); pattern != "" {
+		if pattern := r.findNestedName(it.Key(), it.Value()); pattern != "" {
 			return steeringError(pattern)
 		}
-		if err := r.checkHosted(it.Key(), it.Value()); err != nil {
+		if err := r.checkHostedMember(it.Key(), it.Value()); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
 }
 
 // CheckName does the same as CheckMembers for the name of a form field.
-func (r *RefusedMembers) CheckName(name string) error {
+func (r *ForbiddenMembers) CheckName(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
 		return steeringError(knownSpelling([]byte(name), pattern))
 	}
@@ -155,13 +155,13 @@ func steeringError(name string) error {
 		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
 }
 
-func (r *RefusedMembers) matchKey(k jsonx.Key) (pattern string, found bool) {
+func (r *ForbiddenMembers) matchKey(k jsonx.Key) (pattern string, found bool) {
 	return r.match(decodedName(k))
 }
 
-func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
-	if matchesPattern(name, controlMembers) {
-		return controlMembers, true
+func (r *ForbiddenMembers) match(name []byte) (pattern string, found bool) {
+	if matchesPattern(name, controlNamePattern) {
+		return controlNamePattern, true
 	}
 	// For an empty name, any byte will do: a pattern that matches it is stored under every byte.
 	first := byte(0)
@@ -179,7 +179,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-func (r *RefusedMembers) findNestedPattern(k jsonx.Key, v jsonx.Value) (pattern string) {
+func (r *ForbiddenMembers) findNestedName(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.nested) == 0 || !v.IsObject() {
 		return ""
 	}
@@ -234,24 +234,24 @@ var engineMembers = []string{
 }
 
 // IsPassedOn reports whether a member that a dialect does not define is passed on to the engine.
-func (r *RefusedMembers) IsPassedOn(k jsonx.Key) bool {
+func (r *ForbiddenMembers) IsPassedOn(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
 	}
 	return r != nil && len(r.allowedNames) > 0 && r.allows(decodedName(k))
 }
 
-type hostedMember struct {
+type harmfulHostedMember struct {
 	name        string
 	allowed     []string // allowed values; may be nil
 	allowedText string   // describes the allowed values in the error
 }
 
-// hostedMembers lists members that do harm at a hosted engine. Some let a client spend the
+// harmfulHostedMembers lists members that do harm at a hosted engine. Some let a client spend the
 // operator's money. Others make the engine store the conversation or share it with a third party.
 // They are rejected only if the model has a hosted engine, because other engines ignore them or
 // interpret them differently. null counts as absent.
-var hostedMembers = [...]hostedMember{
+var harmfulHostedMembers = [...]harmfulHostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
 	{"service_tier", []string{`"auto"`, `"default"`, `"flex"`, `"standard_only"`}, "auto, default, flex or absent: the operator chooses a dearer tier of a hosted engine"},
@@ -266,38 +266,38 @@ var hostedMembers = [...]hostedMember{
 	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
 }
 
-// WithHosted returns a copy of r that also rejects hostedMembers.
-func (r *RefusedMembers) WithHosted() *RefusedMembers {
-	hosted := new(RefusedMembers)
+// ForHostedEngine returns a copy of r that also rejects harmfulHostedMembers.
+func (r *ForbiddenMembers) ForHostedEngine() *ForbiddenMembers {
+	hosted := new(ForbiddenMembers)
 	if r != nil {
 		*hosted = *r
 	}
-	begun := *controlFilter
+	begun := *controlNameFilter
 	if hosted.filter != nil {
 		begun = *hosted.filter
 	}
-	for i := range hostedMembers {
-		begun.add(hostedMembers[i].name)
+	for i := range harmfulHostedMembers {
+		begun.add(harmfulHostedMembers[i].name)
 	}
 	hosted.hosted, hosted.filter = true, &begun
-	hosted.rejectsUsual = refusesAny(hosted, usualMembers)
+	hosted.rejectsUsual = refusesAny(hosted, usualMemberSet)
 	return hosted
 }
 
-// checkHosted rejects a member that clients must not send to hosted engines. The error contains the
+// checkHostedMember rejects a member that clients must not send to hosted engines. The error contains the
 // table's spelling of the name, not the client's.
-func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
-	i := r.findHosted(k, v)
+func (r *ForbiddenMembers) checkHostedMember(k jsonx.Key, v jsonx.Value) error {
+	i := r.findHostedMember(k, v)
 	if i < 0 {
 		return nil
 	}
-	m := &hostedMembers[i]
+	m := &harmfulHostedMembers[i]
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.allowedText)
 }
 
-// findHosted returns the index in hostedMembers of the member k if its value is not allowed,
+// findHostedMember returns the index in harmfulHostedMembers of the member k if its value is not allowed,
 // otherwise -1.
-func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
+func (r *ForbiddenMembers) findHostedMember(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1
 	}
@@ -306,8 +306,8 @@ func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if v.Kind() == jsonx.Number && equalFold(name, "speed") {
 		return -1
 	}
-	for i := range hostedMembers {
-		if m := &hostedMembers[i]; equalFold(name, m.name) && !slices.Contains(m.allowed, string(v.Raw())) && !r.allows(name) {
+	for i := range harmfulHostedMembers {
+		if m := &harmfulHostedMembers[i]; equalFold(name, m.name) && !slices.Contains(m.allowed, string(v.Raw())) && !r.allows(name) {
 			return i
 		}
 	}

@@ -14,7 +14,7 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 	patterns := []string{"rid", "bootstrap_*", "b*", "id_slot", "kv_transfer_params", "*", "*foo", "", "e", "E_x", "extra.inner", "o.in", "cache_*"}
 	names := []string{"", "x", "X-a", "x-", "x_", "o", "e", "b", "\\u0078-a", "\u017fpeed", "\\u017fpeed", "\u212av_transfer_params", "é", "extra", "Extra"}
 	names = append(append(names, patterns...), memberNames...)
-	for _, m := range hostedMembers {
+	for _, m := range harmfulHostedMembers {
 		names = append(names, m.name)
 	}
 	for _, n := range names[:len(names):len(names)] {
@@ -25,12 +25,12 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 	}
 	var doc jsonx.Doc
 	for i := range patterns {
-		one := NewRefusedMembers(patterns[i])
-		for _, r := range []*RefusedMembers{
+		one := NewForbiddenMembers(patterns[i])
+		for _, r := range []*ForbiddenMembers{
 			nil,
 			{},
-			one, one.WithHosted(), (*RefusedMembers)(nil).WithHosted(), one.WithAllowed(patterns[i]),
-			NewRefusedMembers(patterns[i:]...), NewRefusedMembers(patterns[:i]...).WithHosted().WithAllowed("speed"),
+			one, one.ForHostedEngine(), (*ForbiddenMembers)(nil).ForHostedEngine(), one.WithAllowed(patterns[i]),
+			NewForbiddenMembers(patterns[i:]...), NewForbiddenMembers(patterns[:i]...).ForHostedEngine().WithAllowed("speed"),
 		} {
 			for _, name := range names {
 				if doc.Parse([]byte(`{"`+name+`":{"inner":1,"in":2}}`), jsonx.Options{}) != nil {
@@ -39,7 +39,7 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 				it := doc.Root().Iter()
 				it.Next()
 				_, found := r.matchKey(it.Key())
-				want := found || r.findNestedPattern(it.Key(), it.Value()) != "" || r.checkHosted(it.Key(), it.Value()) != nil
+				want := found || r.findNestedName(it.Key(), it.Value()) != "" || r.checkHostedMember(it.Key(), it.Value()) != nil
 				if got := r.CheckMembers(doc.Root()) != nil; got != want {
 					t.Errorf("%q with the patterns from %q on: refused %v, want %v", name, patterns[i], got, want)
 				}

@@ -141,7 +141,7 @@ func (r *Request) decode(root jsonx.Value) *InvalidMember {
 		return invalidMember(err)
 	}
 	r.found, r.onlyKnown = found, !others
-	if r.onlyUsual = r.onlyKnown && found&^usualMembers == 0; !r.onlyUsual {
+	if r.onlyUsual = r.onlyKnown && found&^usualMemberSet == 0; !r.onlyUsual {
 		if e := CheckBounds(root); e != nil {
 			return e
 		}
@@ -158,22 +158,22 @@ func (r *Request) decode(root jsonx.Value) *InvalidMember {
 // decodeOptional reads the optional members in the order of the contract's table, so that Decode
 // reports the first mistake in this order.
 func (r *Request) decodeOptional() (e *InvalidMember) {
-	if r.found&numberMembers != 0 {
+	if r.found&numberMemberSet != 0 {
 		if e = r.members.checkNumbers(r.found); e != nil {
 			return e
 		}
 	}
-	if r.found&limitMembers != 0 {
+	if r.found&limitMemberSet != 0 {
 		if e = r.Tokens.decode(&r.members); e != nil {
 			return e
 		}
 	}
-	if r.found&rareMembers != 0 {
+	if r.found&rareMemberSet != 0 {
 		if e = r.decodeRare(); e != nil {
 			return e
 		}
 	}
-	if r.found&streamMembers != 0 {
+	if r.found&streamMemberSet != 0 {
 		if e = r.decodeStream(); e != nil {
 			return e
 		}
@@ -183,12 +183,12 @@ func (r *Request) decodeOptional() (e *InvalidMember) {
 			return e
 		}
 	}
-	if r.found&(toolMembers|1<<memberParallelToolCallsIndex) != 0 {
+	if r.found&(toolMemberSet|1<<memberParallelToolCallsIndex) != 0 {
 		if e = r.decodeTools(); e != nil {
 			return e
 		}
 	}
-	if r.found&reasoningMembers != 0 {
+	if r.found&reasoningMemberSet != 0 {
 		return r.Reasoning.decode(&r.members)
 	}
 	return nil
@@ -254,7 +254,7 @@ const (
 	optionContinuousUsage = "continuous_usage_stats"
 )
 
-var streamOptionNames = jsonx.NewNameIndex(optionIncludeUsage, optionContinuousUsage)
+var streamOptionMemberNames = jsonx.NewNameIndex(optionIncludeUsage, optionContinuousUsage)
 
 func (r *Request) decodeStream() (e *InvalidMember) {
 	if r.Stream, e = ReadOptionalBool("stream", r.members[memberStreamIndex], false); e != nil {
@@ -265,7 +265,7 @@ func (r *Request) decodeStream() (e *InvalidMember) {
 		return nil
 	}
 	var out [2]jsonx.Value
-	if e = ReadObject("stream_options", options, streamOptionNames, out[:]); e != nil {
+	if e = ReadObject("stream_options", options, streamOptionMemberNames, out[:]); e != nil {
 		return e
 	}
 	if r.IncludeUsage, e = ReadOptionalBool(optionIncludeUsage, out[0], false); e == nil {

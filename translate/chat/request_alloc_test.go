@@ -9,8 +9,8 @@ import "testing"
 func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
-		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusedMembers("bootstrap_*", "kv_transfer_params"),
-		ReasoningHistory: ReasoningLoop,
+		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewForbiddenMembers("bootstrap_*", "kv_transfer_params"),
+		ReasoningHistory: ReasoningHistoryLoop,
 	}
 	target := &EngineFormat{
 		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,
@@ -42,7 +42,7 @@ func TestRequestAllocs(t *testing.T) {
 			if err := r.CheckRules(limits); err != nil {
 				t.Fatal(err)
 			}
-			segments, scratch = r.Segments(segments[:0], scratch[:0], target)
+			segments, scratch = r.AppendSegments(segments[:0], scratch[:0], target)
 			out = r.AppendEngineRequest(out[:0], target)
 			r.Prompt.EstimateTokens(4)
 			r.Reset()

@@ -57,7 +57,7 @@ func FuzzForms(f *testing.F) {
 		}
 		for _, target := range fuzzForms {
 			out := r.AppendEngineRequest(nil, target)
-			segments, _ := r.Segments(nil, nil, target)
+			segments, _ := r.AppendSegments(nil, nil, target)
 			if !bytes.Equal(bytes.Join(segments, nil), out) {
 				t.Fatalf("segments differ from %s", out)
 			}
@@ -116,7 +116,7 @@ func FuzzRequestDecode(f *testing.F) {
 		}
 		for _, target := range fuzzTargets {
 			out := r.AppendEngineRequest(nil, target)
-			segments, _ := r.Segments(nil, nil, target)
+			segments, _ := r.AppendSegments(nil, nil, target)
 			if !bytes.Equal(bytes.Join(segments, nil), out) {
 				t.Fatalf("segments differ from %s", out)
 			}
@@ -150,7 +150,7 @@ func changedImages(r *Request) (n, grown int) {
 		case !m.isObject:
 			n, grown = n+1, grown+len(`{"url":}`)
 		case m.detail.Exists():
-			n, grown = n+1, grown+len(detailFor(m.detail))+len(`""`)-len(m.detail.Raw())
+			n, grown = n+1, grown+len(engineDetail(m.detail))+len(`""`)-len(m.detail.Raw())
 		}
 	}
 	return n, grown

@@ -121,7 +121,7 @@ func (c *schemaCount) scan(s []byte) {
 			i += len(text) + 1
 			switch {
 			case levels[depth].schemaContainer <= containerPatternObject && isMemberName(s[i+1:]):
-				key = schemaKey(text)
+				key = schemaMemberName(text)
 				if levels[depth].schemaContainer == containerPatternObject {
 					c.patterns += len(text)
 				}
@@ -152,8 +152,8 @@ func isMemberName(rest []byte) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// schemaKey returns the decoded name of a member if the scan needs it. Otherwise it returns "".
-func schemaKey(name []byte) string {
+// schemaMemberName returns the decoded name of a member if the scan needs it. Otherwise it returns "".
+func schemaMemberName(name []byte) string {
 	const longest = len("patternProperties")
 	if bytes.IndexByte(name, '\\') >= 0 {
 		if len(name) > len(`\u0000`)*longest {

@@ -13,36 +13,36 @@ import (
 // engine's context. If the client sends no limit, the model's limit applies. Some engines accept
 // other names for the limit and prefer them, so limits under these names are also lowered.
 
-// limitKind classifies the members that tell engines how much to generate.
-type limitKind uint8
+// limitMemberKind classifies the members that tell engines how much to generate.
+type limitMemberKind uint8
 
 const (
-	limitMax       limitKind = iota
-	limitNestedMax           // a maximum, but only within an object
-	limitMin
-	limitChoices
-	limitObject // an object, or a list of objects, with any of these members
+	limitKindMax       limitMemberKind = iota
+	limitKindNestedMax                 // a maximum, but only within an object
+	limitKindMin
+	limitKindChoices
+	limitKindObject // an object, or a list of objects, with any of these members
 )
 
 var limitNames = [...]struct {
 	name string
-	is   limitKind
+	is   limitMemberKind
 }{
-	{"n_predict", limitMax}, // llama.cpp
-	{"num_predict", limitMax},
-	{"max_new_tokens", limitMax},
-	{"max_output_tokens", limitMax},
-	{"max_predict", limitMax},
-	{nameMaxTokens, limitNestedMax},
-	{nameMaxCompletionTokens, limitNestedMax},
-	{"min_tokens", limitMin},
-	{"min_new_tokens", limitMin},
-	{"n", limitChoices},
-	{nameNCmpl, limitChoices},
-	{"best_of", limitChoices}, // older vLLM, and the beams of TensorRT-LLM
-	{"options", limitObject},  // Ollama
-	{samplingParams, limitObject},
-	{samplingParams + "_list", limitObject}, // vLLM-Omni: one object for each stage
+	{"n_predict", limitKindMax}, // llama.cpp
+	{"num_predict", limitKindMax},
+	{"max_new_tokens", limitKindMax},
+	{"max_output_tokens", limitKindMax},
+	{"max_predict", limitKindMax},
+	{nameMaxTokens, limitKindNestedMax},
+	{nameMaxCompletionTokens, limitKindNestedMax},
+	{"min_tokens", limitKindMin},
+	{"min_new_tokens", limitKindMin},
+	{"n", limitKindChoices},
+	{nameNCmpl, limitKindChoices},
+	{"best_of", limitKindChoices}, // older vLLM, and the beams of TensorRT-LLM
+	{"options", limitKindObject},  // Ollama
+	{samplingParamsName, limitKindObject},
+	{samplingParamsName + "_list", limitKindObject}, // vLLM-Omni: one object for each stage
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 	nameMaxCompletionTokens = "max_completion_tokens"
 )
 
-var limitIndex = func() *jsonx.NameIndex {
+var limitNameIndex = func() *jsonx.NameIndex {
 	var names []string
 	for _, n := range &limitNames {
 		names = append(names, n.name)
@@ -60,21 +60,21 @@ var limitIndex = func() *jsonx.NameIndex {
 
 // visitLimits calls f for each member of root whose name is in limitNames or equals more. If the
 // member is in an object within root, outer is the name of that object.
-func visitLimits(root jsonx.Value, more string, f func(outer, name string, is limitKind, v jsonx.Value)) {
+func visitLimits(root jsonx.Value, more string, f func(outer, name string, is limitMemberKind, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
 		for it := v.Iter(); it.Next(); {
-			if i := limitIndex.Index(it.Key()); i >= 0 && limitNames[i].is != limitObject {
+			if i := limitNameIndex.Index(it.Key()); i >= 0 && limitNames[i].is != limitKindObject {
 				f(outer, limitNames[i].name, limitNames[i].is, it.Value())
 			}
 		}
 	}
 	for it := root.Iter(); it.Next(); {
-		i, v := limitIndex.Index(it.Key()), it.Value()
+		i, v := limitNameIndex.Index(it.Key()), it.Value()
 		switch {
 		case more != "" && it.Key().EqualFold(more):
-			f("", more, limitMax, v)
-		case i < 0 || limitNames[i].is == limitNestedMax:
-		case limitNames[i].is != limitObject:
+			f("", more, limitKindMax, v)
+		case i < 0 || limitNames[i].is == limitKindNestedMax:
+		case limitNames[i].is != limitKindObject:
 			f("", limitNames[i].name, limitNames[i].is, v)
 		case v.IsArray():
 			for of := v.Iter(); of.Next(); {
@@ -114,7 +114,7 @@ type AliasLimits struct {
 // ReadAliasLimits reads the limits of root in members that are not part of the dialect. more is an
 // additional name, or empty.
 func ReadAliasLimits(root jsonx.Value, more string) (n AliasLimits) {
-	visitLimits(root, more, func(outer, name string, is limitKind, v jsonx.Value) {
+	visitLimits(root, more, func(outer, name string, is limitMemberKind, v jsonx.Value) {
 		if !IsGiven(v) {
 			return
 		}
@@ -123,18 +123,18 @@ func ReadAliasLimits(root jsonx.Value, more string) (n AliasLimits) {
 			count = 0
 		}
 		switch is {
-		case limitMax, limitNestedMax:
+		case limitKindMax, limitKindNestedMax:
 			n.Given = true
 			if count > 0 {
 				n.Least = lowerLimit(n.Least, int(count))
 			}
-		case limitMin:
+		case limitKindMin:
 			if count := parseLenientInt(v); count > n.minTokens {
 				n.minTokens, n.param = count, memberPath(outer, name)
 			}
-		case limitChoices:
+		case limitKindChoices:
 			n.Choices = max(n.Choices, min(parseLenientInt(v), translate.MaxChoices))
-		case limitObject:
+		case limitKindObject:
 		}
 	})
 	return n
@@ -329,8 +329,8 @@ const DenseBytesPerToken = 2
 
 // visitExceeding calls f with the path of each token limit that exceeds bound.
 func visitExceeding(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
-	visitLimits(root, more, func(outer, name string, is limitKind, v jsonx.Value) {
-		if is != limitMax && is != limitNestedMax {
+	visitLimits(root, more, func(outer, name string, is limitMemberKind, v jsonx.Value) {
+		if is != limitKindMax && is != limitKindNestedMax {
 			return
 		}
 		if n, ok := v.Int(); IsGiven(v) && (!ok || n < 0 || n > int64(bound)) {

@@ -11,11 +11,11 @@ import (
 const MaxFunctionName = 256
 
 var (
-	toolNames         = jsonx.NewNameIndex("type", "function")
-	toolFunctionNames = jsonx.NewNameIndex("name", "description", "parameters", "strict")
-	choiceNames       = jsonx.NewNameIndex("name")
-	toolChoiceNames   = jsonx.NewNameIndex("type", "function", "allowed_tools")
-	allowedNames      = jsonx.NewNameIndex("mode", "tools")
+	toolMemberNames         = jsonx.NewNameIndex("type", "function")
+	toolFunctionMemberNames = jsonx.NewNameIndex("name", "description", "parameters", "strict")
+	choiceMemberNames       = jsonx.NewNameIndex("name")
+	toolChoiceMemberNames   = jsonx.NewNameIndex("type", "function", "allowed_tools")
+	allowedMemberNames      = jsonx.NewNameIndex("mode", "tools")
 )
 
 // ToolUse contains the tool settings of a request.
@@ -59,13 +59,13 @@ func (u *ToolUse) decode(tools jsonx.Value) *InvalidMember {
 
 func checkTool(v jsonx.Value) *InvalidMember {
 	var t [2]jsonx.Value
-	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {
+	if e := ReadElement("an object", v, toolMemberNames, t[:]); e != nil {
 		return e
 	}
-	if e := functionType(t[0]); e != nil {
+	if e := checkFunctionType(t[0]); e != nil {
 		return e
 	}
-	function, e := requiredFunction(t[1])
+	function, e := readRequiredFunction(t[1])
 	if e != nil {
 		return e
 	}
@@ -74,10 +74,10 @@ func checkTool(v jsonx.Value) *InvalidMember {
 
 func checkFunction(v jsonx.Value) *InvalidMember {
 	var f [4]jsonx.Value
-	if e := ReadFields(v, toolFunctionNames, f[:]); e != nil {
+	if e := ReadFields(v, toolFunctionMemberNames, f[:]); e != nil {
 		return e
 	}
-	if e := FirstInvalid(CheckFunctionName(f[0]), CheckOptionalString("description", f[1])); e != nil {
+	if e := FirstInvalidMember(CheckFunctionName(f[0]), CheckOptionalString("description", f[1])); e != nil {
 		return e
 	}
 	if e := CheckOptionalObject("parameters", f[2]); e != nil {
@@ -128,7 +128,7 @@ func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *InvalidMember {
 
 func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *InvalidMember {
 	var t [3]jsonx.Value
-	if e := ReadFields(v, toolChoiceNames, t[:]); e != nil {
+	if e := ReadFields(v, toolChoiceMemberNames, t[:]); e != nil {
 		return e
 	}
 	if e := CheckRequiredString("type", t[0]); e != nil {
@@ -146,12 +146,12 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *InvalidMember {
 }
 
 func functionName(v jsonx.Value) (name jsonx.Value, e *InvalidMember) {
-	function, e := requiredFunction(v)
+	function, e := readRequiredFunction(v)
 	if e != nil {
 		return v, e
 	}
 	var f [1]jsonx.Value
-	if e = ReadFields(function, choiceNames, f[:]); e == nil {
+	if e = ReadFields(function, choiceMemberNames, f[:]); e == nil {
 		e = CheckFunctionName(f[0])
 	}
 	return f[0], e.InObject("function")
@@ -171,7 +171,7 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *InvalidMember {
 		return WrongTypeError("allowed_tools", "an object", v)
 	}
 	var m [2]jsonx.Value
-	e := ReadFields(v, allowedNames, m[:])
+	e := ReadFields(v, allowedMemberNames, m[:])
 	if e == nil {
 		u.allowed.limited = true
 		find := func(v jsonx.Value) (int, *InvalidMember) { return findAllowed(v, tools) }
@@ -227,28 +227,28 @@ const FunctionNotDefinedText = "names a function that is not in tools"
 
 func findAllowed(v, tools jsonx.Value) (int, *InvalidMember) {
 	var t [2]jsonx.Value
-	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {
+	if e := ReadElement("an object", v, toolMemberNames, t[:]); e != nil {
 		return 0, e
 	}
-	if e := functionType(t[0]); e != nil {
+	if e := checkFunctionType(t[0]); e != nil {
 		return 0, e
 	}
 	name, e := functionName(t[1])
 	if e != nil {
 		return 0, e
 	}
-	if at := toolPosition(tools, name); at >= 0 {
+	if at := findToolByName(tools, name); at >= 0 {
 		return at, nil
 	}
 	return 0, WrongValueError("name", FunctionNotDefinedText).InObject("function")
 }
 
-var responseFormatNames = jsonx.NewNameIndex("type", "json_schema")
+var responseFormatMemberNames = jsonx.NewNameIndex("type", "json_schema")
 
 func (r *Request) decodeResponseFormat() *InvalidMember {
 	v := r.members[memberResponseFormatIndex]
 	var f [2]jsonx.Value
-	if e := ReadObject("response_format", v, responseFormatNames, f[:]); e != nil || !IsGiven(v) {
+	if e := ReadObject("response_format", v, responseFormatMemberNames, f[:]); e != nil || !IsGiven(v) {
 		return e
 	}
 	return r.decodeFormat(f[0], f[1]).InObject("response_format")

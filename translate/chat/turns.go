@@ -96,7 +96,7 @@ func joinTurns(p *requestPatch, messages jsonx.Value, developerAsSystem bool) {
 	}
 	for it := messages.Iter(); it.Next(); {
 		var m [messageMemberCount]jsonx.Value
-		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked the message
+		_ = ReadFields(it.Value(), messageMemberNames, m[:]) // decode has already checked the message
 		role := joinableRole(roleOf(m[messageRoleIndex]), &m)
 		if role == turnUnjoinable || len(run) > 0 && run[0].role != role {
 			end()
@@ -113,7 +113,7 @@ func joinTurns(p *requestPatch, messages jsonx.Value, developerAsSystem bool) {
 func joinRun(p *requestPatch, run []turnMessage, developerAsSystem bool) {
 	role := run[0].roleValue.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
-		role = textSystem
+		role = jsonSystem
 	}
 	at, pieces, open := run[0].message.Start(), 0, false
 	for i := range run {

@@ -62,10 +62,10 @@ func isLiteralHost(host []byte) bool {
 	}
 	host = bytes.TrimSuffix(host, []byte("."))
 	last := host[bytes.LastIndexByte(host, '.')+1:]
-	return isNumber(last) || equalFold(last, "localhost") || equalFold(host, "localhost.localdomain")
+	return isNumericLabel(last) || equalFold(last, "localhost") || equalFold(host, "localhost.localdomain")
 }
 
-func isNumber(s []byte) bool {
+func isNumericLabel(s []byte) bool {
 	if hasFoldPrefix(s, "0x") {
 		return len(bytes.Trim(s[2:], "0123456789abcdefABCDEF")) == 0
 	}
@@ -94,7 +94,7 @@ func isHostName(host []byte) bool {
 // without a dot, such as ip6-localhost.
 func isPrivateName(host []byte) bool {
 	host = bytes.TrimSuffix(host, []byte("."))
-	return bytes.IndexByte(host, '.') < 0 || slices.ContainsFunc(translate.PrivateDomains, func(domain string) bool {
+	return bytes.IndexByte(host, '.') < 0 || slices.ContainsFunc(translate.PrivateDNSSuffixes, func(domain string) bool {
 		n := len(host) - len(domain)
 		return n > 0 && host[n-1] == '.' && equalFold(host[n:], domain) || equalFold(host, domain)
 	})

@@ -69,7 +69,7 @@ func (m *Image) estimateTokens() int {
 // is expensive.
 const MaxImages = 1000
 
-var imageNames = jsonx.NewNameIndex("url", "detail")
+var imageMemberNames = jsonx.NewNameIndex("url", "detail")
 
 func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 	m := Image{Message: i, Part: j}
@@ -82,10 +82,10 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 	case v.IsObject():
 		m.isObject = true
 		var o [2]jsonx.Value
-		if e := ReadFields(v, imageNames, o[:]); e != nil {
+		if e := ReadFields(v, imageMemberNames, o[:]); e != nil {
 			return e.InObject("image_url")
 		}
-		if e := FirstInvalid(CheckOptionalString("detail", o[1]), CheckRequiredString("url", o[0])); e != nil {
+		if e := FirstInvalidMember(CheckOptionalString("detail", o[1]), CheckRequiredString("url", o[0])); e != nil {
 			return e.InObject("image_url")
 		}
 		if IsGiven(o[1]) {
@@ -114,7 +114,7 @@ const detailOriginal = "original"
 
 var detailHints = HintWordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
 
-func detailFor(detail jsonx.Value) string {
+func engineDetail(detail jsonx.Value) string {
 	word, _ := detailHints.NearestWord(detail)
 	if word == detailOriginal {
 		return "high"
@@ -122,7 +122,7 @@ func detailFor(detail jsonx.Value) string {
 	return word
 }
 
-func (p *Prompt) unknownDetail() *Image {
+func (p *Prompt) findUnknownDetail() *Image {
 	for i := range p.Images {
 		if m := &p.Images[i]; m.detail.Exists() && !m.knownDetail {
 			return m
@@ -131,7 +131,7 @@ func (p *Prompt) unknownDetail() *Image {
 	return nil
 }
 
-const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
+const imageURLRequirement = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
 
 // readURL sets the fields that depend on the URL, or returns what is wrong with it.
 func (m *Image) readURL(url []byte) *InvalidMember {
@@ -145,7 +145,7 @@ func (m *Image) readURL(url []byte) *InvalidMember {
 	case hasFoldPrefix(url, "data:"):
 		return m.readData(url[len("data:"):])
 	}
-	return imageError(wantURL)
+	return imageError(imageURLRequirement)
 }
 
 func imageError(text string) *InvalidMember { return WrongValueError("", text).MarkAboutImage() }
@@ -184,7 +184,7 @@ const maxImageHeader = 1 << 20
 func (m *Image) readData(s []byte) *InvalidMember {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {
-		return imageError(wantURL)
+		return imageError(imageURLRequirement)
 	}
 	known := false
 	for i := range imageKinds {
@@ -192,7 +192,7 @@ func (m *Image) readData(s []byte) *InvalidMember {
 		known = known || equalFold(s[:comma], k.mediaType+";base64") || equalFold(s[:comma], k.alias+";base64")
 	}
 	if !known {
-		return imageError(wantURL)
+		return imageError(imageURLRequirement)
 	}
 	data := s[comma+1:]
 	if !IsBase64(data) {
@@ -218,7 +218,7 @@ func (p *Prompt) checkImages(rules *ModelRules) *InvalidMember {
 	if len(p.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
 		return UnsupportedError(p.Images[0].Param(), "cannot be used: the model does not take images").MarkAboutImage()
 	}
-	if m := p.unknownDetail(); m != nil && rules.Strict {
+	if m := p.findUnknownDetail(); m != nil && rules.Strict {
 		return UnsupportedError(strings.TrimSuffix(m.Param(), ".url")+".detail", "must be auto, low or high")
 	}
 	for i := range p.Images {

@@ -33,7 +33,7 @@ func (w *ChatWriter) WriteQuoted(s string, contents []byte) {
 
 // WriteUnknownMembers appends the members of root that are unknown in the client's dialect, unless
 // refused lists them.
-func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex, refused *chat.RefusedMembers) {
+func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex, refused *chat.ForbiddenMembers) {
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.IsPassedOn(k) {
 			w.Out = append(append(w.Out, ",\""...), k.Name()...)
@@ -42,8 +42,8 @@ func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex,
 	}
 }
 
-// WriteComma appends a comma before every element of a list except the first.
-func (w *ChatWriter) WriteComma(n int) {
+// WriteCommaUnlessFirst appends a comma before every element of a list except the first.
+func (w *ChatWriter) WriteCommaUnlessFirst(n int) {
 	if n > 0 {
 		w.Out = append(w.Out, ',')
 	}
@@ -51,13 +51,13 @@ func (w *ChatWriter) WriteComma(n int) {
 
 // BeginMessage starts a message with the given role.
 func (w *ChatWriter) BeginMessage(role string) {
-	w.WriteComma(w.Messages)
+	w.WriteCommaUnlessFirst(w.Messages)
 	w.Messages++
 	w.WriteString(`{"role":"` + role + `"`)
 }
 
-// TextPart appends a text part to a message's content.
-func (w *ChatWriter) TextPart(contents []byte) {
+// WriteTextPart appends a text part to a message's content.
+func (w *ChatWriter) WriteTextPart(contents []byte) {
 	w.WriteQuoted(`{"type":"text","text":`, contents)
 	w.WriteString(`}`)
 }

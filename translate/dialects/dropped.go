@@ -13,17 +13,17 @@ type DroppedParts [2]uint64
 
 // The prefix of a name says what kind of part was dropped.
 const (
-	droppedTool   = "tool:"
-	droppedItem   = "item:"
-	droppedBlock  = "block:"
-	droppedMember = "member:"
+	droppedToolPrefix   = "tool:"
+	droppedItemPrefix   = "item:"
+	droppedBlockPrefix  = "block:"
+	droppedMemberPrefix = "member:"
 )
 
 // The names for sealed blobs that cannot be opened, because another provider or an edge with other
 // keys sealed them.
 const (
-	reasoningItem = droppedItem + "reasoning"
-	thinkingBlock = droppedBlock + "thinking"
+	droppedReasoningItem = droppedItemPrefix + "reasoning"
+	droppedThinkingBlock = droppedBlockPrefix + "thinking"
 )
 
 // droppedNames is the fixed list. A tool type may end with a version, so the list contains only the
@@ -41,7 +41,7 @@ var droppedNames = [...]string{
 	"item:shell_call", "item:shell_call_output", "item:tool_search_call", "item:tool_search_output",
 	"item:web_search_call",
 
-	reasoningItem, thinkingBlock,
+	droppedReasoningItem, droppedThinkingBlock,
 
 	"block:bash_code_execution_tool_result", "block:code_execution_tool_result",
 	"block:mcp_tool_result", "block:mcp_tool_use", "block:server_tool_use", "block:text_editor_code_execution_tool_result",
@@ -60,7 +60,7 @@ var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too f
 func (d *DroppedParts) AddTool(kind jsonx.Value) {
 	text := string(kind.AppendText(nil))
 	if !d.addMatching(func(name string) bool {
-		word, ok := strings.CutPrefix(name, droppedTool)
+		word, ok := strings.CutPrefix(name, droppedToolPrefix)
 		return ok && strings.HasPrefix(text, word)
 	}) {
 		d.addMatching(func(name string) bool { return name == "tool:other" })
@@ -68,10 +68,10 @@ func (d *DroppedParts) AddTool(kind jsonx.Value) {
 }
 
 // AddItem adds an item type. It returns false if the list does not contain the type.
-func (d *DroppedParts) AddItem(kind jsonx.Value) bool { return d.addKind(droppedItem, kind) }
+func (d *DroppedParts) AddItem(kind jsonx.Value) bool { return d.addKind(droppedItemPrefix, kind) }
 
 // AddBlock adds a content block type. It returns false if the list does not contain the type.
-func (d *DroppedParts) AddBlock(kind jsonx.Value) bool { return d.addKind(droppedBlock, kind) }
+func (d *DroppedParts) AddBlock(kind jsonx.Value) bool { return d.addKind(droppedBlockPrefix, kind) }
 
 func (d *DroppedParts) addKind(prefix string, kind jsonx.Value) bool {
 	return d.addMatching(func(name string) bool {
@@ -82,17 +82,17 @@ func (d *DroppedParts) addKind(prefix string, kind jsonx.Value) bool {
 
 // AddReasoning adds a reasoning item that cannot be opened.
 func (d *DroppedParts) AddReasoning() {
-	d.addMatching(func(name string) bool { return name == reasoningItem })
+	d.addMatching(func(name string) bool { return name == droppedReasoningItem })
 }
 
 // AddThinking adds a thinking block that cannot be opened.
 func (d *DroppedParts) AddThinking() {
-	d.addMatching(func(name string) bool { return name == thinkingBlock })
+	d.addMatching(func(name string) bool { return name == droppedThinkingBlock })
 }
 
 // AddMember adds a member of the request.
 func (d *DroppedParts) AddMember(member string) {
-	if !d.addMatching(func(name string) bool { return name == droppedMember+member }) {
+	if !d.addMatching(func(name string) bool { return name == droppedMemberPrefix+member }) {
 		panic("BUG: a member that is dropped is not in the list")
 	}
 }

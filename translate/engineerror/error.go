@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// MaxBody is the maximum size of an error body after a StringShortener has truncated its strings.
+// MaxBodyBytes is the maximum size of an error body after a StringShortener has truncated its strings.
 // Engines quote the request in errors, so the original body may be as long as the request.
-const MaxBody = 256 << 10
+const MaxBodyBytes = 256 << 10
 
 const maxDepth = 7
 

@@ -21,7 +21,7 @@ import (
 // yield no message.
 func ParseErrorBody(status int, contentType string, body []byte) Error {
 	var e Error
-	cut := len(body) >= MaxBody
+	cut := len(body) >= MaxBodyBytes
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:

@@ -137,7 +137,7 @@ func (e *Error) readIdentifier(to *string, v jsonx.Value) {
 	if '0' <= text[0] && text[0] <= '9' { // SGLang sends the status as the type
 		return
 	}
-	if keyLengthAt(string(text)) > 0 {
+	if secretKeyLengthAt(string(text)) > 0 {
 		return
 	}
 	*to = string(text)

@@ -147,7 +147,7 @@ func redactKeys(w string) string {
 		if i > 0 && isKeyByte(w[i-1]) {
 			continue
 		}
-		if n := keyLengthAt(w[i:]); n > 0 {
+		if n := secretKeyLengthAt(w[i:]); n > 0 {
 			b.WriteString(w[from:i])
 			b.WriteString(redactedKey)
 			from = i + n
@@ -161,12 +161,12 @@ func redactKeys(w string) string {
 	return b.String()
 }
 
-func keyLengthAt(s string) int {
+func secretKeyLengthAt(s string) int {
 	for _, p := range secretKeyPrefixes {
 		if !strings.HasPrefix(s, p.text) {
 			continue
 		}
-		n := keyLength(s[len(p.text):])
+		n := secretKeyLength(s[len(p.text):])
 		body := s[len(p.text) : len(p.text)+n]
 		digits, unbroken := strings.ContainsAny(body, "0123456789*"), !strings.ContainsAny(body, "-_.")
 		if n >= p.least && digits || p.text == "sk-" && n >= minPlainKeyLen || n >= minUnbrokenLen && unbroken {
@@ -176,8 +176,8 @@ func keyLengthAt(s string) int {
 	return 0
 }
 
-// keyLength returns the length of the key at the start of s, without trailing full stops.
-func keyLength(s string) int {
+// secretKeyLength returns the length of the key at the start of s, without trailing full stops.
+func secretKeyLength(s string) int {
 	n := 0
 	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
 		n++
@@ -217,7 +217,7 @@ func (e *Error) RedactSecret(secret string) {
 // redacted.
 func isPrivateHost(w string) bool {
 	name := strings.ToLower(strings.Trim(w, `.:!?'"`))
-	for _, domain := range translate.PrivateDomains {
+	for _, domain := range translate.PrivateDNSSuffixes {
 		if host, ok := strings.CutSuffix(name, "."+domain); ok && host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" {
 			return true
 		}

@@ -31,9 +31,9 @@ const (
 
 // Answers and events are indexed to these depths. A transcript's deltas are one level deeper.
 const (
-	recordAnswer     = 3
-	recordEvent      = 3
-	recordTranscript = 4
+	answerIndexDepth     = 3
+	eventIndexDepth      = 3
+	transcriptIndexDepth = 4
 )
 
 // Parse reads the body of a response with status 200, and rewrites embeddings to the format in
@@ -45,7 +45,7 @@ func (a *Answer) Parse(body []byte) error {
 	if len(body) > translate.MaxAnswerBytes {
 		return &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 	}
-	if err := a.doc.Parse(body, jsonx.Options{Record: recordAnswer}); err != nil {
+	if err := a.doc.Parse(body, jsonx.Options{Record: answerIndexDepth}); err != nil {
 		return &translate.BadAnswerError{Reason: translate.ReasonBadJSON}
 	}
 	root := a.doc.Root()
@@ -135,7 +135,7 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
 	}
-	hidePrivate(&a.edits, a.doc.Root())
+	removePrivateMembers(&a.edits, a.doc.Root())
 	boundNumbers(&a.edits, a.usageValue, a.created)
 	return a.edits.Append(dst, a.body)
 }
@@ -164,7 +164,7 @@ func choicesIter(root jsonx.Value) jsonx.Iter {
 	return jsonx.Iter{}
 }
 
-func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
+func removePrivateMembers(edits *jsonx.Edits, root jsonx.Value) {
 	answer.RemovePrivateMembers(edits, root)
 	for it := choicesIter(root); it.Next(); {
 		answer.RemovePrivateMembers(edits, it.Value())

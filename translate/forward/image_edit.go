@@ -8,7 +8,7 @@ import (
 // ImageEdit is a form for images/edits: it has one model, at least one file, and any other fields.
 // The zero value is ready for one form.
 type ImageEdit struct {
-	Refuse *chat.RefusedMembers
+	Refuse *chat.ForbiddenMembers
 
 	seenFields SeenFields
 	model      []byte
@@ -20,12 +20,12 @@ const (
 	fieldStream
 )
 
-var editFields = []string{fieldModel: "model", fieldStream: "stream"}
+var imageEditFields = []string{fieldModel: "model", fieldStream: "stream"}
 
 // AddText processes a text field. It returns the field's name for the engine, or "" to drop the
 // field. The error is an *apierr.Error.
 func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
-	which, err := e.seenFields.RecordField(name, editFields)
+	which, err := e.seenFields.RecordField(name, imageEditFields)
 	switch {
 	case err != nil:
 		return "", err
@@ -43,8 +43,8 @@ func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
 
 // BeginFile processes a part with a file name. It returns the same values as AddText.
 func (e *ImageEdit) BeginFile(name string) (as string, err error) {
-	if which, err := e.seenFields.RecordField(name, editFields); err != nil || which >= 0 {
-		return "", TextFieldError(editFields, which, err)
+	if which, err := e.seenFields.RecordField(name, imageEditFields); err != nil || which >= 0 {
+		return "", TextFieldError(imageEditFields, which, err)
 	}
 	e.fileCount++
 	return name, e.Refuse.CheckName(name)

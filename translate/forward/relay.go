@@ -21,7 +21,7 @@ type Relay struct {
 
 	grammar jsonGrammar
 	isKey   bool
-	sink    outputSink
+	sink    relaySink
 
 	// The following fields refer to the object whose members are being read.
 	member     memberKind
@@ -41,16 +41,16 @@ type Relay struct {
 	doc      jsonx.Doc
 }
 
-type outputSink uint8
+type relaySink uint8
 
 const (
-	sinkClient  outputSink = iota
-	sinkHeld               // held back until the member's name is known
-	sinkDropped            // replaced or omitted
-	sinkCapture            // to the client, and copied to value
-	sinkValue              // to value; sent to the client when the value ends
-	sinkText               // to the client, and counted
-	sinkVector             // to the client in the format that vector writes
+	relaySinkClient  relaySink = iota
+	relaySinkHeld              // held back until the member's name is known
+	relaySinkDropped           // replaced or omitted
+	relaySinkCapture           // to the client, and copied to value
+	relaySinkValue             // to value; sent to the client when the value ends
+	relaySinkText              // to the client, and counted
+	relaySinkVector            // to the client in the format that vector writes
 )
 
 type memberKind uint8
@@ -130,7 +130,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 					return dst, errBadJSON
 				}
 			case r.isKey:
-				if r.sink == sinkHeld {
+				if r.sink == relaySinkHeld {
 					from = r.holdBytes(p, from, i+1)
 				}
 				r.grammar.state = grammarWantColon
@@ -184,7 +184,7 @@ func (r *Relay) handleStructure(dst, p []byte, from, i int) ([]byte, int, error)
 		switch {
 		case c == '"':
 			r.grammar.state, r.isKey = grammarInString, true
-			if r.sink == sinkHeld {
+			if r.sink == relaySinkHeld {
 				from = r.holdBytes(p, from, i)
 				r.nameOffset = len(r.heldBytes)
 			}
@@ -228,7 +228,7 @@ func (r *Relay) readsMembers() bool {
 
 // beginMember starts a member. Append holds back the bytes of its name.
 func (r *Relay) beginMember() {
-	r.sink, r.member, r.heldBytes = sinkHeld, memberOther, r.heldBytes[:0]
+	r.sink, r.member, r.heldBytes = relaySinkHeld, memberOther, r.heldBytes[:0]
 }
 
 func (r *Relay) openContainer(dst, p []byte, from, i int) ([]byte, int, error) {
@@ -255,7 +255,7 @@ func (r *Relay) nestingLevel() int { return (r.grammar.depth - 1) / 2 }
 func (r *Relay) sendAtObjectEnd(dst, p []byte, from, i int) ([]byte, int) {
 	if r.readsMembers() {
 		from = r.holdBytes(p, from, i)
-		dst, r.sink = append(dst, r.heldBytes...), sinkClient
+		dst, r.sink = append(dst, r.heldBytes...), relaySinkClient
 	}
 	return dst, from
 }
@@ -273,7 +273,7 @@ func (r *Relay) closeContainer(dst, p []byte, from, i int) ([]byte, int, error) 
 }
 
 func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
-	if r.sink == sinkHeld && r.readsMembers() {
+	if r.sink == relaySinkHeld && r.readsMembers() {
 		from = r.holdBytes(p, from, i)
 		var err error
 		if dst, err = r.handleMember(dst, p[i]); err != nil {
@@ -299,7 +299,7 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 	null := c == 'n'
 	switch {
 	case r.member == memberPrivate && !null:
-		r.sink = sinkDropped
+		r.sink = relaySinkDropped
 		return dst, nil
 	case r.member == memberError && !null:
 		return dst, &translate.BadAnswerError{Reason: reasonEngineError}
@@ -310,30 +310,30 @@ func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 	switch r.member { //nolint:exhaustive // the others go out as they are
 	case memberModel:
 		dst = append(dst, r.model...)
-		r.sink = sinkDropped
+		r.sink = relaySinkDropped
 	case memberObject:
-		r.sink, r.value = sinkCapture, r.value[:0]
+		r.sink, r.value = relaySinkCapture, r.value[:0]
 	case memberUsage:
-		r.sink, r.value = sinkValue, r.value[:0]
+		r.sink, r.value = relaySinkValue, r.value[:0]
 	case memberTimings:
 		r.texts.hasTimings = c == '{'
 	case memberCreated:
 		if c == '-' || '0' <= c && c <= '9' {
-			r.sink, r.value = sinkValue, r.value[:0]
+			r.sink, r.value = relaySinkValue, r.value[:0]
 		}
 	case memberFinish:
 		if c == '"' {
-			r.sink, r.value = sinkValue, r.value[:0]
+			r.sink, r.value = relaySinkValue, r.value[:0]
 		}
 	case memberText:
 		if c == '"' {
-			r.sink = sinkText
+			r.sink = relaySinkText
 			r.texts.count++
 			r.texts.bytes -= len(`""`) // the sink counts the quotes
 		}
 	case memberEmbedding:
 		if r.vector.begin(r.vectors, c) {
-			r.sink = sinkVector
+			r.sink = relaySinkVector
 		}
 	}
 	return dst, nil
@@ -346,7 +346,7 @@ func (r *Relay) sendHeld(dst []byte) []byte {
 		*begun = true
 		held = bytes.TrimPrefix(held, []byte{','})
 	}
-	r.sink = sinkClient
+	r.sink = relaySinkClient
 	return append(dst, held...)
 }
 
@@ -395,17 +395,17 @@ func (r *Relay) identifyMember() (memberKind, error) {
 // endValue processes a value that ends before p[i].
 func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	r.grammar.state = grammarWantMore
-	if !r.readsMembers() || r.sink == sinkClient {
+	if !r.readsMembers() || r.sink == relaySinkClient {
 		return dst, from
 	}
 	dst = r.writeToSink(dst, p[from:i])
 	switch r.sink { //nolint:exhaustive // the others have given out what they had
-	case sinkValue:
+	case relaySinkValue:
 		dst = r.appendValue(dst)
-	case sinkVector:
+	case relaySinkVector:
 		dst = r.vector.end(dst)
 	}
-	r.sink = sinkClient
+	r.sink = relaySinkClient
 	return dst, i
 }
 
@@ -437,23 +437,23 @@ func (r *Relay) appendValue(dst []byte) []byte {
 
 func (r *Relay) writeToSink(dst, p []byte) []byte {
 	switch r.sink {
-	case sinkHeld:
+	case relaySinkHeld:
 		if r.holdBytes(p, 0, len(p)); r.grammar.state >= grammarInString && len(r.heldBytes)-r.nameOffset > maxNameBytes {
 			dst = r.sendHeld(dst)
 		}
 		return dst
-	case sinkDropped:
+	case relaySinkDropped:
 		return dst
-	case sinkVector:
+	case relaySinkVector:
 		return r.vector.append(dst, p)
-	case sinkCapture, sinkValue:
+	case relaySinkCapture, relaySinkValue:
 		r.value = append(r.value, p[:min(len(p), maxUsageBytes+1-len(r.value))]...)
-		if r.sink == sinkValue {
+		if r.sink == relaySinkValue {
 			return dst
 		}
-	case sinkText:
+	case relaySinkText:
 		r.texts.bytes += len(p)
-	case sinkClient:
+	case relaySinkClient:
 	}
 	return append(dst, p...)
 }

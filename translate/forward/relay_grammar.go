@@ -53,7 +53,7 @@ func (g *jsonGrammar) beginEscapeOrRune(c byte) bool {
 	case c < ' ':
 		return false
 	default:
-		size, low, high := jsonx.UTF8Start(c)
+		size, low, high := jsonx.UTF8SequenceInfo(c)
 		if size == 0 {
 			return false
 		}

@@ -121,7 +121,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 		return e.Err()
 	}
 	var out [5]jsonx.Value
-	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of", choicesAliasName}, out[:]); err != nil {
+	if err := r.Fields([]string{"prompt", "n", "max_tokens", "best_of", nCmplName}, out[:]); err != nil {
 		return err
 	}
 	prompts := 1
@@ -147,21 +147,21 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	return err
 }
 
-// choicesAliasName is llama.cpp's name for n. If both are present, llama.cpp ignores n.
-const choicesAliasName = "n_cmpl"
+// nCmplName is llama.cpp's name for n. If both are present, llama.cpp ignores n.
+const nCmplName = "n_cmpl"
 
 // readChoices returns the number of choices for each prompt. It is sent to the engine as n.
 func (r *Request) readChoices(n, other jsonx.Value) (int, error) {
 	if !chat.IsGiven(other) {
 		return readIntAtLeast(n, "n", 1, 1)
 	}
-	count, err := readIntAtLeast(other, choicesAliasName, 1, 1)
+	count, err := readIntAtLeast(other, nCmplName, 1, 1)
 	if err != nil {
 		return 0, err
 	}
 	own, err := readIntAtLeast(n, "n", 1, count)
 	if err == nil && own != count {
-		err = chat.WrongValueError(choicesAliasName, "must be the same as n when both are given; send one of them").Err()
+		err = chat.WrongValueError(nCmplName, "must be the same as n when both are given; send one of them").Err()
 	}
 	r.SetDefault("n", n, strconv.AppendInt(nil, int64(count), 10))
 	return count, err
@@ -372,11 +372,11 @@ func (r *Request) SetDefault(name string, v jsonx.Value, value []byte) {
 // call.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
-// Segments appends to segs the pieces of the body for the next engine. served is this engine's name
+// AppendSegments appends to segs the pieces of the body for the next engine. served is this engine's name
 // for the model. Together, the pieces are the client's body, byte for byte, except for the model,
 // the token limits and the members that the edge adds, replaces or omits. The pieces are valid
 // until the next call to Segments, and only as long as the body.
-func (r *Request) Segments(segs [][]byte, served string) [][]byte {
+func (r *Request) AppendSegments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.modelValue, jsonx.AppendStringS(nil, served))
 	switch m := &r.defaulted; {

@@ -25,7 +25,7 @@ func TestRequest(t *testing.T) {
 			t.Errorf("DecodeNoStream(%s): the model is %q, error %v, want m", in, r.Model, err)
 			continue
 		}
-		if got := string(bytes.Join(r.Segments(nil, `served "x"`), nil)); got != want {
+		if got := string(bytes.Join(r.AppendSegments(nil, `served "x"`), nil)); got != want {
 			t.Errorf("%s became %s, want %s", in, got, want)
 		}
 	}
@@ -127,10 +127,10 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.CheckRules(new(chat.ModelRules)) != nil || r.CheckRules(&chat.ModelRules{Refuse: chat.NewRefusedMembers("bootstrap_*")}) == nil {
+	if r.CheckRules(new(chat.ModelRules)) != nil || r.CheckRules(&chat.ModelRules{Refuse: chat.NewForbiddenMembers("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
-	if r.CheckRules(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {
+	if r.CheckRules(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.AppendSegments(nil, "m"), nil)), "tokens") {
 		t.Error("what is no completion is given a limit of one")
 	}
 }
@@ -212,7 +212,7 @@ func TestCompletionLimit(t *testing.T) {
 			}
 			continue
 		}
-		if got := string(bytes.Join(r.Segments(nil, "m"), nil)); got != `{"model":"m","prompt":"x"`+c.want+`}` {
+		if got := string(bytes.Join(r.AppendSegments(nil, "m"), nil)); got != `{"model":"m","prompt":"x"`+c.want+`}` {
 			t.Errorf("%s became %s, want the members %s", c.in, got, c.want)
 		}
 	}
@@ -232,7 +232,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		sent := bytes.Join(r.Segments(nil, "served"), nil)
+		sent := bytes.Join(r.AppendSegments(nil, "served"), nil)
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal(body, &before) != nil || json.Unmarshal(sent, &after) != nil || string(after["model"]) != `"served"` {
 			t.Fatalf("sent %s, want JSON with the served name", sent)
@@ -252,11 +252,11 @@ func TestSegmentsSalted(t *testing.T) {
 		if err := r.DecodeCompletion([]byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(bytes.Join(r.Segments(nil, "m"), nil)); got != body {
+		if got := string(bytes.Join(r.AppendSegments(nil, "m"), nil)); got != body {
 			t.Errorf("without a salt: %s", got)
 		}
 		r.SetSalt(chat.CacheSalt{Member: "cache_salt", Owner: "key a"})
-		got := bytes.Join(r.Segments(nil, "m"), nil)
+		got := bytes.Join(r.AppendSegments(nil, "m"), nil)
 		if !json.Valid(got) || bytes.Count(got, []byte(`cache_salt`)) != 1 || bytes.Contains(got, []byte("mine")) {
 			t.Errorf("with a salt: sent %s, want only the edge's own salt", got)
 		}

@@ -29,7 +29,7 @@ func (r *RerankFormat) Normalize(body []byte) ([]byte, error) {
 		return body, nil // Answer.Parse also rejects this body, and any invalid body
 	}
 	var d jsonx.Doc
-	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
+	if d.Parse(body, jsonx.Options{Record: answerIndexDepth + 1}) != nil {
 		return body, nil //nolint:nilerr // for Answer to refuse
 	}
 	results := d.Root()

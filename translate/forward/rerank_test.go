@@ -78,7 +78,7 @@ func TestRankTexts(t *testing.T) {
 		if err := r.DecodeRerank([]byte(c.body)); err != nil {
 			t.Fatal(err)
 		}
-		send := func() string { return string(bytes.Join(r.Segments(nil, "s"), nil)) }
+		send := func() string { return string(bytes.Join(r.AppendSegments(nil, "s"), nil)) }
 		asSent := send()
 		r.SetRerankTexts(true)
 		if got := send(); got != c.want {

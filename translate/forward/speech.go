@@ -26,21 +26,21 @@ const (
 	speechDone  = "speech.audio.done"
 	speechError = "speech.audio.error" // the error event of vLLM-Omni
 
-	// noSpeechUsage replaces unknown counts, because clients require usage.
-	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
+	// zeroSpeechUsage replaces unknown counts, because clients require usage.
+	zeroSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
 
-	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
+	speechUsageFormat = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// The size of every delta except the last is a multiple of deltaUnit bytes, so a delta neither
+	// The size of every delta except the last is a multiple of deltaAlignBytes bytes, so a delta neither
 	// splits a 16-bit sample nor needs padding.
-	deltaUnit = 6
+	deltaAlignBytes = 6
 
 	reasonNoAudio        = "no sound"
 	reasonAudioNotBase64 = "sound that is not base64"
 )
 
-// SetSpeech marks the answer as speech. Call it after Reset.
-func (s *Stream) SetSpeech() { s.speech.isSpeech = true }
+// MarkSpeech marks the answer as speech. Call it after Reset.
+func (s *Stream) MarkSpeech() { s.speech.isSpeech = true }
 
 // checkEvent checks that the audio is valid base64 (possibly empty), and replaces invalid counts.
 func (a *speechAudio) checkEvent(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
@@ -49,7 +49,7 @@ func (a *speechAudio) checkEvent(edits *jsonx.Edits, root, kind jsonx.Value, usa
 		a.doneSent = true
 		if chat.IsGiven(*usage) && !hasTokenCounts(*usage) {
 			u, _ := readUsage(*usage)
-			edits.Set(*usage, fmt.Appendf(nil, speechUsage, u.Prompt, u.Completion, u.Total))
+			edits.Set(*usage, fmt.Appendf(nil, speechUsageFormat, u.Prompt, u.Completion, u.Total))
 			*usage = jsonx.Value{}
 		}
 	case kind.EqualText(speechDelta):
@@ -80,7 +80,7 @@ func (s *Stream) AppendAudio(dst, piece []byte) []byte {
 	a := &s.speech
 	a.hasAudio = a.hasAudio || len(piece) > 0
 	n := len(a.unsentBytes) + len(piece)
-	n -= n % deltaUnit
+	n -= n % deltaAlignBytes
 	if n == 0 {
 		a.unsentBytes = append(a.unsentBytes, piece...)
 		return dst
@@ -92,12 +92,12 @@ func (s *Stream) AppendAudio(dst, piece []byte) []byte {
 	return dst
 }
 
-// appendSoundEvent appends one delta. head is shorter than deltaUnit, and tail is long enough to
+// appendSoundEvent appends one delta. head is shorter than deltaAlignBytes, and tail is long enough to
 // complete the unit.
 func appendSoundEvent(dst, head, tail []byte) []byte {
 	dst = append(dst, `data: {"type":"`+speechDelta+`","audio":"`...)
 	if len(head) > 0 {
-		var unit [deltaUnit]byte
+		var unit [deltaAlignBytes]byte
 		n := copy(unit[:], head)
 		m := copy(unit[n:], tail)
 		dst, tail = base64.StdEncoding.AppendEncode(dst, unit[:n+m]), tail[m:]
@@ -121,5 +121,5 @@ func (a *speechAudio) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	if len(a.unsentBytes) > 0 {
 		dst = appendSoundEvent(dst, nil, a.unsentBytes)
 	}
-	return sse.AppendEvent(dst, "", []byte(`{"type":"`+speechDone+`","usage":`+noSpeechUsage+`}`)), nil
+	return sse.AppendEvent(dst, "", []byte(`{"type":"`+speechDone+`","usage":`+zeroSpeechUsage+`}`)), nil
 }

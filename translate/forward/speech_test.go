@@ -19,7 +19,7 @@ import (
 func speechStream() *Stream {
 	s := new(Stream)
 	s.Reset("public", 0)
-	s.SetSpeech()
+	s.MarkSpeech()
 	return s
 }
 
@@ -67,7 +67,7 @@ func TestSound(t *testing.T) {
 				continue
 			}
 			b, err := base64.StdEncoding.DecodeString(e.Audio)
-			if err != nil || e.Type != speechDelta || len(b) == 0 || i < len(events)-2 && len(b)%deltaUnit != 0 {
+			if err != nil || e.Type != speechDelta || len(b) == 0 || i < len(events)-2 && len(b)%deltaAlignBytes != 0 {
 				t.Fatalf("%s: error %v, want a delta with whole units", ev, err)
 			}
 			sound, text = append(sound, b...), append(text, e.Audio...)
@@ -87,7 +87,7 @@ func TestSpeechEvents(t *testing.T) {
 		delta = `{"type":"speech.audio.delta","audio":"AAAA","model":"inner"}`
 		done  = `{"type":"speech.audio.done","usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5}}`
 		shown = `data: {"type":"speech.audio.delta","audio":"AAAA","model":"public"}` + "\n\n"
-		end   = `data: {"type":"speech.audio.done","usage":` + noSpeechUsage + `}` + "\n\n"
+		end   = `data: {"type":"speech.audio.done","usage":` + zeroSpeechUsage + `}` + "\n\n"
 	)
 	for name, c := range map[string]struct {
 		events []string

@@ -55,9 +55,9 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if len(ev.Data) == 0 || ev.IsBlank() && !s.transcript.plainText || string(ev.Name) == "ping" {
 		return dst, nil
 	}
-	depth := recordEvent
+	depth := eventIndexDepth
 	if s.choices == 0 {
-		depth = recordTranscript
+		depth = transcriptIndexDepth
 	}
 	err := s.doc.Parse(ev.Data, jsonx.Options{Record: depth})
 	if s.transcript.plainText && (err != nil || !s.doc.Root().IsObject()) {
@@ -108,7 +108,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
 	}
 	boundNumbers(&s.edits, usage, out[6])
-	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
+	if removePrivateMembers(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
 	if bytes.ContainsAny(data, "\r\n") { // the event has more than one data line

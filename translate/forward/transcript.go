@@ -157,7 +157,7 @@ func (s *Stream) AppendTranscript(dst, body []byte, isJSON bool) ([]byte, error)
 		s.transcript.textSoFar = append(s.transcript.textSoFar[:0], body...)
 		return s.transcript.appendDone(appendDeltaEvent(dst, body)), nil
 	}
-	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
+	if err := s.doc.Parse(body, jsonx.Options{Record: eventIndexDepth}); err != nil {
 		return dst, &translate.BadAnswerError{Reason: translate.ReasonBadJSON}
 	}
 	root := s.doc.Root()
@@ -181,7 +181,7 @@ func (s *Stream) AppendTranscript(dst, body []byte, isJSON bool) ([]byte, error)
 	if v := root.Get("model"); v.IsString() {
 		s.edits.Set(v, jsonx.AppendStringS(nil, s.model))
 	}
-	hidePrivate(&s.edits, root)
+	removePrivateMembers(&s.edits, root)
 	done := s.edits.Append(nil, body)
 	sse.ReplaceLineEnds(done)
 	s.transcript.doneSent = true

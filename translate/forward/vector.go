@@ -27,20 +27,20 @@ const (
 	VectorsBase64 // base64 of little-endian float32
 )
 
-// elementMembers lists the members that change the type of a vector's elements: output_dtype
+// vectorElementMembers lists the members that change the type of a vector's elements: output_dtype
 // (Mistral, Voyage), embed_dtype and endianness (vLLM), embedding_type and embedding_types (Jina,
 // Cohere).
-var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
+var vectorElementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
 
 // vectorForm returns the format that the client requested. For elements other than float32, it
 // returns VectorsAsSent.
 func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
-	elements := make([]jsonx.Value, len(elementMembers))
-	if err := r.Fields(elementMembers, elements); err != nil {
+	elements := make([]jsonx.Value, len(vectorElementMembers))
+	if err := r.Fields(vectorElementMembers, elements); err != nil {
 		return VectorsAsSent, err
 	}
 	switch base64 := encoding.EqualText("base64"); {
-	case slices.ContainsFunc(elements, func(v jsonx.Value) bool { return chat.IsGiven(v) && !isDefaultElement(v) }):
+	case slices.ContainsFunc(elements, func(v jsonx.Value) bool { return chat.IsGiven(v) && !isDefaultElementMember(v) }):
 		return VectorsAsSent, nil
 	case base64:
 		return VectorsBase64, nil
@@ -48,9 +48,9 @@ func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	return VectorsFloat, nil
 }
 
-// isDefaultElement reports whether the value of an element member is the default: float32,
+// isDefaultElementMember reports whether the value of an element member is the default: float32,
 // little-endian.
-func isDefaultElement(v jsonx.Value) bool {
+func isDefaultElementMember(v jsonx.Value) bool {
 	return v.EqualText("float") || v.EqualText("float32") || v.EqualText("little")
 }
 
@@ -74,10 +74,10 @@ type vectorRewriter struct {
 type vectorState uint8
 
 const (
-	vectorUnchanged vectorState = iota // passed on unchanged
-	vectorListStart                    // in a list, before the first element
-	vectorNumbers
-	vectorString // in a string, including its opening quote
+	vectorStateUnchanged vectorState = iota // passed on unchanged
+	vectorStateListStart                    // in a list, before the first element
+	vectorStateNumbers
+	vectorStateString // in a string, including its opening quote
 )
 
 // begin starts a value whose first byte is c. It reports whether the value may have to be
@@ -86,38 +86,38 @@ func (v *vectorRewriter) begin(form VectorForm, c byte) bool {
 	v.text, v.bits, v.hasOtherElements = v.text[:0], v.bits[:0], false
 	switch {
 	case form == VectorsBase64 && c == '[':
-		v.state = vectorListStart
+		v.state = vectorStateListStart
 	case form == VectorsFloat && c == '"':
-		v.state = vectorString
+		v.state = vectorStateString
 	default:
-		v.state = vectorUnchanged
+		v.state = vectorStateUnchanged
 	}
-	return v.state != vectorUnchanged
+	return v.state != vectorStateUnchanged
 }
 
 func (v *vectorRewriter) append(dst, p []byte) []byte {
-	if v.state == vectorListStart {
+	if v.state == vectorStateListStart {
 		p = v.beginList(p)
-		if v.state == vectorListStart {
+		if v.state == vectorStateListStart {
 			return dst
 		}
-		if v.state == vectorNumbers {
+		if v.state == vectorStateNumbers {
 			dst = append(dst, '"')
 		} else {
 			dst = append(dst, '[')
 		}
 	}
 	switch v.state {
-	case vectorNumbers:
+	case vectorStateNumbers:
 		return v.appendNumbers(dst, p)
-	case vectorString:
+	case vectorStateString:
 		if len(v.text)+len(p) <= maxVectorBytes {
 			v.text = append(v.text, p...)
 			return dst
 		}
-		v.state = vectorUnchanged
+		v.state = vectorStateUnchanged
 		dst = append(dst, v.text...)
-	case vectorUnchanged, vectorListStart:
+	case vectorStateUnchanged, vectorStateListStart:
 	}
 	return append(dst, p...)
 }
@@ -135,9 +135,9 @@ func (v *vectorRewriter) beginList(p []byte) []byte {
 			continue
 		}
 		v.text = v.text[:0]
-		v.state = vectorUnchanged
+		v.state = vectorStateUnchanged
 		if c == '-' || c == 'n' || '0' <= c && c <= '9' {
-			v.state = vectorNumbers
+			v.state = vectorStateNumbers
 		}
 		return p[i:]
 	}
@@ -172,24 +172,24 @@ func (v *vectorRewriter) appendNumber(dst []byte) []byte {
 	}
 	v.text = v.text[:0]
 	v.bits = binary.LittleEndian.AppendUint32(v.bits, math.Float32bits(float32(f)))
-	if len(v.bits) == encodeBatch {
+	if len(v.bits) == encodeBatchBytes {
 		dst, v.bits = base64.StdEncoding.AppendEncode(dst, v.bits), v.bits[:0]
 	}
 	return dst
 }
 
-// encodeBatch is the number of bytes that are encoded at a time. It is a multiple of 4, the size of
+// encodeBatchBytes is the number of bytes that are encoded at a time. It is a multiple of 4, the size of
 // a float32, and of 3, the size of a base64 group.
-const encodeBatch = 4 * 3 * 16
+const encodeBatchBytes = 4 * 3 * 16
 
 func (v *vectorRewriter) end(dst []byte) []byte {
 	switch v.state {
-	case vectorNumbers:
+	case vectorStateNumbers:
 		dst = base64.StdEncoding.AppendEncode(v.appendNumber(dst), v.bits)
 		return append(dst, '"')
-	case vectorString:
+	case vectorStateString:
 		return v.appendFloats(dst)
-	case vectorUnchanged, vectorListStart: // the bracket of an empty list has already been written
+	case vectorStateUnchanged, vectorStateListStart: // the bracket of an empty list has already been written
 	}
 	return dst
 }

@@ -19,7 +19,7 @@ type Cursor struct {
 	rejected     bool
 }
 
-const cursorDepth = 16
+const maxCursorDepth = 16
 
 // NewCursor returns a cursor at the start of src.
 func NewCursor(src []byte) Cursor { return Cursor{src: src, childrenLeft: MaxMembers} }
@@ -116,7 +116,7 @@ func (c *Cursor) readName() (name []byte, ok bool) {
 func (c *Cursor) ReadValue() []byte {
 	c.Peek()
 	start := c.pos
-	if c.skipValue(cursorDepth); c.rejected {
+	if c.skipValue(maxCursorDepth); c.rejected {
 		return nil
 	}
 	return c.src[start:c.pos]

@@ -91,7 +91,7 @@ func TestCursor(t *testing.T) {
 	for _, s := range []struct {
 		src  []byte
 		read bool
-	}{{deep(cursorDepth), true}, {deep(cursorDepth + 1), false}, {long(MaxMembers), true}, {long(MaxMembers + 1), false}} {
+	}{{deep(maxCursorDepth), true}, {deep(maxCursorDepth + 1), false}, {long(MaxMembers), true}, {long(MaxMembers + 1), false}} {
 		c := NewCursor(s.src)
 		c.ReadValue()
 		if c.IsAccepted() != s.read {

@@ -172,7 +172,7 @@ type editStep struct {
 	newText  []byte
 }
 
-func (e *Edits) start() editCursor {
+func (e *Edits) newCursor() editCursor {
 	e.sort()
 	return editCursor{leadingChildAt: -1, emptied: -1, added: -1}
 }
@@ -211,7 +211,7 @@ func (e *Edits) next(c *editCursor) (editStep, bool) {
 
 // Size returns the length of the result for a source of n bytes.
 func (e *Edits) Size(n int) int {
-	c := e.start()
+	c := e.newCursor()
 	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
 		n += len(s.newText) - (s.to - s.from)
 		if s.comma {
@@ -225,7 +225,7 @@ func (e *Edits) Size(n int) int {
 // src[at] itself.
 func (e *Edits) Shift(at int) int {
 	n := 0
-	c := e.start()
+	c := e.newCursor()
 	for s, ok := e.next(&c); ok && s.to <= at; s, ok = e.next(&c) {
 		n += len(s.newText) - (s.to - s.from)
 		if s.comma {
@@ -239,7 +239,7 @@ func (e *Edits) Shift(at int) int {
 func (e *Edits) Append(dst, src []byte) []byte {
 	dst = slices.Grow(dst, e.Size(len(src)))
 	pos := 0
-	c := e.start()
+	c := e.newCursor()
 	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
 		dst = append(dst, src[pos:s.from]...)
 		if s.comma {
@@ -257,7 +257,7 @@ var commaSegment = []byte{','}
 // src and of the texts in e, and must not be modified. No piece is empty.
 func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 	pos := 0
-	c := e.start()
+	c := e.newCursor()
 	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
 		if pos < s.from {
 			dst = append(dst, src[pos:s.from:s.from])

@@ -4,9 +4,9 @@ import "math"
 
 // The defaults of Options, and fixed limits.
 const (
-	DefaultMaxDepth = 64
-	DefaultRecord   = 8
-	DefaultMaxNodes = 1 << 20 // 16 MiB of tape
+	DefaultMaxDepth    = 64
+	DefaultRecordDepth = 8
+	DefaultMaxNodes    = 1 << 20 // 16 MiB of tape
 
 	// MaxMembers is the maximum number of members of an object, at any depth.
 	MaxMembers = 10_000
@@ -58,7 +58,7 @@ func (d *Doc) Parse(src []byte, o Options) error {
 		o.MaxDepth = DefaultMaxDepth
 	}
 	if o.Record <= 0 {
-		o.Record = DefaultRecord
+		o.Record = DefaultRecordDepth
 	}
 	if o.MaxNodes <= 0 {
 		o.MaxNodes = DefaultMaxNodes

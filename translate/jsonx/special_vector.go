@@ -41,17 +41,17 @@ const (
 	// Two continuations: wrong unless the second is the third or fourth byte of a character.
 	utf8TwoContinuations
 
-	anyFirst = utf8TooShort | utf8TooLong | utf8TwoContinuations // for any low half of the first byte
+	utf8AnyFirstByte = utf8TooShort | utf8TooLong | utf8TwoContinuations // for any low half of the first byte
 	// For a low half of 5 or more in the first byte.
-	fromFive = anyFirst | utf8TooLarge | utf8Overlong4
+	utf8FromLowFive = utf8AnyFirstByte | utf8TooLarge | utf8Overlong4
 )
 
 // These constants are sets of bytes that may follow a backslash, grouped by the byte's high half.
 const (
-	column2 = 1 << iota
-	column5
-	column6
-	column7
+	escapeColumn2 = 1 << iota
+	escapeColumn5
+	escapeColumn6
+	escapeColumn7
 )
 
 // vectorTables are indexed by half a byte. The assembly code addresses each table by its
@@ -63,9 +63,9 @@ var vectorTables = [8][16]byte{
 		utf8TooShort | utf8Overlong2, utf8TooShort, utf8TooShort | utf8Overlong3 | utf8Surrogate, utf8TooShort | utf8TooLarge | utf8Overlong4,
 	},
 	{ // by the low half of a first byte
-		anyFirst | utf8Overlong3 | utf8Overlong2 | utf8Overlong4, anyFirst | utf8Overlong2, anyFirst, anyFirst,
-		anyFirst | utf8TooLarge, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive,
-		fromFive, fromFive | utf8Surrogate, fromFive, fromFive,
+		utf8AnyFirstByte | utf8Overlong3 | utf8Overlong2 | utf8Overlong4, utf8AnyFirstByte | utf8Overlong2, utf8AnyFirstByte, utf8AnyFirstByte,
+		utf8AnyFirstByte | utf8TooLarge, utf8FromLowFive, utf8FromLowFive, utf8FromLowFive, utf8FromLowFive, utf8FromLowFive, utf8FromLowFive, utf8FromLowFive,
+		utf8FromLowFive, utf8FromLowFive | utf8Surrogate, utf8FromLowFive, utf8FromLowFive,
 	},
 	{ // by the high half of a second byte
 		utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort, utf8TooShort,
@@ -80,11 +80,11 @@ var vectorTables = [8][16]byte{
 	// By the high half of a first byte: characters of four bytes.
 	{0xf: utf8TwoContinuations},
 	{ // bytes that may follow a backslash, except u: by the low half
-		0x2: column2 | column6 | column7, 0x4: column7, 0x6: column6,
-		0xc: column5, 0xe: column6, 0xf: column2,
+		0x2: escapeColumn2 | escapeColumn6 | escapeColumn7, 0x4: escapeColumn7, 0x6: escapeColumn6,
+		0xc: escapeColumn5, 0xe: escapeColumn6, 0xf: escapeColumn2,
 	},
 	// Bytes that may follow a backslash: by the high half.
-	{0x2: column2, 0x5: column5, 0x6: column6, 0x7: column7},
+	{0x2: escapeColumn2, 0x5: escapeColumn5, 0x6: escapeColumn6, 0x7: escapeColumn7},
 	{1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}, // converts bytes to the bits of a mask
 }
 

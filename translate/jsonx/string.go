@@ -169,7 +169,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 				i += 2 // usually no other multi-byte character follows
 				continue
 			}
-			if i, reason = scanWide(s, i); reason != "" {
+			if i, reason = scanMultibyteRun(s, i); reason != "" {
 				return i, 0, reason
 			}
 		}
@@ -262,16 +262,16 @@ var utf8Starts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// UTF8Start returns the length of the character that starts with c, and the range of its second
+// UTF8SequenceInfo returns the length of the character that starts with c, and the range of its second
 // byte (RFC 3629, section 4). size is 0 if c does not start a multi-byte character.
-func UTF8Start(c byte) (size int, low, high byte) {
+func UTF8SequenceInfo(c byte) (size int, low, high byte) {
 	w := &utf8Starts[c]
 	return int(w.size), w.low, w.high
 }
 
-// scanWide validates the run of multi-byte characters at i. end is the offset after the run, or the
+// scanMultibyteRun validates the run of multi-byte characters at i. end is the offset after the run, or the
 // offset of the first invalid byte.
-func scanWide(s []byte, i int) (end int, reason string) {
+func scanMultibyteRun(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
 		if c > 0xe0 && len(s)-i >= 4 {
@@ -285,7 +285,7 @@ func scanWide(s []byte, i int) (end int, reason string) {
 		if c < utf8.RuneSelf {
 			return i, ""
 		}
-		size, low, high := UTF8Start(c)
+		size, low, high := UTF8SequenceInfo(c)
 		if size == 0 || i+size > len(s) || s[i+1] < low || s[i+1] > high {
 			return i, reasonUTF8
 		}
@@ -377,10 +377,10 @@ func equalDecoded(s []byte, name string) bool {
 	return name == ""
 }
 
-// foldDecoded reports whether the decoded contents s of a valid string equal name, ignoring ASCII
+// equalFoldDecoded reports whether the decoded contents s of a valid string equal name, ignoring ASCII
 // case. It treats U+017F as s and U+212A as k, as Go's decoder does, because some engines use this
 // decoder.
-func foldDecoded(s []byte, name string) bool {
+func equalFoldDecoded(s []byte, name string) bool {
 	i := 0
 	for j := range len(name) {
 		if i >= len(s) {
@@ -435,7 +435,7 @@ func AppendEscaped(dst, s []byte) []byte {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			var reason string
-			if i, reason = scanWide(s, i); reason != "" {
+			if i, reason = scanMultibyteRun(s, i); reason != "" {
 				dst = append(append(dst, s[start:i]...), "\ufffd"...)
 				i++
 				start = i

@@ -175,12 +175,12 @@ func (k Key) Equals(name string) bool {
 // U+017F as s and U+212A as k.
 func (k Key) EqualFold(name string) bool {
 	if k.flags != 0 {
-		return foldDecoded(k.raw, name)
+		return equalFoldDecoded(k.raw, name)
 	}
-	return foldPlain(k.raw, name)
+	return equalFoldPlain(k.raw, name)
 }
 
-func foldPlain(s []byte, name string) bool {
+func equalFoldPlain(s []byte, name string) bool {
 	if len(s) != len(name) {
 		return false
 	}
@@ -248,10 +248,10 @@ func (v Value) Fields(names []string, out []Value) error {
 	if v.Kind() != Object {
 		return nil
 	}
-	if len(names) > minIndexedNames && len(names) <= maxIndexed {
+	if len(names) > minIndexedNames && len(names) <= maxIndexedNames {
 		var n NameIndex
 		n.addNames(names)
-		_, _, err := n.fields(v, out)
+		_, _, err := n.fillFields(v, out)
 		return err
 	}
 	nodes, src := v.d.nodes, v.d.src
@@ -264,7 +264,7 @@ func (v Value) Fields(names []string, out []Value) error {
 				break
 			}
 			if (Key{raw, k.flags}).EqualFold(name) {
-				if err := v.set(i, name, &out[j]); err != nil {
+				if err := v.setToMember(i, name, &out[j]); err != nil {
 					return err
 				}
 				break
@@ -274,10 +274,10 @@ func (v Value) Fields(names []string, out []Value) error {
 	return nil
 }
 
-// set sets out to the value of the member whose name is node i. The caller has checked that the
+// setToMember sets out to the value of the member whose name is node i. The caller has checked that the
 // member's name equals name except for case. If the case differs, or out is already set, set
 // returns a *MemberError.
-func (v Value) set(i int32, name string, out *Value) error {
+func (v Value) setToMember(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
 	switch {
 	case !(Key{v.d.src[k.start+1 : k.end-1], k.flags}).Equals(name):
@@ -291,7 +291,7 @@ func (v Value) set(i int32, name string, out *Value) error {
 
 const (
 	minIndexedNames = 8 // Fields indexes longer lists of names
-	maxIndexed      = 64
+	maxIndexedNames = 64
 )
 
 // NameIndex is an immutable index of member names.
@@ -302,7 +302,7 @@ type NameIndex struct {
 
 // NewNameIndex returns an index of at most 64 names, which must be in ASCII. It retains the slice.
 func NewNameIndex(names ...string) *NameIndex {
-	if len(names) > maxIndexed {
+	if len(names) > maxIndexedNames {
 		panic("BUG: jsonx: more than 64 names")
 	}
 	n := new(NameIndex)
@@ -323,7 +323,7 @@ func nameBucket(length int, first byte) int { return (length*5 + int(first|0x20)
 
 // Index returns the position of k in the list, or -1. It ignores the case of letters.
 func (n *NameIndex) Index(k Key) int {
-	set := ^uint64(0) >> (maxIndexed - len(n.list))
+	set := ^uint64(0) >> (maxIndexedNames - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
 		set = n.buckets[nameBucket(len(k.raw), k.raw[0])]
 	}
@@ -354,17 +354,17 @@ func (n *NameIndex) ReadFields(v Value, out []Value) (found uint64, others bool,
 	if v.Kind() != Object {
 		return 0, false, nil
 	}
-	return n.fields(v, out)
+	return n.fillFields(v, out)
 }
 
-func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err error) {
+func (n *NameIndex) fillFields(v Value, out []Value) (found uint64, others bool, err error) {
 	d := v.d
 	nodes, src := d.nodes, d.src
 	for i, end := v.i+1, nodes[v.i].next; i < end; i = nodes[i+1].next {
 		k := &nodes[i]
 		raw := src[k.start+1 : k.end-1]
 		if k.flags == 0 && len(raw) > 0 {
-			if j := n.indexExact(raw); j >= 0 && found&(1<<j) == 0 {
+			if j := n.findExact(raw); j >= 0 && found&(1<<j) == 0 {
 				out[j] = Value{d, i + 1}
 				found |= 1 << j
 				continue
@@ -375,7 +375,7 @@ func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err
 			others = true
 			continue
 		}
-		if err := v.set(i, n.list[j], &out[j]); err != nil {
+		if err := v.setToMember(i, n.list[j], &out[j]); err != nil {
 			return 0, false, err
 		}
 		found |= 1 << j
@@ -383,8 +383,8 @@ func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err
 	return found, others, nil
 }
 
-// indexExact returns the position of a name in the list, or -1. The name must not be empty.
-func (n *NameIndex) indexExact(name []byte) int {
+// findExact returns the position of a name in the list, or -1. The name must not be empty.
+func (n *NameIndex) findExact(name []byte) int {
 	for set := n.buckets[nameBucket(len(name), name[0])]; set != 0; set &= set - 1 {
 		if j := bits.TrailingZeros64(set); string(name) == n.list[j] {
 			return j
@@ -393,25 +393,25 @@ func (n *NameIndex) indexExact(name []byte) int {
 	return -1
 }
 
-// PairMembers returns the values of an object that has exactly the members first and second, in this order.
-func (v Value) PairMembers(first, second string) (a, b Value, ok bool) {
+// ReadTwoMembers returns the values of an object that has exactly the members first and second, in this order.
+func (v Value) ReadTwoMembers(first, second string) (a, b Value, ok bool) {
 	if v.Kind() != Object {
 		return Value{}, Value{}, false
 	}
 	d := v.d
 	i, end := v.i+1, d.nodes[v.i].next
-	if i == end || !d.isName(i, first) {
+	if i == end || !d.isNamed(i, first) {
 		return Value{}, Value{}, false
 	}
 	j := d.nodes[i+1].next
-	if j == end || !d.isName(j, second) || d.nodes[j+1].next != end {
+	if j == end || !d.isNamed(j, second) || d.nodes[j+1].next != end {
 		return Value{}, Value{}, false
 	}
 	return Value{d, i + 1}, Value{d, j + 1}, true
 }
 
-// isName reports whether node i is the given name, without escapes.
-func (d *Doc) isName(i int32, name string) bool {
+// isNamed reports whether node i is the given name, without escapes.
+func (d *Doc) isNamed(i int32, name string) bool {
 	k := &d.nodes[i]
 	return k.flags == 0 && string(d.src[k.start+1:k.end-1]) == name
 }

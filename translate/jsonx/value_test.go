@@ -287,12 +287,12 @@ func TestPair(t *testing.T) {
 		if err := d.Parse([]byte(src), Options{}); err != nil {
 			t.Fatal(err)
 		}
-		a, b, ok := d.Root().PairMembers("a", "b")
+		a, b, ok := d.Root().ReadTwoMembers("a", "b")
 		if ok != want || ok && (a != d.Root().Get("a") || b != d.Root().Get("b")) {
 			t.Errorf("%s: %s, %s, %v", src, a.Raw(), b.Raw(), ok)
 		}
 	}
-	if _, _, ok := (Value{}).PairMembers("a", "b"); ok {
+	if _, _, ok := (Value{}).ReadTwoMembers("a", "b"); ok {
 		t.Error("an absent value has members")
 	}
 }

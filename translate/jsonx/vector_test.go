@@ -62,7 +62,7 @@ func (s *textState) next(c byte) bool {
 	case c < 0xc0:
 		return false
 	}
-	size, low, high := UTF8Start(c)
+	size, low, high := UTF8SequenceInfo(c)
 	if size == 0 {
 		size, low, high = 2, 0xff, 0
 	}

@@ -22,12 +22,12 @@ const (
 	pathProperty  = `"path":{"type":"string","description":"Path of the file or directory."}`
 	rangeProperty = `"view_range":{"type":"array","items":{"type":"integer"},` +
 		`"description":"view: first and last line, counted from 1; -1 is the last of the file."}`
-	textProperty   = `"file_text":{"type":"string","description":"create: the content of the file."}`
-	oldStrProperty = `"old_str":{"type":"string","description":"str_replace: the text to replace, which must occur exactly once."}`
-	lineProperty   = `"insert_line":{"type":"integer","description":"insert: the line behind which to insert; 0 is the beginning."}`
-	newStrProperty = `"new_str":{"type":"string","description":"str_replace: the text in its place."}`
-	newOrInsert    = `"new_str":{"type":"string","description":"str_replace: the text in its place. insert: the text to insert."}`
-	insertedText   = `"insert_text":{"type":"string","description":"insert: the text to insert."}`
+	textProperty           = `"file_text":{"type":"string","description":"create: the content of the file."}`
+	oldStrProperty         = `"old_str":{"type":"string","description":"str_replace: the text to replace, which must occur exactly once."}`
+	lineProperty           = `"insert_line":{"type":"integer","description":"insert: the line behind which to insert; 0 is the beginning."}`
+	newStrProperty         = `"new_str":{"type":"string","description":"str_replace: the text in its place."}`
+	newStrOrInsertProperty = `"new_str":{"type":"string","description":"str_replace: the text in its place. insert: the text to insert."}`
+	insertTextProperty     = `"insert_text":{"type":"string","description":"insert: the text to insert."}`
 
 	editorDescription  = "Views, creates and edits text files."
 	schemaObjectStart  = `{"type":"object","properties":{`
@@ -44,12 +44,12 @@ var clientTools = [...]clientTool{
 	{
 		typePrefix: "text_editor_", beforeVersion: "20250429", description: editorDescription,
 		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert", "undo_edit") + "," + pathProperty + "," +
-			rangeProperty + "," + textProperty + "," + oldStrProperty + "," + newOrInsert + "," + lineProperty + schemaPathRequired,
+			rangeProperty + "," + textProperty + "," + oldStrProperty + "," + newStrOrInsertProperty + "," + lineProperty + schemaPathRequired,
 	},
 	{
 		typePrefix: "text_editor_", beforeVersion: "20250728", description: editorDescription,
 		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
-			rangeProperty + "," + textProperty + "," + oldStrProperty + "," + newOrInsert + "," + lineProperty + schemaPathRequired,
+			rangeProperty + "," + textProperty + "," + oldStrProperty + "," + newStrOrInsertProperty + "," + lineProperty + schemaPathRequired,
 	},
 	{
 		// In the versions that this entry covers, the vendor's models send insert_text, even
@@ -57,13 +57,13 @@ var clientTools = [...]clientTool{
 		typePrefix: "text_editor_", description: editorDescription,
 		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldStrProperty + "," + newStrProperty + "," + lineProperty + "," +
-			insertedText + schemaPathRequired,
+			insertTextProperty + schemaPathRequired,
 	},
 	{
 		typePrefix: "memory_", description: "Keeps notes across conversations, in files under /memories. View the directory before you begin.",
 		schema: schemaObjectStart + commandProperty("view", "create", "str_replace", "insert", "delete", "rename") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldStrProperty + "," + newStrProperty + "," + lineProperty + "," +
-			insertedText + `,"old_path":{"type":"string","description":"rename: the path that is."},` +
+			insertTextProperty + `,"old_path":{"type":"string","description":"rename: the path that is."},` +
 			`"new_path":{"type":"string","description":"rename: the path to be."}},"required":["command"]}`,
 	},
 }

@@ -60,7 +60,7 @@ func (c *contentWriter) writeText(contents []byte) {
 		return
 	case c.isParts:
 		c.beginPart()
-		c.w.TextPart(contents)
+		c.w.WriteTextPart(contents)
 		return
 	case c.n > 0:
 		c.w.WriteString(`\n`)
@@ -75,7 +75,7 @@ func (c *contentWriter) beginPart() {
 	if c.n == 0 {
 		c.w.Out[len(c.w.Out)-1] = '['
 	}
-	c.w.WriteComma(c.n)
+	c.w.WriteCommaUnlessFirst(c.n)
 	c.n++
 }
 

@@ -11,9 +11,9 @@ import (
 
 // The edge applies clear_thinking itself, and ignores all other edits.
 const (
-	clearThinking   = "clear_thinking_20251015"
-	clearToolUses   = "clear_tool_uses_20250919"
-	editTypeCompact = "compact_20260112"
+	editTypeClearThinking = "clear_thinking_20251015"
+	editTypeClearToolUses = "clear_tool_uses_20250919"
+	editTypeCompact       = "compact_20260112"
 )
 
 const (
@@ -29,17 +29,17 @@ const (
 )
 
 var (
-	managementNames = jsonx.NewNameIndex("edits")
-	editNames       = jsonx.NewNameIndex("type", "keep", "trigger", "clear_at_least", "exclude_tools", "clear_tool_inputs",
+	managementMemberNames = jsonx.NewNameIndex("edits")
+	editMemberNames       = jsonx.NewNameIndex("type", "keep", "trigger", "clear_at_least", "exclude_tools", "clear_tool_inputs",
 		"instructions", "pause_after_compaction")
-	amountNames = jsonx.NewNameIndex("type", "value")
+	editAmountMemberNames = jsonx.NewNameIndex("type", "value")
 )
 
 // checkContextEdits rejects edits that the edge cannot read. Otherwise the client and the model would see
 // different conversations.
 func checkContextEdits(v jsonx.Value) *requestFault {
 	var edits [1]jsonx.Value
-	f := chat.ReadObject("context_management", v, managementNames, edits[:])
+	f := chat.ReadObject("context_management", v, managementMemberNames, edits[:])
 	if f == nil && chat.IsGiven(edits[0]) && !edits[0].IsArray() {
 		f = chat.WrongTypeError("context_management.edits", "an array of edits", edits[0])
 	}
@@ -57,17 +57,17 @@ func checkContextEdits(v jsonx.Value) *requestFault {
 // checkContextEdit checks one edit. If the kind is unknown, it checks only the type.
 func checkContextEdit(v jsonx.Value) *requestFault {
 	var m [editMemberCount]jsonx.Value
-	f := chat.ReadElement("an object with a type", v, editNames, m[:])
+	f := chat.ReadElement("an object with a type", v, editMemberNames, m[:])
 	if f == nil {
 		f = chat.CheckRequiredString("type", m[editTypeIndex])
 	}
 	switch kind := m[editTypeIndex]; {
 	case f != nil:
 		return f
-	case kind.EqualText(clearThinking):
+	case kind.EqualText(editTypeClearThinking):
 		return checkKeptThinking(m[editKeepIndex])
-	case kind.EqualText(clearToolUses):
-		return chat.FirstInvalid(
+	case kind.EqualText(editTypeClearToolUses):
+		return chat.FirstInvalidMember(
 			checkEditAmount("keep", m[editKeepIndex], "tool_uses"),
 			checkEditAmount("trigger", m[editTriggerIndex], "input_tokens", "tool_uses"),
 			checkEditAmount("clear_at_least", m[editClearAtLeastIndex], "input_tokens"),
@@ -76,7 +76,7 @@ func checkContextEdit(v jsonx.Value) *requestFault {
 		)
 	case kind.EqualText(editTypeCompact):
 		_, f = chat.ReadOptionalBool("pause_after_compaction", m[editPauseIndex], false)
-		return chat.FirstInvalid(
+		return chat.FirstInvalidMember(
 			checkEditAmount("trigger", m[editTriggerIndex], "input_tokens"),
 			chat.CheckOptionalString("instructions", m[editInstructionsIndex]), f,
 		)
@@ -106,7 +106,7 @@ func checkEditAmount(name string, v jsonx.Value, kinds ...string) *requestFault 
 		return nil
 	}
 	var m [2]jsonx.Value
-	f := chat.ReadObject(name, v, amountNames, m[:])
+	f := chat.ReadObject(name, v, editAmountMemberNames, m[:])
 	if f != nil {
 		return f
 	}
@@ -156,7 +156,7 @@ func checkClearedInputs(v jsonx.Value) *requestFault {
 func firstKeptThinking(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
-		if it.Value().Get("type").EqualText(clearThinking) {
+		if it.Value().Get("type").EqualText(editTypeClearThinking) {
 			turns = keptThinkingTurns(it.Value().Get("keep"))
 		}
 	}
@@ -183,7 +183,7 @@ func firstKeptThinking(contextManagement, messages jsonx.Value) int {
 func onlyClearsThinking(contextManagement jsonx.Value) bool {
 	edits := contextManagement.Get("edits")
 	for it := edits.Iter(); it.Next(); {
-		if kind := it.Value().Get("type"); !edits.IsArray() || !kind.EqualText(clearThinking) {
+		if kind := it.Value().Get("type"); !edits.IsArray() || !kind.EqualText(editTypeClearThinking) {
 			return false
 		}
 	}
@@ -227,7 +227,7 @@ func (c clearedThinking) appendEdits(dst []byte) []byte {
 	}
 	dst = append(dst, `,"context_management":{"applied_edits":[`...)
 	if c.turns > 0 {
-		dst = append(dst, `{"type":"`+clearThinking+`","cleared_thinking_turns":`...)
+		dst = append(dst, `{"type":"`+editTypeClearThinking+`","cleared_thinking_turns":`...)
 		dst = strconv.AppendInt(dst, int64(c.turns), 10)
 		dst = append(dst, `,"cleared_input_tokens":`...)
 		dst = strconv.AppendInt(dst, int64(c.bytes/4), 10)

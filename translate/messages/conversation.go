@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-var messageNames = jsonx.NewNameIndex("role", "content")
+var messageMemberNames = jsonx.NewNameIndex("role", "content")
 
 type conversationWriter struct {
 	w          *dialects.ChatWriter
@@ -75,7 +75,7 @@ func (c *conversationWriter) writeLeadingSystem(messages, system jsonx.Value) *r
 	}
 	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
-		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
+		if chat.ReadFields(it.Value(), messageMemberNames, m[:]) != nil || !m[0].EqualText("system") {
 			continue // writeMessage reports the error
 		}
 		if f := writeSystemText(m[1], &w, "content"); f != nil {
@@ -88,7 +88,7 @@ func (c *conversationWriter) writeLeadingSystem(messages, system jsonx.Value) *r
 
 func (c *conversationWriter) writeMessage(i int, v jsonx.Value) *requestFault {
 	var m [2]jsonx.Value
-	f := chat.ReadElement("an object", v, messageNames, m[:])
+	f := chat.ReadElement("an object", v, messageMemberNames, m[:])
 	if f == nil {
 		f = chat.CheckRequiredString("role", m[0])
 	}

@@ -11,7 +11,7 @@ import (
 // countedMembers lists the members of a request on which the token count depends.
 var countedMembers = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
-// CountSegments appends to segs the pieces of a count_tokens request for an engine with a token
+// AppendCountSegments appends to segs the pieces of a count_tokens request for an engine with a token
 // counter. The pieces are slices of body, which Decode must have accepted. Together they form the
 // client's request with these changes:
 //   - The model's name is the engine's.
@@ -21,7 +21,7 @@ var countedMembers = [...]string{"messages", "system", "tools", "tool_choice", "
 //   - A tool call's input that is not an object is replaced with an object, because engines would
 //     reject it.
 //   - Sealed thinking is opened, or removed if that fails.
-func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
+func AppendCountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := reparse(body)
 	hasTools := root.Get("tools").Index(0).Exists()
 	var edits jsonx.Edits

@@ -24,7 +24,7 @@ func TestCountSegments(t *testing.T) {
 	if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{Count: true}); err != nil {
 		t.Fatal(err)
 	}
-	got := bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: `org/"served"`}), nil)
+	got := bytes.Join(AppendCountSegments(nil, body, &chat.CountRequest{Served: `org/"served"`}), nil)
 	want := `{"tools":[{"name":"f","input_schema":{"z":1.0}}],"mod\u0065l":"org/\"served\"","system":[{"type":"text","text":"rules"}],` +
 		`"messages":[{"role":"user","content":"é\n"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{}}]}],"thinking":{"type":"disabled"}}`
 	if string(got) != want {
@@ -41,7 +41,7 @@ func TestCountSegments_History(t *testing.T) {
 	if _, err := new(Request).Decode(nil, body, new(chat.Request), new(RequestInfo), dialects.Options{Count: true, Opener: fakeOpener{}}); err != nil {
 		t.Fatal(err)
 	}
-	got := string(bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
+	got := string(bytes.Join(AppendCountSegments(nil, body, &chat.CountRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
 	want := `{"model":"s","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
 		`{"type":"thinking","thinking":"open","signature":"` + placeholderSignature + `"},{"type":"text","text":"so far"},{"type":"text","text":"b"}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":""}]}]}]}`
@@ -59,7 +59,7 @@ func TestCountSegments_Archives(t *testing.T) {
 		if _, err := new(Request).Decode(nil, body, &c, new(RequestInfo), dialects.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		out := bytes.Join(CountSegments(nil, body, &chat.CountRequest{
+		out := bytes.Join(AppendCountSegments(nil, body, &chat.CountRequest{
 			Served: "served", Model: c.Model, Opener: fakeOpener{}, ReasoningHistory: string(bytes.TrimSpace(ar.Section("engine"))),
 		}), nil)
 		if !json.Valid(out) || bytes.Contains(out, []byte("SECRET")) {
@@ -81,7 +81,7 @@ func TestCountSegments_InputsStayInside(t *testing.T) {
 	if _, err := new(Request).Decode(nil, body, new(chat.Request), new(RequestInfo), dialects.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	counted := bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: "m"}), nil)
+	counted := bytes.Join(AppendCountSegments(nil, body, &chat.CountRequest{Served: "m"}), nil)
 	if err := json.Unmarshal(counted, &sent); err != nil || len(sent) != 2 || len(sent["messages"].([]any)) != 3 {
 		t.Errorf("%v: the engine is sent %s", err, counted)
 	}

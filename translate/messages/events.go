@@ -137,7 +137,7 @@ func (w *blockWriter) appendRedacted(dst, blob []byte) []byte {
 
 // endSealed appends the end of thinking that the client must not read. If the thinking is too long
 // to be sealed, the client receives an empty block or no block.
-func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinkingMode, box seal.Box) []byte {
+func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinkingDisplay, box seal.Box) []byte {
 	blob, ok := sealText(box, b.text)
 	switch {
 	case how == thinkingOmitted:

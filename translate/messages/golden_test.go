@@ -108,7 +108,7 @@ func (fakeOpener) OpenReasoning(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-func thinkingIf(shown bool) thinkingMode {
+func thinkingIf(shown bool) thinkingDisplay {
 	if shown {
 		return thinkingShown
 	}

@@ -27,7 +27,7 @@ const (
 	fieldCount
 )
 
-var blockNames = jsonx.NewNameIndex("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
+var blockMemberNames = jsonx.NewNameIndex("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
 	"title", "context", "tool_name", "thinking", "signature", "data", "citations")
 
 const (
@@ -39,7 +39,7 @@ const (
 	sourceMemberCount
 )
 
-var sourceNames = jsonx.NewNameIndex("type", "media_type", "data", "url", "content")
+var sourceMemberNames = jsonx.NewNameIndex("type", "media_type", "data", "url", "content")
 
 type blockKind uint8
 
@@ -81,7 +81,7 @@ type contentBlock struct {
 }
 
 func readBlock(v jsonx.Value) (b contentBlock, f *requestFault) {
-	if f = chat.ReadElement("an object with a type", v, blockNames, b.fields[:]); f == nil {
+	if f = chat.ReadElement("an object with a type", v, blockMemberNames, b.fields[:]); f == nil {
 		f = chat.CheckRequiredString("type", b.fields[fieldTypeIndex])
 	}
 	if f != nil {
@@ -102,7 +102,7 @@ func readBlock(v jsonx.Value) (b contentBlock, f *requestFault) {
 func (b contentBlock) visit(w *contentWriter) *requestFault {
 	switch b.kind {
 	case blockText:
-		return writeValidText(w, chat.CheckRequiredString("text", b.fields[fieldTextIndex]), b.fields[fieldTextIndex])
+		return writeTextIfValid(w, chat.CheckRequiredString("text", b.fields[fieldTextIndex]), b.fields[fieldTextIndex])
 	case blockImage:
 		f := b.readImage()
 		if f == nil {
@@ -114,12 +114,12 @@ func (b contentBlock) visit(w *contentWriter) *requestFault {
 	case blockSearchResult:
 		return b.visitSearchResult(w)
 	case blockToolReference:
-		return writeValidText(w, requiredText("tool_name", b.fields[fieldToolNameIndex]), b.fields[fieldToolNameIndex])
+		return writeTextIfValid(w, requiredText("tool_name", b.fields[fieldToolNameIndex]), b.fields[fieldToolNameIndex])
 	case blockCompaction:
 		if !b.fields[fieldContentIndex].HasText() {
 			w.omittedCount++ // the block of a failed compaction
 		}
-		return writeValidText(w, chat.CheckOptionalString("content", b.fields[fieldContentIndex]), b.fields[fieldContentIndex])
+		return writeTextIfValid(w, chat.CheckOptionalString("content", b.fields[fieldContentIndex]), b.fields[fieldContentIndex])
 	case blockIgnored:
 		if w.dropped == nil {
 			return chat.UnsupportedError("type", "must not be a block that only its vendor's servers make")
@@ -138,8 +138,8 @@ func (b contentBlock) visit(w *contentWriter) *requestFault {
 	return chat.WrongValueError("type", "is not a known kind of content block")
 }
 
-// writeValidText returns f. If f is nil, it passes the text v to w.
-func writeValidText(w *contentWriter, f *requestFault, v jsonx.Value) *requestFault {
+// writeTextIfValid returns f. If f is nil, it passes the text v to w.
+func writeTextIfValid(w *contentWriter, f *requestFault, v jsonx.Value) *requestFault {
 	if f == nil && v.IsString() {
 		w.writeText(v.RawContents())
 	}
@@ -181,7 +181,7 @@ func (b *contentBlock) readSource() *requestFault {
 	if !chat.IsGiven(v) {
 		return chat.MissingError("source")
 	}
-	if f := chat.ReadObject("source", v, sourceNames, b.source[:]); f != nil {
+	if f := chat.ReadObject("source", v, sourceMemberNames, b.source[:]); f != nil {
 		return f
 	}
 	return chat.CheckRequiredString("type", b.source[sourceTypeIndex]).InObject("source")
@@ -234,7 +234,7 @@ func (b contentBlock) visitDocument(w *contentWriter) *requestFault {
 	}
 	switch kind := b.source[sourceTypeIndex]; {
 	case kind.EqualText("text"):
-		f = writeValidText(w, chat.CheckRequiredString("data", b.source[sourceDataIndex]), b.source[sourceDataIndex])
+		f = writeTextIfValid(w, chat.CheckRequiredString("data", b.source[sourceDataIndex]), b.source[sourceDataIndex])
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContentIndex], w)
 	case kind.EqualText("base64") && b.source[sourceMediaTypeIndex].EqualText("application/pdf"):
@@ -275,5 +275,5 @@ func (b contentBlock) visitSearchResult(w *contentWriter) *requestFault {
 }
 
 func (b *contentBlock) writeLabel(name string, field int, w *contentWriter) *requestFault {
-	return writeValidText(w, chat.CheckOptionalString(name, b.fields[field]), b.fields[field])
+	return writeTextIfValid(w, chat.CheckOptionalString(name, b.fields[field]), b.fields[field])
 }

@@ -13,7 +13,7 @@ import (
 // RequestInfo contains the request data that the answer and the errors need. The zero value is
 // ready for use.
 type RequestInfo struct {
-	thinking      thinkingMode
+	thinking      thinkingDisplay
 	stopSequences []string
 	images        dialects.ImagePositions
 	dropped       dialects.DroppedParts
@@ -74,15 +74,15 @@ const (
 	memberCount = memberFrequencyPenaltyIndex + 7
 )
 
-var passedNames = []string{
+var passedMemberNames = []string{
 	"frequency_penalty", "presence_penalty", "repetition_penalty", "min_p", "seed", "logit_bias", "chat_template_kwargs",
 }
 
-var memberNames = jsonx.NewNameIndex(append([]string{
+var requestMemberNames = jsonx.NewNameIndex(append([]string{
 	"model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream", "tools",
 	"tool_choice", "metadata", "thinking", "output_config", "output_format", "thread", "context_management",
 	"mcp_servers", "container",
-}, passedNames...)...)
+}, passedMemberNames...)...)
 
 // Decode appends the chat request for body to dst. It decodes the appended bytes into the parameter
 // into, which refers to them until it is reset. Decode fills info and does not retain body.
@@ -181,7 +181,7 @@ func (r *Request) parse(body []byte, strict bool) error {
 	if !root.IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
-	f := chat.ReadFields(root, memberNames, r.members[:])
+	f := chat.ReadFields(root, requestMemberNames, r.members[:])
 	if f == nil {
 		f = chat.CheckBounds(root)
 	}
@@ -249,10 +249,10 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 		f = r.writeOutputFormat()
 	}
 	if !o.Count && !o.Strict {
-		for i, name := range passedNames {
+		for i, name := range passedMemberNames {
 			r.w.WriteMember(`,"`+name+`":`, r.members[memberFrequencyPenaltyIndex+i])
 		}
-		r.w.WriteUnknownMembers(r.doc.Root(), memberNames, o.Refuse)
+		r.w.WriteUnknownMembers(r.doc.Root(), requestMemberNames, o.Refuse)
 	}
 	r.w.WriteString(`}`)
 	r.recordUnsupported(o)
@@ -262,7 +262,7 @@ func (r *Request) translate(o *dialects.Options) *requestFault {
 // recordUnsupported records members that request unsupported behavior as dropped.
 func (r *Request) recordUnsupported(o *dialects.Options) {
 	for it := r.doc.Root().Iter(); it.Next(); {
-		for _, m := range usualMembers {
+		for _, m := range effectlessMembers {
 			if it.Key().Equals(m.name) && !m.has(it.Value()) && !o.Refuse.IsPassedOn(it.Key()) {
 				r.info.dropped.AddMember(m.name)
 			}
@@ -279,19 +279,19 @@ func (r *Request) recordUnsupported(o *dialects.Options) {
 	}
 }
 
-// usualMember is a member that has no effect here. values are those that request what happens
+// effectlessMember is a member that has no effect here. values are those that request what happens
 // anyway.
-type usualMember struct {
+type effectlessMember struct {
 	name   string
 	values []string
 }
 
-var usualMembers = [...]usualMember{
+var effectlessMembers = [...]effectlessMember{
 	{"service_tier", []string{"auto", "standard_only"}},
 	{"speed", []string{"standard"}},
 }
 
-func (m *usualMember) has(v jsonx.Value) bool {
+func (m *effectlessMember) has(v jsonx.Value) bool {
 	return !chat.IsGiven(v) || slices.ContainsFunc(m.values, v.EqualText)
 }
 
@@ -320,24 +320,24 @@ func (r *Request) writeStopSequences() *requestFault {
 }
 
 var (
-	thinkingNames = jsonx.NewNameIndex("type", "display", "budget_tokens")
-	outputNames   = jsonx.NewNameIndex("effort", "format")
-	formatNames   = jsonx.NewNameIndex("type", "schema")
+	thinkingMemberNames = jsonx.NewNameIndex("type", "display", "budget_tokens")
+	outputMemberNames   = jsonx.NewNameIndex("effort", "format")
+	formatMemberNames   = jsonx.NewNameIndex("type", "schema")
 )
 
 // writeReasoning writes the effort. It drops a thinking budget, because chat has no member for it.
 func (r *Request) writeReasoning(o *dialects.Options) *requestFault {
 	var config [2]jsonx.Value
 	var thinking [3]jsonx.Value
-	f := chat.ReadObject("output_config", r.members[memberOutputConfigIndex], outputNames, config[:])
+	f := chat.ReadObject("output_config", r.members[memberOutputConfigIndex], outputMemberNames, config[:])
 	if f == nil {
 		f = chat.CheckOptionalString("effort", config[0]).InObject("output_config")
 	}
 	if f == nil {
-		f = chat.ReadObject("thinking", r.members[memberThinkingIndex], thinkingNames, thinking[:])
+		f = chat.ReadObject("thinking", r.members[memberThinkingIndex], thinkingMemberNames, thinking[:])
 	}
 	if f == nil && chat.IsGiven(r.members[memberThinkingIndex]) {
-		f = chat.FirstInvalid(chat.CheckRequiredString("type", thinking[0]), chat.CheckOptionalString("display", thinking[1])).InObject("thinking")
+		f = chat.FirstInvalidMember(chat.CheckRequiredString("type", thinking[0]), chat.CheckOptionalString("display", thinking[1])).InObject("thinking")
 	}
 	if f != nil {
 		return f
@@ -388,7 +388,7 @@ func (r *Request) writeOutputFormat() *requestFault {
 		path, v = "output_format", r.members[memberOutputFormatIndex]
 	}
 	var c [2]jsonx.Value
-	if f := chat.ReadObject(path, v, formatNames, c[:]); f != nil || !chat.IsGiven(v) {
+	if f := chat.ReadObject(path, v, formatMemberNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	f := chat.CheckRequiredString("type", c[0])

@@ -36,9 +36,9 @@ func (s *Stream) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, err
 		switch {
 		case len(toolCall.Name) == 0:
 			return dst, errToolCallWithoutName
-		case is == inputTruncated && r.Finish != answer.FinishLength:
+		case is == inputKindTruncated && r.Finish != answer.FinishLength:
 			return dst, errArguments
-		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
+		case is != inputKindObject && r.Finish == answer.FinishLength, len(in) == 0:
 			in = emptyToolInput
 		}
 		out = appendSeparator(out, start)

@@ -38,9 +38,9 @@ var _ translate.Stream = (*Stream)(nil)
 type streamPhase uint8
 
 const (
-	phaseIdle    streamPhase = iota // no event has been sent
-	phaseStarted                    // message_start has been sent
-	phaseClosed                     // message_stop or error has been sent
+	streamPhaseIdle    streamPhase = iota // no event has been sent
+	streamPhaseStarted                    // message_start has been sent
+	streamPhaseClosed                     // message_stop or error has been sent
 )
 
 type toolCallProgress struct {
@@ -50,7 +50,7 @@ type toolCallProgress struct {
 
 // Reset prepares the Stream for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.AnswerIdentity) {
-	s.identity, s.phase = *i, phaseIdle
+	s.identity, s.phase = *i, streamPhaseIdle
 	s.block.index = 0
 	s.queue.reset()
 	s.NextEngine()
@@ -58,7 +58,7 @@ func (s *Stream) Reset(i *dialects.AnswerIdentity) {
 
 // HasStarted reports whether a block has started.
 func (s *Stream) HasStarted() bool {
-	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
+	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == streamPhaseClosed
 }
 
 // NextEngine prepares for events from another engine. It may be called after message_start or while
@@ -90,11 +90,11 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return dst, err
 	}
 	out := dst
-	if s.phase == phaseIdle {
+	if s.phase == streamPhaseIdle {
 		out = appendStart(out, &s.identity, s.reader.Usage())
 	}
 	if how := s.RequestInfo.thinking; len(s.reader.Reasoning) > 0 && how != thinkingHidden {
-		out = s.addText(out, how.kind(), s.reader.Reasoning)
+		out = s.addText(out, how.blockContentKind(), s.reader.Reasoning)
 	}
 	if len(s.reader.Content) > 0 {
 		out = s.addText(out, kindText, s.reader.Content)
@@ -112,7 +112,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 			return dst, err
 		}
 	}
-	s.phase = max(s.phase, phaseStarted) // after an error, the client has not been sent message_start
+	s.phase = max(s.phase, streamPhaseStarted) // after an error, the client has not been sent message_start
 	return out, nil
 }
 
@@ -270,11 +270,11 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 		return dst, nil
 	}
 	switch value, is := s.input.read(from.Args); {
-	case is == inputObject && len(value) == 0:
+	case is == inputKindObject && len(value) == 0:
 		dst = s.block.appendDelta(dst, emptyToolInput)
-	case is == inputTruncated && s.reader.Finish != answer.FinishLength:
+	case is == inputKindTruncated && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
-	case is == inputOther && c.sentBytes == 0: // the input does not start like an object
+	case is == inputKindOther && c.sentBytes == 0: // the input does not start like an object
 		dst = s.block.appendDelta(dst, from.Args)
 	}
 	c.sentBytes = len(from.Args)
@@ -288,7 +288,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.CheckFinished(); err != nil {
 		return dst, err
 	}
-	if s.phase == phaseClosed {
+	if s.phase == streamPhaseClosed {
 		return dst, nil
 	}
 	out, err := s.appendReady(dst)
@@ -298,7 +298,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	s.phase = phaseClosed
+	s.phase = streamPhaseClosed
 	out = append(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
 	out = appendStopReason(out, &s.reader, s.RequestInfo.stopSequences)
 	out = append(out, `},"usage":`...)
@@ -308,10 +308,10 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 
 // AppendFailure appends the error event, which is the last event.
 func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
-	if s.phase == phaseClosed {
+	if s.phase == streamPhaseClosed {
 		return dst
 	}
-	s.phase = phaseClosed
+	s.phase = streamPhaseClosed
 	dst = append(dst, "event: error\ndata: "...)
 	dst = e.AppendMessages(dst, s.identity.RequestID)
 	return append(dst, "\n\n"...)

@@ -88,13 +88,13 @@ func FuzzStream(f *testing.F) {
 			fuzzStream(t, &s, upstream, thinkingShown)
 			return
 		}
-		for _, how := range []thinkingMode{thinkingHidden, thinkingOmitted, thinkingRedacted} {
+		for _, how := range []thinkingDisplay{thinkingHidden, thinkingOmitted, thinkingRedacted} {
 			fuzzStream(t, &s, upstream, how)
 		}
 	})
 }
 
-func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinkingMode) {
+func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinkingDisplay) {
 	e := &echo{RequestInfo{thinking: how, stopSequences: []string{"END"}}, dialects.AnswerIdentity{Model: `pub"lic`, ID: "msg_1"}}
 	out := relayReader(s, e, bytes.NewReader(upstream))
 	ended := checkGrammar(t, out)

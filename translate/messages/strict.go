@@ -14,13 +14,13 @@ import (
 // translates without loss.
 func (r *Request) checkStrict() error {
 	for it := r.doc.Root().Iter(); it.Next(); {
-		if memberNames.Index(it.Key()) < 0 && !requestsUsual(it.Key(), it.Value()) {
+		if requestMemberNames.Index(it.Key()) < 0 && !requestsUsual(it.Key(), it.Value()) {
 			// The error does not repeat the name, because it comes from the client.
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}
 	}
-	for i, name := range passedNames {
+	for i, name := range passedMemberNames {
 		if chat.IsGiven(r.members[memberFrequencyPenaltyIndex+i]) {
 			return chat.UnsupportedError(name, "is not a member of this dialect's requests: leave it out").Err()
 		}
@@ -38,7 +38,7 @@ var memberPaths = map[string]string{"budget_tokens": "thinking.budget_tokens"}
 
 // requestsUsual reports whether a member that has no effect requests what happens anyway.
 func requestsUsual(k jsonx.Key, v jsonx.Value) bool {
-	for _, m := range usualMembers {
+	for _, m := range effectlessMembers {
 		if k.Equals(m.name) {
 			return m.has(v)
 		}

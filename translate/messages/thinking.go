@@ -8,16 +8,16 @@ import (
 	"penstock/translate/seal"
 )
 
-type thinkingMode uint8
+type thinkingDisplay uint8
 
 const (
-	thinkingHidden   thinkingMode = iota // the client did not request thinking
-	thinkingShown                        // the client sees the thinking as text
-	thinkingOmitted                      // sealed in the signature of an empty block
-	thinkingRedacted                     // sealed in a separate block
+	thinkingHidden   thinkingDisplay = iota // the client did not request thinking
+	thinkingShown                           // the client sees the thinking as text
+	thinkingOmitted                         // sealed in the signature of an empty block
+	thinkingRedacted                        // sealed in a separate block
 )
 
-func (t thinkingMode) kind() contentKind {
+func (t thinkingDisplay) blockContentKind() contentKind {
 	if t == thinkingShown {
 		return kindThinking
 	}
@@ -25,7 +25,9 @@ func (t thinkingMode) kind() contentKind {
 }
 
 // canStream reports whether a block of kind k can start before it is complete.
-func (t thinkingMode) canStream(k contentKind) bool { return k != kindSealed || t == thinkingOmitted }
+func (t thinkingDisplay) canStream(k contentKind) bool {
+	return k != kindSealed || t == thinkingOmitted
+}
 
 // sealText returns the blob for a text. If the text cannot be sealed, it returns the constant
 // signature and false.
@@ -36,7 +38,7 @@ func sealText(box seal.Box, text []byte) (blob []byte, ok bool) {
 	return blob, ok
 }
 
-func (t thinkingMode) append(dst, text []byte, box seal.Box) []byte {
+func (t thinkingDisplay) append(dst, text []byte, box seal.Box) []byte {
 	switch t {
 	case thinkingHidden:
 	case thinkingShown:
@@ -75,7 +77,7 @@ var (
 // chooseThinking returns how to send thinking to the client. kind and display are empty if the
 // client did not send them. A client may request the text even if it uses the beta that redacts
 // thinking.
-func chooseThinking(kind, display string, redact bool) thinkingMode {
+func chooseThinking(kind, display string, redact bool) thinkingDisplay {
 	switch {
 	case kind == "" || kind == typeDisabled:
 		return thinkingHidden
@@ -157,12 +159,12 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 		return
 	}
 	p := thinkingHistory{opener: n.Opener, model: n.Model, keptFrom: firstKeptThinking(root.Get("context_management"), messages)}
-	if n.ReasoningHistory == chat.ReasoningLoop {
+	if n.ReasoningHistory == chat.ReasoningHistoryLoop {
 		p.keptFrom = max(p.keptFrom, toolLoopStart(messages))
 	}
 	for it := messages.Iter(); it.Next(); {
 		if content := it.Value().Get("content"); content.IsArray() {
-			none := n.ReasoningHistory == chat.ReasoningNone
+			none := n.ReasoningHistory == chat.ReasoningHistoryNone
 			p.openBlocks(edits, content, it.Index(), none)
 		}
 	}

@@ -25,9 +25,9 @@ var emptyToolInput = []byte("{}")
 type inputKind uint8
 
 const (
-	inputObject    inputKind = iota // a JSON object, or empty
-	inputTruncated                  // truncated JSON
-	inputOther                      // JSON other than an object, or not JSON
+	inputKindObject    inputKind = iota // a JSON object, or empty
+	inputKindTruncated                  // truncated JSON
+	inputKindOther                      // JSON other than an object, or not JSON
 )
 
 // read returns the arguments as a JSON value. If they are valid JSON, it returns them unchanged. If
@@ -35,7 +35,7 @@ const (
 // JSON string. The slice is valid until the next read.
 func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
-		return nil, inputObject
+		return nil, inputKindObject
 	}
 	n.in = appendQuoted(n.in[:0], args)
 	if n.doc.Parse(n.in, jsonx.Options{}) != nil {
@@ -43,7 +43,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	n.out = n.doc.Root().AppendText(n.out[:0])
 	if len(bytes.TrimLeft(n.out, " \t\r\n")) == 0 {
-		return nil, inputObject
+		return nil, inputKindObject
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
@@ -54,17 +54,17 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	if err != nil {
 		if errors.As(err, &syntax) && syntax.Offset == len(n.out) {
-			return n.in, inputTruncated
+			return n.in, inputKindTruncated
 		}
-		return n.in, inputOther
+		return n.in, inputKindOther
 	}
 	switch root := n.doc.Root(); {
 	case root.IsObject():
-		return root.Raw(), inputObject
+		return root.Raw(), inputKindObject
 	case root.IsNull():
-		return nil, inputObject
+		return nil, inputKindObject
 	default:
-		return root.Raw(), inputOther
+		return root.Raw(), inputKindOther
 	}
 }
 

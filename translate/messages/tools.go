@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	toolNames   = jsonx.NewNameIndex("type", "name", "description", "input_schema", "strict")
-	choiceNames = jsonx.NewNameIndex("type", "name", "disable_parallel_tool_use")
+	toolMemberNames   = jsonx.NewNameIndex("type", "name", "description", "input_schema", "strict")
+	choiceMemberNames = jsonx.NewNameIndex("type", "name", "disable_parallel_tool_use")
 )
 
 const (
@@ -34,15 +34,15 @@ func (r *Request) writeTools(strict bool) *requestFault {
 		case f != nil:
 		case isFunction(&t):
 			if f = checkFunction(&t); f == nil {
-				r.beginTool(functions)
+				r.startToolElement(functions)
 				functions++
-				r.w.WriteFunction(t[toolNameIndex], t[toolDescriptionIndex], t[toolSchemaIndex], t[toolStrictIndex], noSchema)
+				r.w.WriteFunction(t[toolNameIndex], t[toolDescriptionIndex], t[toolSchemaIndex], t[toolStrictIndex], defaultParametersMember)
 			}
 		case strict:
 			f = chat.UnsupportedError("type", "must be custom or absent; only function tools are supported")
 		case findClientTool(t[toolTypeIndex]) != nil:
 			if f = chat.CheckFunctionName(t[toolNameIndex]); f == nil {
-				r.beginTool(functions)
+				r.startToolElement(functions)
 				functions++
 				findClientTool(t[toolTypeIndex]).write(&r.w, t[toolNameIndex])
 			}
@@ -64,15 +64,15 @@ func (r *Request) writeTools(strict bool) *requestFault {
 	return r.writeToolChoice(functions > 0)
 }
 
-func (r *Request) beginTool(n int) {
+func (r *Request) startToolElement(n int) {
 	if n == 0 {
 		r.w.WriteString(`,"tools":[`)
 	}
-	r.w.WriteComma(n)
+	r.w.WriteCommaUnlessFirst(n)
 }
 
 func readTool(v jsonx.Value, t *[toolMemberCount]jsonx.Value) *requestFault {
-	if f := chat.ReadElement("an object", v, toolNames, t[:]); f != nil {
+	if f := chat.ReadElement("an object", v, toolMemberNames, t[:]); f != nil {
 		return f
 	}
 	return chat.CheckOptionalString("type", t[toolTypeIndex])
@@ -82,11 +82,11 @@ func isFunction(t *[toolMemberCount]jsonx.Value) bool {
 	return !chat.IsGiven(t[toolTypeIndex]) || t[toolTypeIndex].EqualText("custom")
 }
 
-const noSchema = `,"parameters":{"type":"object","properties":{}}`
+const defaultParametersMember = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMemberCount]jsonx.Value) *requestFault {
 	_, strict := chat.ReadOptionalBool("strict", t[toolStrictIndex], false)
-	return chat.FirstInvalid(
+	return chat.FirstInvalidMember(
 		chat.CheckFunctionName(t[toolNameIndex]),
 		chat.CheckOptionalString("description", t[toolDescriptionIndex]),
 		checkSchema(t[toolSchemaIndex]),
@@ -109,7 +109,7 @@ func checkSchema(v jsonx.Value) *requestFault {
 func (r *Request) writeToolChoice(tools bool) *requestFault {
 	v := r.members[memberToolChoiceIndex]
 	var c [3]jsonx.Value
-	if f := chat.ReadObject("tool_choice", v, choiceNames, c[:]); f != nil || !chat.IsGiven(v) {
+	if f := chat.ReadObject("tool_choice", v, choiceMemberNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	kind, name := c[0], c[1]

@@ -149,10 +149,10 @@ func (t *SessionState) HasPendingText() bool {
 }
 
 var (
-	startAudio  = []byte(`{"type":"input_audio_buffer.commit","final":false}`)
-	endAudio    = []byte(`{"type":"input_audio_buffer.commit","final":true}`)
-	commitAudio = []byte(`{"type":"input_audio_buffer.commit"}`)
-	clearAudio  = []byte(`{"type":"input_audio_buffer.clear"}`)
+	startAudioMessage  = []byte(`{"type":"input_audio_buffer.commit","final":false}`)
+	endAudioMessage    = []byte(`{"type":"input_audio_buffer.commit","final":true}`)
+	commitAudioMessage = []byte(`{"type":"input_audio_buffer.commit"}`)
+	clearAudioMessage  = []byte(`{"type":"input_audio_buffer.clear"}`)
 )
 
 // PrepareAppend is called before audio is sent. It returns the message that must precede the audio,
@@ -166,7 +166,7 @@ func (t *SessionState) PrepareAppend() (engine []byte, begins bool) {
 		return nil, begins
 	}
 	t.beginItem()
-	return startAudio, true
+	return startAudioMessage, true
 }
 
 func (t *SessionState) beginItem() {
@@ -182,17 +182,17 @@ func (t *SessionState) CommitAudio() (engine, client []byte, refused *apierr.Err
 	defer t.mu.Unlock()
 	if t.protocol != ProtocolVLLM {
 		t.hasAudio = false
-		return commitAudio, nil, nil
+		return commitAudioMessage, nil, nil
 	}
 	if !t.hasAudio {
-		return nil, nil, apierr.Invalid("", codeEmpty, "The input audio buffer is empty: append audio before a commit.")
+		return nil, nil, apierr.Invalid("", codeEmptyAudioBuffer, "The input audio buffer is empty: append audio before a commit.")
 	}
 	t.finalCommitSent = true
-	return endAudio, t.committedEvent(), nil
+	return endAudioMessage, t.committedEvent(), nil
 }
 
-// codeEmpty is OpenAI's code for a commit without audio.
-const codeEmpty = "input_audio_buffer_commit_empty"
+// codeEmptyAudioBuffer is OpenAI's code for a commit without audio.
+const codeEmptyAudioBuffer = "input_audio_buffer_commit_empty"
 
 // ClearAudio drops the item. It returns the message for the engine and the event for the client, either
 // of which may be nil.
@@ -201,12 +201,12 @@ func (t *SessionState) ClearAudio() (engine, client []byte) {
 	defer t.mu.Unlock()
 	if t.protocol != ProtocolVLLM {
 		t.hasAudio = false
-		return clearAudio, nil
+		return clearAudioMessage, nil
 	}
 	client = append(t.beginEvent("input_audio_buffer.cleared"), '}')
 	if t.hasAudio {
 		t.finalCommitSent, t.itemCleared = true, true
-		return endAudio, client
+		return endAudioMessage, client
 	}
 	return nil, client
 }

@@ -169,8 +169,8 @@ func (c *conversationWriter) writeUser(i *inputItem, index int) {
 			m := newMediaPart(&p, index, "content", it.Index())
 			c.writeMedium(&m, n)
 		case len(text) > 0:
-			c.w.WriteComma(n)
-			c.w.TextPart(text)
+			c.w.WriteCommaUnlessFirst(n)
+			c.w.WriteTextPart(text)
 		default:
 			continue
 		}

@@ -27,10 +27,10 @@ type customInput struct {
 type inputPhase uint8
 
 const (
-	inputStart    inputPhase = iota
-	inputInString            // within the input string
-	inputEnded               // after the input string
-	inputHeld                // the arguments start differently and are held back
+	inputPhaseStart    inputPhase = iota
+	inputPhaseInString            // within the input string
+	inputPhaseEnded               // after the input string
+	inputPhaseHeld                // the arguments start differently and are held back
 )
 
 // add reads a piece of the arguments and appends the input that it contains. piece and the appended
@@ -38,10 +38,10 @@ const (
 func (c *customInput) add(dst, piece []byte) []byte {
 	c.pending = jsonx.AppendDecoded(c.pending, piece)
 	c.read += len(piece)
-	if c.phase == inputStart {
+	if c.phase == inputPhaseStart {
 		c.matchStart()
 	}
-	if c.phase == inputInString {
+	if c.phase == inputPhaseInString {
 		dst = c.decodeText(dst)
 	}
 	return dst
@@ -49,16 +49,16 @@ func (c *customInput) add(dst, piece []byte) []byte {
 
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputInString: // the arguments were truncated, so an incomplete escape is dropped
-	case inputEnded:
+	case inputPhaseInString: // the arguments were truncated, so an incomplete escape is dropped
+	case inputPhaseEnded:
 		// Something other than whitespace follows the string.
 		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.IsBlank(c.pending) && !isJSON(rest) {
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
-	case inputStart, inputHeld:
+	case inputPhaseStart, inputPhaseHeld:
 		dst = c.fence.add(dst, c.unwrap(c.pending))
 	}
-	c.pending, c.phase = nil, inputEnded
+	c.pending, c.phase = nil, inputPhaseEnded
 	return c.fence.finish(dst)
 }
 
@@ -85,12 +85,12 @@ func (c *customInput) matchStart() {
 		case bytes.HasPrefix([]byte(token), rest) && len(c.pending) < maxUndecided: // the token is incomplete
 			return
 		default:
-			c.phase = inputHeld
+			c.phase = inputPhaseHeld
 			return
 		}
 	}
 	c.pending = append(c.pending[:0], rest...)
-	c.phase = inputInString
+	c.phase = inputPhaseInString
 }
 
 func (c *customInput) decodeText(dst []byte) []byte {
@@ -105,7 +105,7 @@ func (c *customInput) decodeText(dst []byte) []byte {
 			break
 		}
 		if in[0] == '"' {
-			c.phase, in = inputEnded, in[1:]
+			c.phase, in = inputPhaseEnded, in[1:]
 			break
 		}
 		var size int
@@ -134,7 +134,7 @@ func appendEscape(dst, in []byte) ([]byte, int) {
 		}
 	}
 	const size = len(`\u0000`)
-	r, ok := hexEscape(in)
+	r, ok := parseHexEscape(in)
 	switch {
 	case !ok && len(in) < size && in[1] == 'u':
 		return dst, 0
@@ -143,7 +143,7 @@ func appendEscape(dst, in []byte) ([]byte, int) {
 	case !utf16.IsSurrogate(r):
 		return utf8.AppendRune(dst, r), size
 	}
-	low, ok := hexEscape(in[size:])
+	low, ok := parseHexEscape(in[size:])
 	if begun := in[size:min(len(in), size+2)]; !ok && len(in) < 2*size && string(begun) == `\u`[:len(begun)] {
 		return dst, 0
 	}
@@ -153,7 +153,7 @@ func appendEscape(dst, in []byte) ([]byte, int) {
 	return utf8.AppendRune(dst, utf8.RuneError), size
 }
 
-func hexEscape(in []byte) (r rune, ok bool) {
+func parseHexEscape(in []byte) (r rune, ok bool) {
 	if len(in) < len(`\u0000`) || in[0] != '\\' || in[1] != 'u' {
 		return 0, false
 	}
@@ -171,8 +171,8 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// inputMembers lists the members in which models send an input. The correct member is input.
-var inputMembers = [...]string{"input", "patch", "command", "cmd"}
+// customInputMemberNames lists the members in which models send an input. The correct member is input.
+var customInputMemberNames = [...]string{"input", "patch", "command", "cmd"}
 
 // unwrap returns the input from arguments in any form. It recognizes three forms: a string, an
 // object that contains the string, and an object with an array that contains the string, possibly
@@ -189,7 +189,7 @@ func (c *customInput) unwrap(text []byte) []byte {
 			break
 		}
 		inner := onlyElement(v)
-		for _, name := range inputMembers {
+		for _, name := range customInputMemberNames {
 			if m := v.Get(name); !inner.Exists() && m.Exists() {
 				inner = m
 			}
@@ -233,41 +233,41 @@ type fenceRemover struct {
 type fencePhase uint8
 
 const (
-	fenceStart     fencePhase = iota
-	fenceFirstLine            // reading the first line, which may be the fence
-	fenceInside
-	fenceNone
+	fencePhaseStart     fencePhase = iota
+	fencePhaseFirstLine            // reading the first line, which may be the fence
+	fencePhaseInside
+	fencePhaseNone
 )
 
 const fenceMark = "```"
 
 // add reads the next text. It appends any text outside the fence, as the contents of a JSON string.
 func (f *fenceRemover) add(dst, text []byte) []byte {
-	if !f.enabled || f.phase == fenceNone {
+	if !f.enabled || f.phase == fencePhaseNone {
 		return jsonx.AppendEscaped(dst, text)
 	}
 	f.pending = append(f.pending, text...)
-	if f.phase == fenceStart {
+	if f.phase == fencePhaseStart {
 		switch begin := bytes.TrimLeft(f.pending, " \t\r\n"); {
 		case bytes.HasPrefix(begin, []byte(fenceMark)):
-			f.phase, f.pending = fenceFirstLine, begin
+			f.phase, f.pending = fencePhaseFirstLine, begin
 		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.pending) < maxUndecided: // the fence mark is incomplete
 			return dst
 		default:
-			f.phase = fenceNone
+			f.phase = fencePhaseNone
 			return f.writeHeld(dst, len(f.pending))
 		}
 	}
-	if f.phase == fenceFirstLine {
+	if f.phase == fencePhaseFirstLine {
 		end := bytes.IndexByte(f.pending, '\n')
 		if end < 0 && len(f.pending) < maxUndecided {
 			return dst
 		}
 		if end < 0 { // the line is too long to be a fence
-			f.phase = fenceNone
+			f.phase = fencePhaseNone
 			return f.writeHeld(dst, len(f.pending))
 		}
-		f.phase, f.pending = fenceInside, f.pending[end+1:]
+		f.phase, f.pending = fencePhaseInside, f.pending[end+1:]
 	}
 	return f.writeHeld(dst, f.findClosing())
 }
@@ -302,7 +302,7 @@ func (f *fenceRemover) writeHeld(dst []byte, n int) []byte {
 func (f *fenceRemover) finish(dst []byte) []byte {
 	rest := f.pending
 	f.pending = nil
-	if f.phase == fenceInside && bytes.Equal(bytes.TrimSpace(rest), []byte(fenceMark)) {
+	if f.phase == fencePhaseInside && bytes.Equal(bytes.TrimSpace(rest), []byte(fenceMark)) {
 		return dst
 	}
 	return jsonx.AppendEscaped(dst, rest)

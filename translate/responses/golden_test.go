@@ -56,7 +56,7 @@ func TestRequest(t *testing.T) {
 	golden.RunArchives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem, dropped []byte
-		o := dialects.Options{Strict: ar.HasCommentLine("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
+		o := dialects.Options{Strict: ar.HasCommentLine("strict"), Refuse: chat.NewForbiddenMembers("bootstrap_*")}
 		if ar.HasCommentLine("in_place") {
 			o.InPlace = inPlace
 		}
@@ -213,7 +213,7 @@ func TestAnswer(t *testing.T) {
 		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
-			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.NeedsReasoning()); err != nil {
+			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.MustReadReasoning()); err != nil {
 				t.Fatal(err)
 			}
 		}

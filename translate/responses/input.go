@@ -20,7 +20,7 @@ const (
 	itemForeign           // only another provider runs or reads the item
 )
 
-var itemNames = jsonx.NewNameIndex("type", "role", "content", "call_id", "name", "arguments", "output", "id",
+var itemMemberNames = jsonx.NewNameIndex("type", "role", "content", "call_id", "name", "arguments", "output", "id",
 	"namespace", "input", "encrypted_content")
 
 // The members of an item that the edge reads. All other members (ids, statuses, phases) are
@@ -92,7 +92,7 @@ func (i *inputItem) isConversation() bool {
 
 func checkItem(v jsonx.Value) (inputItem, *requestFault) {
 	var i inputItem
-	f := chat.ReadElement("an object", v, itemNames, i.m[:])
+	f := chat.ReadElement("an object", v, itemMemberNames, i.m[:])
 	if f == nil {
 		f = i.classify()
 	}
@@ -167,7 +167,7 @@ func (i *inputItem) classifyRole() *requestFault {
 }
 
 func (i *inputItem) checkToolCall() *requestFault {
-	f := chat.FirstInvalid(
+	f := chat.FirstInvalidMember(
 		chat.CheckRequiredString("call_id", i.m[fieldCallIDIndex]),
 		chat.CheckFunctionName(i.m[fieldNameIndex]),
 		chat.CheckOptionalString("namespace", i.m[fieldNamespaceIndex]),
@@ -202,7 +202,7 @@ func (i *inputItem) checkContent(name string, v jsonx.Value) *requestFault {
 	return nil
 }
 
-var partNames = jsonx.NewNameIndex("type", "text", "refusal", "image_url", "detail", "file_id", "file_url", "file_data",
+var partMemberNames = jsonx.NewNameIndex("type", "text", "refusal", "image_url", "detail", "file_id", "file_url", "file_data",
 	"filename", "input_audio")
 
 // The members of a part that the edge reads.
@@ -222,7 +222,7 @@ const (
 
 func (i *inputItem) checkPart(v jsonx.Value) *requestFault {
 	var p [partMemberCount]jsonx.Value
-	f := chat.ReadElement("an object", v, partNames, p[:])
+	f := chat.ReadElement("an object", v, partMemberNames, p[:])
 	if f == nil {
 		f = chat.CheckRequiredString("type", p[partTypeIndex])
 	}
@@ -238,14 +238,14 @@ func (i *inputItem) checkPart(v jsonx.Value) *requestFault {
 }
 
 func readItem(v jsonx.Value) (i inputItem) {
-	if itemNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
+	if itemMemberNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
 		panic("BUG: an item was not checked")
 	}
 	return i
 }
 
 func readPart(v jsonx.Value) (p [partMemberCount]jsonx.Value) {
-	if partNames.Fields(v, p[:]) != nil {
+	if partMemberNames.Fields(v, p[:]) != nil {
 		panic("BUG: a part was not checked")
 	}
 	return p

@@ -143,7 +143,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 // TestKeepalive_Large checks that a keep-alive repeats neither a large request nor a large answer.
 func TestKeepalive_Large(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("x", maxRepeatedBytes)
+	large := strings.Repeat("x", maxKeepaliveRepeatBytes)
 	a := newStream(t, []byte(`{"model":"model","input":"Hello","instructions":"`+large+`"}`))
 	if first := a.AppendKeepalive(nil); !bytes.HasPrefix(first, []byte("event: response.created")) || bytes.Count(first, []byte(large)) != 2 {
 		t.Errorf("the answer is announced by %.300s", first)

@@ -60,7 +60,7 @@ func (i *inputItem) checkMedium(p *[partMemberCount]jsonx.Value) *requestFault {
 		return chat.UnsupportedError("file_id",
 			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	return chat.FirstInvalid(chat.CheckRequiredString("image_url", p[partImageURLIndex]), chat.CheckOptionalString("detail", p[partDetailIndex]))
+	return chat.FirstInvalidMember(chat.CheckRequiredString("image_url", p[partImageURLIndex]), chat.CheckOptionalString("detail", p[partDetailIndex]))
 }
 
 func checkFile(p *[partMemberCount]jsonx.Value) *requestFault {
@@ -70,7 +70,7 @@ func checkFile(p *[partMemberCount]jsonx.Value) *requestFault {
 	case chat.IsGiven(p[partFileURLIndex]):
 		return chat.UnsupportedError("file_url", "No files are fetched here: send the file in file_data")
 	}
-	return chat.FirstInvalid(chat.CheckRequiredString("file_data", p[partFileDataIndex]), chat.CheckOptionalString("filename", p[partFilenameIndex]))
+	return chat.FirstInvalidMember(chat.CheckRequiredString("file_data", p[partFileDataIndex]), chat.CheckOptionalString("filename", p[partFilenameIndex]))
 }
 
 type mediaPart struct {
@@ -87,7 +87,7 @@ func newMediaPart(p *[partMemberCount]jsonx.Value, item int, list string, part i
 func (c *conversationWriter) writeMedium(m *mediaPart, n int) {
 	m.position.Message, m.position.Part = c.w.Messages-1, n
 	*c.images = append(*c.images, m.position)
-	c.w.WriteComma(n)
+	c.w.WriteCommaUnlessFirst(n)
 	switch findMedium(m.part[partTypeIndex]).member {
 	case partInputAudioIndex:
 		c.w.WriteRaw(`{"type":"input_audio","input_audio":`, m.part[partInputAudioIndex])

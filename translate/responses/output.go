@@ -309,15 +309,15 @@ func (o *answerOutput) bufferedBytes() (n int) {
 	return n
 }
 
-// itemEnd returns the index after the last sent part of the item that starts with part n.
-func (o *answerOutput) itemEnd(n int) int {
+// itemEndIndex returns the index after the last sent part of the item that starts with part n.
+func (o *answerOutput) itemEndIndex(n int) int {
 	for n++; n < len(o.parts) && o.parts[n].continuesMessage && o.parts[n].state != partStateHeld; n++ {
 	}
 	return n
 }
 
 func (o *answerOutput) appendItem(dst []byte, n int) []byte {
-	p, end := &o.parts[n], o.itemEnd(n)
+	p, end := &o.parts[n], o.itemEndIndex(n)
 	if p.kind.isSealed() {
 		return o.appendSealed(dst, p)
 	}

@@ -235,7 +235,7 @@ func (r *Request) checkStrict() error {
 	for m := memberPresencePenaltyIndex; m < memberCount; m++ {
 		v := r.members[m]
 		switch {
-		case !chat.IsGiven(v) || isDefault(m, v):
+		case !chat.IsGiven(v) || requestsDefault(m, v):
 		case m < memberIncludeIndex:
 			return rejectionError(chat.UnsupportedError(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
 		default:

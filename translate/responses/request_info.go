@@ -20,10 +20,10 @@ type RequestInfo struct {
 	usesResponseFormat bool // the client used response_format instead of text.format
 }
 
-// NeedsReasoning reports whether the edge must read the engine's reasoning. The edge reads the
+// MustReadReasoning reports whether the edge must read the engine's reasoning. The edge reads the
 // reasoning to seal it, or to separate the log probabilities of the reasoning from those of the
 // text.
-func (e *RequestInfo) NeedsReasoning() bool { return e.includesReasoning || e.logprobs }
+func (e *RequestInfo) MustReadReasoning() bool { return e.includesReasoning || e.logprobs }
 
 // Dropped names the parts of the request that were lost in translation.
 func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }

@@ -26,7 +26,7 @@ func (m *memberValues) writeSettings(w *dialects.ChatWriter, t *toolList, info *
 	info.logprobs, info.includesReasoning = m.wantsLogprobs(), m.includesElement(includeReasoning)
 	// These members have the same name in chat, and package chat checks them.
 	for i := memberPresencePenaltyIndex; i < memberResponseFormatIndex; i++ {
-		if v := m[i]; chat.IsGiven(v) && (i != memberTopLogprobsIndex || info.logprobs || !isDefault(i, v)) {
+		if v := m[i]; chat.IsGiven(v) && (i != memberTopLogprobsIndex || info.logprobs || !requestsDefault(i, v)) {
 			w.WriteRaw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
@@ -64,7 +64,7 @@ func (m *memberValues) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 // recordUnsupported records members that request unsupported behavior as dropped.
 func (m *memberValues) recordUnsupported(d *dialects.DroppedParts) {
 	for _, i := range [...]int{memberMaxToolCallsIndex, memberNIndex, memberServiceTierIndex, memberTruncationIndex, memberContextManagementIndex} {
-		if v := m[i]; chat.IsGiven(v) && !isDefault(i, v) {
+		if v := m[i]; chat.IsGiven(v) && !requestsDefault(i, v) {
 			d.AddMember(memberNames[i])
 		}
 	}
@@ -119,8 +119,8 @@ func checkInclude(v jsonx.Value) *requestFault {
 }
 
 var (
-	textNames   = jsonx.NewNameIndex("format", "verbosity")
-	formatNames = jsonx.NewNameIndex("type", "name", "schema", "strict", "description")
+	textMemberNames   = jsonx.NewNameIndex("format", "verbosity")
+	formatMemberNames = jsonx.NewNameIndex("type", "name", "schema", "strict", "description")
 )
 
 const (
@@ -134,16 +134,16 @@ const (
 
 func (m *memberValues) checkText() *requestFault {
 	var t [2]jsonx.Value
-	f := chat.ReadObject("text", m[memberTextIndex], textNames, t[:])
+	f := chat.ReadObject("text", m[memberTextIndex], textMemberNames, t[:])
 	if f == nil {
-		f = chat.FirstInvalid(chat.CheckOptionalString("verbosity", t[1]), checkFormat(t[0])).InObject("text")
+		f = chat.FirstInvalidMember(chat.CheckOptionalString("verbosity", t[1]), checkFormat(t[0])).InObject("text")
 	}
 	return f
 }
 
 func checkFormat(v jsonx.Value) *requestFault {
 	var m [formatMemberCount]jsonx.Value
-	if f := chat.ReadObject("format", v, formatNames, m[:]); f != nil || !chat.IsGiven(v) {
+	if f := chat.ReadObject("format", v, formatMemberNames, m[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	f := chat.CheckRequiredString("type", m[formatTypeIndex])
@@ -155,7 +155,7 @@ func checkFormat(v jsonx.Value) *requestFault {
 	case !chat.IsGiven(m[formatSchemaIndex]):
 		f = chat.MissingError("schema")
 	default:
-		f = chat.FirstInvalid(
+		f = chat.FirstInvalidMember(
 			chat.CheckRequiredString("name", m[formatNameIndex]),
 			chat.CheckOptionalObject("schema", m[formatSchemaIndex]),
 			checkOptionalBool("strict", m[formatStrictIndex]),
@@ -178,21 +178,21 @@ func (m *memberValues) textFormat() (f [formatMemberCount]jsonx.Value, ok bool) 
 		schema := v.Get("json_schema")
 		f[formatNameIndex], f[formatSchemaIndex] = schema.Get("name"), schema.Get("schema")
 		f[formatStrictIndex], f[formatDescriptionIndex] = schema.Get("strict"), schema.Get("description")
-	} else if formatNames.Fields(m[memberTextIndex].Get("format"), f[:]) != nil {
+	} else if formatMemberNames.Fields(m[memberTextIndex].Get("format"), f[:]) != nil {
 		panic("BUG: text.format was not checked")
 	}
 	return f, f[formatTypeIndex].Exists() && !f[formatTypeIndex].EqualText("text")
 }
 
-var reasoningNames = jsonx.NewNameIndex("effort", "summary")
+var reasoningMemberNames = jsonx.NewNameIndex("effort", "summary")
 
 // checkReasoning checks the reasoning member, but not the value of the effort. Package chat checks
 // this value, and RelocateError corrects the parameter of the resulting error.
 func (m *memberValues) checkReasoning() *requestFault {
 	var e [2]jsonx.Value
-	f := chat.ReadObject("reasoning", m[memberReasoningIndex], reasoningNames, e[:])
+	f := chat.ReadObject("reasoning", m[memberReasoningIndex], reasoningMemberNames, e[:])
 	if f == nil {
-		f = chat.FirstInvalid(chat.CheckOptionalString("effort", e[0]), chat.CheckOptionalString("summary", e[1])).InObject("reasoning")
+		f = chat.FirstInvalidMember(chat.CheckOptionalString("effort", e[0]), chat.CheckOptionalString("summary", e[1])).InObject("reasoning")
 	}
 	return f
 }
@@ -220,8 +220,8 @@ func (h *optionalHint) read(object jsonx.Value) (word string, known bool) {
 	return h.list.NearestWord(v)
 }
 
-// isDefault reports whether a member requests only the default behavior.
-func isDefault(member int, v jsonx.Value) bool {
+// requestsDefault reports whether a member requests only the default behavior.
+func requestsDefault(member int, v jsonx.Value) bool {
 	switch member {
 	case memberIncludeIndex, memberContextManagementIndex:
 		return v.IsArray() && !v.Index(0).Exists()

@@ -30,20 +30,20 @@ var _ translate.Stream = (*Stream)(nil)
 type streamPhase uint8
 
 const (
-	phaseIdle    streamPhase = iota // no event has been sent
-	phaseStarted                    // response.created has been sent
-	phaseEnded                      // [DONE] has been sent
+	streamPhaseIdle    streamPhase = iota // no event has been sent
+	streamPhaseStarted                    // response.created has been sent
+	streamPhaseEnded                      // [DONE] has been sent
 )
 
 // Reset prepares the Stream for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.AnswerIdentity) {
-	s.identity, s.phase = *i, phaseIdle
+	s.identity, s.phase = *i, streamPhaseIdle
 	s.events.seq, s.currentPart = 0, 0
 	s.output.reset(i, &s.RequestInfo)
 }
 
 // HasStarted reports whether an output item has started.
-func (s *Stream) HasStarted() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
+func (s *Stream) HasStarted() bool { return len(s.output.parts) > 0 || s.phase == streamPhaseEnded }
 
 // NextEngine prepares for events from another engine. It may be called after response.in_progress
 // or while a text part is open.
@@ -75,7 +75,7 @@ func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 // is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.output.reader.Read(ev)
-	if !ok || err != nil || s.phase == phaseEnded {
+	if !ok || err != nil || s.phase == streamPhaseEnded {
 		return dst, err
 	}
 	dst = s.ensureStarted(dst)
@@ -89,7 +89,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 // is no finish_reason, Finish appends nothing and returns translate.ErrNoFinish. A second call
 // appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
-	if err := s.output.reader.CheckFinished(); err != nil || s.phase == phaseEnded {
+	if err := s.output.reader.CheckFinished(); err != nil || s.phase == streamPhaseEnded {
 		return dst, err
 	}
 	if err := s.output.checkComplete(); err != nil {
@@ -104,7 +104,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 
 // AppendFailure appends the error, the failed response with the output so far, and [DONE].
 func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
-	if s.phase == phaseEnded {
+	if s.phase == streamPhaseEnded {
 		return dst
 	}
 	dst = s.ensureStarted(dst)
@@ -116,31 +116,31 @@ func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 }
 
 func (s *Stream) appendStreamEnd(dst []byte) []byte {
-	s.phase = phaseEnded
+	s.phase = streamPhaseEnded
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeatedBytes is the maximum length of the text that a keep-alive repeats: the output so far
+// maxKeepaliveRepeatBytes is the maximum length of the text that a keep-alive repeats: the output so far
 // and the request's members.
-const maxRepeatedBytes = 64 << 10
+const maxKeepaliveRepeatBytes = 64 << 10
 
 // AppendKeepalive appends an event without new content. Codex ends a turn if it receives no event
 // for its stream_idle_timeout_ms (5 minutes), even if it receives comments. If the open item has
 // deltas, the event is an empty delta. Otherwise it is response.in_progress. openai-node replaces
 // its snapshot with the response in this event, so the event includes the output so far. If the
-// event would exceed maxRepeatedBytes, AppendKeepalive appends a comment instead.
+// event would exceed maxKeepaliveRepeatBytes, AppendKeepalive appends a comment instead.
 func (s *Stream) AppendKeepalive(dst []byte) []byte {
-	if s.phase == phaseIdle {
+	if s.phase == streamPhaseIdle {
 		return s.ensureStarted(dst)
 	}
 	if o := &s.output; s.currentPart < len(o.parts) && o.parts[s.currentPart].state == partStateOpen && !o.parts[s.currentPart].kind.isSealed() {
 		return s.events.appendEmptyDelta(dst)
 	}
-	if s.output.bufferedBytes() > maxRepeatedBytes {
+	if s.output.bufferedBytes() > maxKeepaliveRepeatBytes {
 		return sse.AppendComment(dst, "keep-alive")
 	}
 	info := &s.RequestInfo
-	if len(info.members) > maxRepeatedBytes {
+	if len(info.members) > maxKeepaliveRepeatBytes {
 		info = &RequestInfo{}
 	}
 	return s.appendInProgress(dst, "response.in_progress", info)
@@ -153,10 +153,10 @@ func (s *Stream) IsFinished() bool { return s.output.reader.IsFinished() }
 func (s *Stream) IsDone() bool { return s.output.reader.IsDone() }
 
 func (s *Stream) ensureStarted(dst []byte) []byte {
-	if s.phase != phaseIdle {
+	if s.phase != streamPhaseIdle {
 		return dst
 	}
-	s.phase = phaseStarted
+	s.phase = streamPhaseStarted
 	dst = s.appendInProgress(dst, "response.created", &s.RequestInfo)
 	return s.appendInProgress(dst, "response.in_progress", &s.RequestInfo)
 }

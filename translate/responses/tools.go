@@ -46,7 +46,7 @@ type tool struct {
 	engineName           string
 }
 
-var toolNames = jsonx.NewNameIndex("type", "name", "description", "parameters", "strict", "tools", "format")
+var toolMemberNames = jsonx.NewNameIndex("type", "name", "description", "parameters", "strict", "tools", "format")
 
 const (
 	toolTypeIndex = iota
@@ -61,8 +61,8 @@ const (
 
 // maxTools limits both tool lists, because checkChoice searches all tools for each allowed tool.
 const (
-	maxTools         = 1024
-	tooManyToolsText = "must hold at most 1024 tools"
+	maxTools                   = 1024
+	tooManyToolDefinitionsText = "must hold at most 1024 tools"
 )
 
 const onlyClientToolsText = "Only function and custom tools run here, in the client"
@@ -76,7 +76,7 @@ func (t *toolList) decode(v jsonx.Value) *requestFault {
 	}
 	for it := v.Iter(); it.Next(); {
 		if it.Index() == maxTools {
-			return chat.WrongValueError("tools", tooManyToolsText)
+			return chat.WrongValueError("tools", tooManyToolDefinitionsText)
 		}
 		if f := t.add(it.Value(), it.Index()); f != nil {
 			return f.InElement("tools", it.Index())
@@ -114,7 +114,7 @@ func (t *toolList) addNamespace(space *tool) *requestFault {
 	about := space.m[toolDescriptionIndex]
 	for it := space.m[toolToolsIndex].Iter(); it.Next(); {
 		if len(t.entries) == maxTools {
-			return chat.WrongValueError("tools", tooManyToolsText)
+			return chat.WrongValueError("tools", tooManyToolDefinitionsText)
 		}
 		x, f := checkTool(it.Value())
 		switch {
@@ -133,25 +133,25 @@ func (t *toolList) addNamespace(space *tool) *requestFault {
 // checkTool checks a tool that the client runs. For other tools it reads only the type.
 func checkTool(v jsonx.Value) (x tool, f *requestFault) {
 	m := &x.m
-	if f = chat.ReadElement("an object", v, toolNames, m[:]); f == nil {
+	if f = chat.ReadElement("an object", v, toolMemberNames, m[:]); f == nil {
 		f = chat.CheckRequiredString("type", m[toolTypeIndex])
 	}
 	switch {
 	case f != nil:
 	case x.isCustom():
-		f = chat.FirstInvalid(
+		f = chat.FirstInvalidMember(
 			chat.CheckFunctionName(m[toolNameIndex]),
 			chat.CheckOptionalString("description", m[toolDescriptionIndex]),
 			checkToolFormat(m[toolFormatIndex]),
 		)
 	case m[toolTypeIndex].EqualText("namespace"):
-		f = chat.FirstInvalid(
+		f = chat.FirstInvalidMember(
 			chat.CheckFunctionName(m[toolNameIndex]),
 			chat.CheckOptionalString("description", m[toolDescriptionIndex]),
 			checkOptional("tools", "an array of tools", m[toolToolsIndex], jsonx.Value.IsArray),
 		)
 	case m[toolTypeIndex].EqualText("function"):
-		f = chat.FirstInvalid(
+		f = chat.FirstInvalidMember(
 			chat.CheckFunctionName(m[toolNameIndex]),
 			chat.CheckOptionalString("description", m[toolDescriptionIndex]),
 			chat.CheckOptionalObject("parameters", m[toolParametersIndex]),
@@ -161,14 +161,14 @@ func checkTool(v jsonx.Value) (x tool, f *requestFault) {
 	return x, f
 }
 
-var toolFormatNames = jsonx.NewNameIndex("type", "syntax", "definition")
+var toolFormatMemberNames = jsonx.NewNameIndex("type", "syntax", "definition")
 
 func checkToolFormat(v jsonx.Value) *requestFault {
 	var m [3]jsonx.Value
-	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.IsGiven(v) {
+	if f := chat.ReadObject("format", v, toolFormatMemberNames, m[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
-	f := chat.FirstInvalid(
+	f := chat.FirstInvalidMember(
 		chat.CheckRequiredString("type", m[0]),
 		chat.CheckOptionalString("syntax", m[1]),
 		chat.CheckOptionalString("definition", m[2]),
@@ -193,15 +193,15 @@ func (t *tool) grammar() (text jsonx.Value) {
 }
 
 func readTool(v jsonx.Value) (m [toolMemberCount]jsonx.Value) {
-	if toolNames.Fields(v, m[:]) != nil {
+	if toolMemberNames.Fields(v, m[:]) != nil {
 		panic("BUG: a tool was not checked")
 	}
 	return m
 }
 
 var (
-	choiceNames  = jsonx.NewNameIndex("type", "name", "namespace", "mode", "tools")
-	allowedNames = jsonx.NewNameIndex("type", "name", "namespace")
+	choiceMemberNames  = jsonx.NewNameIndex("type", "name", "namespace", "mode", "tools")
+	allowedMemberNames = jsonx.NewNameIndex("type", "name", "namespace")
 )
 
 const (
@@ -230,7 +230,7 @@ func (t *toolList) checkChoice(v jsonx.Value) *requestFault {
 		return chat.WrongTypeError("tool_choice", "a string or an object", v)
 	}
 	var m [choiceMemberCount]jsonx.Value
-	f := chat.ReadFields(v, choiceNames, m[:])
+	f := chat.ReadFields(v, choiceMemberNames, m[:])
 	if f == nil {
 		f = chat.CheckRequiredString("type", m[choiceTypeIndex])
 	}
@@ -253,7 +253,7 @@ func runsInClient(kind jsonx.Value) bool {
 
 // find returns the position of the tool with the given type, name and namespace.
 func (t *toolList) find(kind, name, space jsonx.Value) (int, *requestFault) {
-	if f := chat.FirstInvalid(chat.CheckFunctionName(name), chat.CheckOptionalString("namespace", space)); f != nil {
+	if f := chat.FirstInvalidMember(chat.CheckFunctionName(name), chat.CheckOptionalString("namespace", space)); f != nil {
 		return 0, f
 	}
 	want, within := string(name.AppendText(nil)), ""
@@ -284,7 +284,7 @@ var modeAuto = []byte(`"auto"`)
 
 func (t *toolList) findAllowed(v jsonx.Value) (int, *requestFault) {
 	var m [3]jsonx.Value
-	f := chat.ReadElement("an object", v, allowedNames, m[:])
+	f := chat.ReadElement("an object", v, allowedMemberNames, m[:])
 	if f == nil {
 		f = chat.CheckRequiredString("type", m[0])
 	}
@@ -309,7 +309,7 @@ func (t *toolList) write(w *dialects.ChatWriter) {
 		if !t.isAllowed(i) {
 			continue
 		}
-		w.WriteComma(n)
+		w.WriteCommaUnlessFirst(n)
 		n++
 		w.WriteString(`{"type":"function","function":{`)
 		w.Out = append(t.entries[i].appendFunction(w.Out), `}}`...)

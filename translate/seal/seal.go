@@ -41,10 +41,10 @@ type Result uint8
 const (
 	ResultSealed Result = iota
 	ResultOpened
-	ResultTooLong // a text longer than MaxText, which was not sealed
-	ResultForeign // another provider's blob
-	ResultStale   // a blob whose secret is unknown or no longer known
-	ResultForged  // a blob that was changed or truncated, or belongs to another owner or model
+	ResultTooLong       // a text longer than MaxText, which was not sealed
+	ResultForeign       // another provider's blob
+	ResultUnknownSecret // a blob whose secret is unknown or no longer known
+	ResultForged        // a blob that was changed or truncated, or belongs to another owner or model
 	ResultCount
 )
 
@@ -156,7 +156,7 @@ func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 		panic("BUG: " + err.Error())
 	}
 	salt, nonce := blob[magicLen+nameLen:headLen-nonceLen], blob[headLen-nonceLen:]
-	blob = b.cipher(s, salt).Seal(blob, nonce, text, nil)
+	blob = b.deriveCipher(s, salt).Seal(blob, nonce, text, nil)
 	b.count(ResultSealed)
 	return base64.StdEncoding.AppendEncode(dst, blob), true
 }
@@ -189,17 +189,17 @@ func (b Box) openBlob(dst, text []byte) ([]byte, Result) {
 		known = true
 		salt, nonce, sealed := rest[:saltLen], rest[saltLen:saltLen+nonceLen], rest[saltLen+nonceLen:]
 		dst = slices.Grow(dst, len(sealed)) // Open would grow dst only to the exact size
-		if out, err := b.cipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
+		if out, err := b.deriveCipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
 			return out, ResultOpened
 		}
 	}
 	if !known {
-		return dst, ResultStale
+		return dst, ResultUnknownSecret
 	}
 	return dst, ResultForged
 }
 
-func (b Box) cipher(s *secret, salt []byte) cipher.AEAD {
+func (b Box) deriveCipher(s *secret, salt []byte) cipher.AEAD {
 	info := binary.AppendUvarint(nil, uint64(len(b.owner)))
 	info = append(append(append(info, b.owner...), b.model...), salt...)
 	key, err := hkdf.Expand(sha256.New, s.prk, string(info), 32)

@@ -81,7 +81,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("another %s opens it: %q", what, got)
 			}
 		}
-		if n[seal.ResultSealed] != 2 || n[seal.ResultOpened] != 1 || n[seal.ResultStale] != 1 {
+		if n[seal.ResultSealed] != 2 || n[seal.ResultOpened] != 1 || n[seal.ResultUnknownSecret] != 1 {
 			t.Fatalf("counted %v, want 2 sealed, 1 opened and 1 stale", n)
 		}
 	})
@@ -105,7 +105,7 @@ func TestForged(t *testing.T) {
 			}
 		}
 	}
-	if n[seal.ResultOpened] != 0 || n[seal.ResultForged] == 0 || n[seal.ResultStale] == 0 || n[seal.ResultForeign] == 0 {
+	if n[seal.ResultOpened] != 0 || n[seal.ResultForged] == 0 || n[seal.ResultUnknownSecret] == 0 || n[seal.ResultForeign] == 0 {
 		t.Errorf("counted %v, want forged, stale and foreign blobs and none opened", n)
 	}
 }
@@ -174,7 +174,7 @@ func TestPrivateKeys(t *testing.T) {
 	}
 	var n counts
 	blob, _ := seal.NewEphemeralKeys().NewBox("", n.count).Seal(nil, []byte("text"))
-	if _, ok := seal.NewEphemeralKeys().NewBox("", n.count).Open(nil, blob); ok || n[seal.ResultStale] != 1 {
+	if _, ok := seal.NewEphemeralKeys().NewBox("", n.count).Open(nil, blob); ok || n[seal.ResultUnknownSecret] != 1 {
 		t.Errorf("another process opens it, or counts it otherwise: %v", n)
 	}
 }

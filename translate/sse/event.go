@@ -21,16 +21,16 @@ func (e Event) IsBlank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
-// whole sets e to the event in b. It returns false unless b is exactly one event with one data
+// setWhole sets e to the event in b. It returns false unless b is exactly one event with one data
 // line, as written by AppendEvent.
-func (e *Event) whole(b []byte, limit int) bool {
+func (e *Event) setWhole(b []byte, limit int) bool {
 	n := len(b) - 2
-	return n >= 0 && b[n+1] == '\n' && bytes.IndexByte(b, '\n') == n && e.data(b[:len(b):len(b)], limit)
+	return n >= 0 && b[n+1] == '\n' && bytes.IndexByte(b, '\n') == n && e.setData(b[:len(b):len(b)], limit)
 }
 
-// data sets e to the event in b, which consists of a line and a blank line. It returns false if the
+// setData sets e to the event in b, which consists of a line and a blank line. It returns false if the
 // line is not a data line as written by AppendEvent.
-func (e *Event) data(b []byte, limit int) bool {
+func (e *Event) setData(b []byte, limit int) bool {
 	const field = "data: "
 	n := len(b) - 2
 	if n < len(field) || n >= limit || string(b[:len(field)]) != field || bytes.IndexByte(b[:n], '\r') >= 0 {

@@ -77,7 +77,7 @@ func (r *Reader) PrepareForWait() error {
 func (r *Reader) NextEvent() (Event, error) {
 	if r.rested && r.in.source != nil {
 		if lent := r.in.source.LendBytes(); len(lent) > 0 {
-			if r.ev.whole(lent, r.max) {
+			if r.ev.setWhole(lent, r.max) {
 				return r.ev, nil
 			}
 			r.rested = false
@@ -178,7 +178,7 @@ func (r *Reader) readSingleData() bool {
 	if !found || end > in.end || in.buf[lf+1] != '\n' {
 		return false
 	}
-	if r.hasEvent = r.ev.data(in.buf[in.start:end:end], r.max); r.hasEvent {
+	if r.hasEvent = r.ev.setData(in.buf[in.start:end:end], r.max); r.hasEvent {
 		in.start, in.line, in.scannedTo = end, end, end
 	}
 	return r.hasEvent

@@ -152,9 +152,9 @@ func mergeModels(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// maxQueueDepth is the maximum queue depth that WriteConfig suggests. In a longer queue, the last
+// maxSuggestedQueueDepth is the maximum queue depth that WriteConfig suggests. In a longer queue, the last
 // calls would time out.
-const maxQueueDepth = 256
+const maxSuggestedQueueDepth = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "  - id: %s", strings.ReplaceAll(strconv.Quote(m.id), "${", "$${"))
@@ -175,7 +175,7 @@ func (m *servedModel) write(b *bytes.Buffer) {
 	case m.takesTurns:
 		b.WriteString("    queue: { depth: 50, wait: 60s }\n")
 	case m.kind == config.KindChat:
-		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", min(4*m.slots, maxQueueDepth))
+		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", min(4*m.slots, maxSuggestedQueueDepth))
 	}
 	deployments := make([]string, len(m.upstreams))
 	for i, u := range m.upstreams {

@@ -160,7 +160,7 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	if member := p.TokenLimitMember(); member != "" {
 		fmt.Fprintf(&b, "  token limit   reads only %s\n", member)
 	}
-	writeForms(&b, p)
+	reportRequestForms(&b, p)
 	if refused := p.RefusedMembers(); len(refused) > 0 {
 		fmt.Fprintf(&b, "  refused       %s\n", strings.Join(refused, ", "))
 	}
@@ -200,8 +200,8 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms writes which request members this engine accepts only in a particular form.
-func writeForms(b *bytes.Buffer, p *Profile) {
+// reportRequestForms writes which request members this engine accepts only in a particular form.
+func reportRequestForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))
 	}
@@ -240,12 +240,12 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	case d.CountsPath != "":
 		fmt.Fprintf(b, "  progress      by its counters (GET %s): it may be silent for as long as they move\n", d.CountsPath)
 	case d.Profile.Path(config.OpChat) != "":
-		fmt.Fprintf(b, "  progress      by the answers it gives: %s\n", silenceBounds(d.timeouts))
+		fmt.Fprintf(b, "  progress      by the answers it gives: %s\n", silenceBoundsText(d.timeouts))
 	}
 }
 
-// silenceBounds describes how long an engine without counters may be silent.
-func silenceBounds(t *config.Timeouts) string {
+// silenceBoundsText describes how long an engine without counters may be silent.
+func silenceBoundsText(t *config.Timeouts) string {
 	if t == nil {
 		t = &config.Defaults().Timeouts
 	}

@@ -24,7 +24,7 @@ const (
 	GenerationRefused                    // the engine is full or busy with other clients
 	GenerationRejected                   // the engine rejects the probe, or the kind of model has no probe
 	GenerationAborted                    // the edge aborted the probe
-	GenerationCount
+	GenerationVerdictCount
 )
 
 // String returns the verdict as a metric label.
@@ -43,9 +43,9 @@ type GenerationStep struct {
 
 const maxGenerationBytes = 1 << 20
 
-// WithPriority sets a priority in the requests of a probe. Use it for engines that order their
+// SetProbePriority sets a priority in the requests of a probe. Use it for engines that order their
 // queue by priority, because some of them serve requests without a priority last.
-func WithPriority(steps []GenerationStep, number int) {
+func SetProbePriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
 			steps[i].Body = append([]byte(`{"priority":`+strconv.Itoa(number)+","), body[1:]...)
@@ -83,13 +83,13 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 		add(config.OpChat, map[string]any{"messages": messages, limit: tokens, "stream": true}, true, nil)
 		add(OpCompletions, map[string]any{"prompt": prompt, config.TokenLimitMaxTokens: tokens, "stream": true}, true, nil)
 	case config.KindEmbedding:
-		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, hasNonEmptyList("data"))
+		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, checkNonEmptyList("data"))
 	case config.KindRerank:
 		documents := "documents"
 		if p.HasQuirk(config.QuirkRanksTexts) {
 			documents = "texts"
 		}
-		add(config.OpRerank, map[string]any{"query": "ping", documents: []string{"ping"}}, false, isRanking)
+		add(config.OpRerank, map[string]any{"query": "ping", documents: []string{"ping"}}, false, isNonEmptyRanking)
 	case config.KindSpeech:
 		add(config.OpSpeech, map[string]any{"input": "a"}, false, nil)
 	case config.KindTranscription:
@@ -101,8 +101,8 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 	return steps
 }
 
-// hasNonEmptyList returns a check that at least one of the fields is a non-empty list.
-func hasNonEmptyList(names ...string) func(any) bool {
+// checkNonEmptyList returns a check that at least one of the fields is a non-empty list.
+func checkNonEmptyList(names ...string) func(any) bool {
 	return func(page any) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
 			for range fieldValues(page, name+".0") {
@@ -113,17 +113,17 @@ func hasNonEmptyList(names ...string) func(any) bool {
 	}
 }
 
-// isRanking reports whether a response is a non-empty ranking. SGLang responds with a bare list.
-func isRanking(page any) bool {
+// isNonEmptyRanking reports whether a response is a non-empty ranking. SGLang responds with a bare list.
+func isNonEmptyRanking(page any) bool {
 	bare, _ := page.([]any)
-	return len(bare) > 0 || hasNonEmptyList("results", "data")(page)
+	return len(bare) > 0 || checkNonEmptyList("results", "data")(page)
 }
 
-// silenceHeader is the header of a WAV file with silentWAVBytes bytes of samples: one second of 16-bit
+// silentWAVHeader is the header of a WAV file with silentWAVBytes bytes of samples: one second of 16-bit
 // mono PCM at 16,000 Hz.
 const (
-	silentWAVBytes = 32000
-	silenceHeader  = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
+	silentWAVBytes  = 32000
+	silentWAVHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
 		"\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x00\x7d\x00\x00"
 )
 
@@ -137,7 +137,7 @@ func silentTranscription(served string) (contentType string, form []byte) {
 	}
 	field("model", "", served)
 	field("response_format", "", "json")
-	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", silenceHeader+string(make([]byte, silentWAVBytes)))
+	field("file", "; filename=\"silence.wav\"\r\nContent-Type: audio/wav", silentWAVHeader+string(make([]byte, silentWAVBytes)))
 	b.WriteString("--" + boundary + "--\r\n")
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
@@ -217,7 +217,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 			if end < 0 {
 				break
 			}
-			verdict, done := judgeLine(bytes.TrimSpace(body[seen:seen+end]), profile)
+			verdict, done := judgeStreamLine(bytes.TrimSpace(body[seen:seen+end]), profile)
 			if seen += end + 1; done {
 				return verdict, false, nil
 			}
@@ -237,9 +237,9 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 // engine's other models.
 func mentionsModel(body []byte) bool { return bytes.Contains(bytes.ToLower(body), []byte("model")) }
 
-// judgeLine judges one line of a stream of chat or completion chunks. done reports whether the
+// judgeStreamLine judges one line of a stream of chat or completion chunks. done reports whether the
 // verdict is final.
-func judgeLine(line []byte, profile *Profile) (verdict GenerationVerdict, done bool) {
+func judgeStreamLine(line []byte, profile *Profile) (verdict GenerationVerdict, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
 		return GenerationOK, false

@@ -93,9 +93,9 @@ func meanField(page any, field string) (float64, bool) {
 	return total / float64(max(1, n)), found && n > 0
 }
 
-// firstField calls the function how for each path in turn. It returns the first value that how
+// readFirstField calls the function how for each path in turn. It returns the first value that how
 // finds.
-func firstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
+func readFirstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
 	for _, name := range names {
 		if v, ok := how(page, name); ok {
 			return v, true

@@ -32,9 +32,9 @@ type Adapters struct {
 	reportedAt float64  // time of the report
 }
 
-// newerAdapters reads a sample whose labels contain the adapters and whose value is a time. It
+// parseNewerAdapters reads a sample whose labels contain the adapters and whose value is a time. It
 // returns this sample or newest, whichever is newer.
-func newerAdapters(labels []byte, newest *Adapters) *Adapters {
+func parseNewerAdapters(labels []byte, newest *Adapters) *Adapters {
 	at, ok := sampleValue(labels)
 	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
 	if !ok || err != nil || newest != nil && at <= newest.reportedAt {
@@ -76,11 +76,11 @@ func readLoad(source *config.EngineLoad, body []byte) (EngineLoad, bool) {
 	if err != nil {
 		return EngineLoad{}, false
 	}
-	running, a := firstField(page, source.Running, sumField)
-	waiting, b := firstField(page, source.Waiting, sumField)
-	usage, _ := firstField(page, source.KVUsage, meanField)
+	running, a := readFirstField(page, source.Running, sumField)
+	waiting, b := readFirstField(page, source.Waiting, sumField)
+	usage, _ := readFirstField(page, source.KVUsage, meanField)
 	l := EngineLoad{Running: clampCount(running), Waiting: clampCount(waiting), KVUsage: min(1, max(0, usage)), Queue: b}
-	room, _ := firstField(page, source.Cache, sumField)
+	room, _ := readFirstField(page, source.Cache, sumField)
 	l.CacheTokens = clampTokens(room)
 	for _, field := range source.Progress {
 		if v, ok := sumField(page, field); ok {
@@ -109,7 +109,7 @@ func scanMetrics(source *config.EngineLoad, body []byte) (EngineLoad, bool) {
 		}
 		name := metricName(line)
 		if source.Adapters != "" && string(name) == source.Adapters {
-			r.Adapters = newerAdapters(line[len(name):], r.Adapters)
+			r.Adapters = parseNewerAdapters(line[len(name):], r.Adapters)
 			continue
 		}
 		for _, want := range source.Progress {
@@ -121,7 +121,7 @@ func scanMetrics(source *config.EngineLoad, body []byte) (EngineLoad, bool) {
 		}
 		for rank, want := range source.Cache {
 			if string(name) == want {
-				if v, ok := cacheTokens(line[len(name):]); ok {
+				if v, ok := parseCacheTokens(line[len(name):]); ok {
 					room.add(v, rank)
 				}
 			}
@@ -144,9 +144,9 @@ func scanMetrics(source *config.EngineLoad, body []byte) (EngineLoad, bool) {
 	return r, r.hasRequestCount(totals[0].n > 0)
 }
 
-// cacheTokens returns a cache size in tokens. The labels of vLLM's cache_config_info contain the
+// parseCacheTokens returns a cache size in tokens. The labels of vLLM's cache_config_info contain the
 // size, whereas the value of SGLang's max_total_num_tokens is the size.
-func cacheTokens(labels []byte) (float64, bool) {
+func parseCacheTokens(labels []byte) (float64, bool) {
 	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
 	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
 	if err == nil && err2 == nil {

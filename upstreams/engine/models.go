@@ -182,7 +182,7 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 			}
 		}
 	}
-	context, _ := firstField(element, source.Context, sumField)
+	context, _ := readFirstField(element, source.Context, sumField)
 	m.Context = clampCount(context)
 	m.Vision, m.VisionKnown = fieldMatches(element, source.Vision, "image", "vision", "vlm")
 	m.Kind = readKind(element, source.Kind)

@@ -97,7 +97,7 @@ func (t *trialRunner) addResult(name string, v TrialVerdict, text string) {
 	t.results = append(t.results, FeatureTrial{name, v, text})
 }
 
-func (t *trialRunner) recordPassed(name string) bool {
+func (t *trialRunner) hasPassed(name string) bool {
 	return slices.ContainsFunc(t.results, func(r FeatureTrial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
@@ -130,8 +130,8 @@ func (t *trialRunner) newRequest(tokens int, messages []any, more ...jsonObject)
 	return b
 }
 
-// memberValues converts profile members to request members.
-func memberValues(members []RequestMember) jsonObject {
+// requestMemberValues converts profile members to request members.
+func requestMemberValues(members []RequestMember) jsonObject {
 	out := jsonObject{}
 	for _, m := range members {
 		out[m.Name] = json.RawMessage(m.Value)

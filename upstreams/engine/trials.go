@@ -78,7 +78,7 @@ func (t *trialRunner) tryEfforts(ctx context.Context) {
 		if word == "none" || word == "minimal" { // none has its own trial, and minimal is never sent
 			continue
 		}
-		a := t.sendAndRead(ctx, t.newRequest(1, []any{userMessage("Say hello.")}, jsonObject{"reasoning_effort": word}, memberValues(form.On)))
+		a := t.sendAndRead(ctx, t.newRequest(1, []any{userMessage("Say hello.")}, jsonObject{"reasoning_effort": word}, requestMemberValues(form.On)))
 		switch {
 		case a.err != nil:
 			t.addResult(effortTrial, TrialUnclear, a.problemText())
@@ -114,7 +114,7 @@ func (t *trialRunner) tryReasoning(ctx context.Context) {
 		return jsonObject{"reasoning_effort": word}
 	}
 	question := []any{userMessage("How much is 17 + 25?")}
-	a := t.sendAndRead(ctx, t.newRequest(400, question, effort("low"), memberValues(form.On)))
+	a := t.sendAndRead(ctx, t.newRequest(400, question, effort("low"), requestMemberValues(form.On)))
 	switch p := a.problemText(); {
 	case p != "":
 		t.addResult(trialThinking, TrialUnclear, "a reasoning effort is refused: "+p)
@@ -125,11 +125,11 @@ func (t *trialRunner) tryReasoning(ctx context.Context) {
 	default:
 		t.addResult(trialThinking, TrialOK, "apart from the text")
 	}
-	if !t.recordPassed(trialThinking) {
+	if !t.hasPassed(trialThinking) {
 		t.addResult(off, TrialSkipped, "there was none to switch off")
 		return
 	}
-	a = t.sendAndRead(ctx, t.newRequest(400, question, effort("none"), memberValues(form.Off)))
+	a = t.sendAndRead(ctx, t.newRequest(400, question, effort("none"), requestMemberValues(form.Off)))
 	switch p := a.problemText(); {
 	case p != "":
 		t.addResult(off, TrialUnclear, "effort none is refused: "+p)
@@ -152,7 +152,7 @@ func (t *trialRunner) tryToolCalls(ctx context.Context) {
 	const two = "two calls"
 	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
 	// A model that reasons for a long time would reach the token limit before the call.
-	off := memberValues(t.profile.Reasoning().Off)
+	off := requestMemberValues(t.profile.Reasoning().Off)
 	a := t.sendAndRead(ctx, t.newRequest(400, []any{question}, weatherTool, off))
 	name, arguments := "", map[string]any{}
 	var badArguments error
@@ -176,7 +176,7 @@ func (t *trialRunner) tryToolCalls(ctx context.Context) {
 	default:
 		t.addResult(trialToolCall, TrialOK, "a call with its arguments")
 	}
-	if !t.recordPassed(trialToolCall) {
+	if !t.hasPassed(trialToolCall) {
 		t.addResult(two, TrialSkipped, "there was not even one call")
 		return
 	}
@@ -206,7 +206,7 @@ func (t *trialRunner) trySchema(ctx context.Context) {
 	format := jsonObject{"response_format": jsonObject{"type": "json_schema", member: jsonObject{
 		"name": "answer", "strict": true, "schema": shape,
 	}}}
-	a := t.sendAndRead(ctx, t.newRequest(400, []any{userMessage("Say hello.")}, format, memberValues(t.profile.Reasoning().Off)))
+	a := t.sendAndRead(ctx, t.newRequest(400, []any{userMessage("Say hello.")}, format, requestMemberValues(t.profile.Reasoning().Off)))
 	var answer struct{ Q7 string }
 	err := json.Unmarshal([]byte(a.text), &answer)
 	switch p := a.problemText(); {
@@ -228,7 +228,7 @@ func (t *trialRunner) tryPrefill(ctx context.Context) {
 			userMessage("Count from 1 to 12, with digits and blanks and nothing else."),
 			jsonObject{"role": "assistant", "content": c.begun},
 		}
-		a := t.sendAndRead(ctx, t.newRequest(16, messages, memberValues(t.profile.PrefillMembers()), jsonObject{"stream": true}))
+		a := t.sendAndRead(ctx, t.newRequest(16, messages, requestMemberValues(t.profile.PrefillMembers()), jsonObject{"stream": true}))
 		next := strings.TrimSpace(a.text)
 		if c.next == "0" {
 			next = a.text // not trimmed, because a space would start another number

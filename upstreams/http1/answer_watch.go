@@ -4,13 +4,13 @@ import "sync/atomic"
 
 // AnswerWatch detects whether response bytes arrive from an engine. The zero value is ready to use.
 //
-// Every read of every call is recorded, but only the first read after a call to ArrivalStamp writes
+// Every read of every call is recorded, but only the first read after a call to ArrivalNumber writes
 // the state. That write makes the state odd, and later reads only load the state.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// ArrivalStamp returns a number. Two calls return different numbers if and only if bytes were
+// ArrivalNumber returns a number. Two calls return different numbers if and only if bytes were
 // recorded between them.
-func (w *AnswerWatch) ArrivalStamp() uint64 {
+func (w *AnswerWatch) ArrivalNumber() uint64 {
 	for {
 		s := w.state.Load()
 		if s&1 == 0 {

@@ -6,10 +6,10 @@ import (
 )
 
 // TestAnswerWatchArrivalStamp checks that each observer detects whether there were reads since its
-// last call to ArrivalStamp. Between two calls to ArrivalStamp, only one read writes to memory.
+// last call to ArrivalNumber. Between two calls to ArrivalNumber, only one read writes to memory.
 func TestAnswerWatchArrivalStamp(t *testing.T) {
 	var w AnswerWatch
-	one, other := w.ArrivalStamp(), w.ArrivalStamp()
+	one, other := w.ArrivalNumber(), w.ArrivalNumber()
 	if one != other {
 		t.Fatalf("%d and %d without a read", one, other)
 	}
@@ -27,31 +27,31 @@ func TestAnswerWatchArrivalStamp(t *testing.T) {
 			t.Fatalf("4000 reads have written %d times", got-one)
 		}
 		before := one
-		one = w.ArrivalStamp()
-		if one == before || w.ArrivalStamp() != one {
-			t.Fatalf("%d after reads, %d without more, %d before", one, w.ArrivalStamp(), before)
+		one = w.ArrivalNumber()
+		if one == before || w.ArrivalNumber() != one {
+			t.Fatalf("%d after reads, %d without more, %d before", one, w.ArrivalNumber(), before)
 		}
 	}
-	if w.ArrivalStamp() == other {
+	if w.ArrivalNumber() == other {
 		t.Error("who looks later sees no reads, because another one has looked")
 	}
 }
 
-// TestAnswerWatchRaced checks that no read is missed if ArrivalStamp is called concurrently.
+// TestAnswerWatchRaced checks that no read is missed if ArrivalNumber is called concurrently.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
 			for range 5000 {
-				w.ArrivalStamp()
+				w.ArrivalNumber()
 			}
 		})
 		wg.Go(func() {
 			for range 5000 {
-				before := w.ArrivalStamp()
+				before := w.ArrivalNumber()
 				w.RecordBytes(200, []byte("x"))
-				if w.ArrivalStamp() == before {
+				if w.ArrivalNumber() == before {
 					t.Error("a read is lost")
 					return
 				}

@@ -76,8 +76,8 @@ func TestCatchUpEnds(t *testing.T) {
 		{time.Time{}, begin, false},
 		{begin.Add(time.Second), begin, false},
 		{begin, begin.Add(time.Hour), true},
-		{begin, begin.Add(time.Hour + maxLateRead - 1), true},
-		{begin, begin.Add(time.Hour + maxLateRead), false},
+		{begin, begin.Add(time.Hour + maxLateReadTime - 1), true},
+		{begin, begin.Add(time.Hour + maxLateReadTime), false},
 		{begin.Add(time.Minute), begin.Add(2 * time.Hour), true}, // a different deadline
 	} {
 		c.deadline = step.until

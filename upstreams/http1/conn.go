@@ -96,9 +96,9 @@ type lateReadLimit struct {
 	noticedAt       time.Time // when a read detected that the deadline had passed
 }
 
-// maxLateRead is how long reads still return bytes after a read has detected that its deadline has
+// maxLateReadTime is how long reads still return bytes after a read has detected that its deadline has
 // passed. That is ample time for the bytes in the socket and in the network.
-const maxLateRead = time.Second
+const maxLateReadTime = time.Second
 
 // allowsRead reports whether to read from the socket once more.
 func (c *lateReadLimit) allowsRead(now time.Time) bool {
@@ -108,7 +108,7 @@ func (c *lateReadLimit) allowsRead(now time.Time) bool {
 	if c.expiredDeadline != c.deadline {
 		c.expiredDeadline, c.noticedAt = c.deadline, now
 	}
-	return now.Sub(c.noticedAt) < maxLateRead
+	return now.Sub(c.noticedAt) < maxLateReadTime
 }
 
 // close closes the socket immediately. It may be called from any goroutine, any number of times. It
@@ -121,10 +121,10 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the next close discard unsent bytes and send a reset. It must be called for an
+// resetOnClose makes the next close discard unsent bytes and send a reset. It must be called for an
 // abandoned request, because the kernel would otherwise still deliver the remaining bytes of the
 // request.
-func (c *conn) reset() {
+func (c *conn) resetOnClose() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails only on a closed socket
 	}
@@ -163,15 +163,15 @@ func (c *conn) mapReadError(err error, until time.Time) error {
 	return nil
 }
 
-func (c *conn) canFetch() bool { return c.poll.fetchFunc != nil && !c.isTLS }
+func (c *conn) canReadWithPooledBuffer() bool { return c.poll.fetchFunc != nil && !c.isTLS }
 
-// fetch is like read, but gets a buffer from readBufferPool once bytes have arrived. If n > 0, the
+// readWithPooledBuffer is like read, but gets a buffer from readBufferPool once bytes have arrived. If n > 0, the
 // caller owns the buffer. Otherwise, b is nil.
 //
 // If nothing has arrived yet, fetch first writes poll.unsentRequest. The poller already watches the
 // socket when fetch writes, so it cannot miss the response. If fetch cannot write the whole
 // request, it returns errUnsent.
-func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error) {
+func (c *conn) readWithPooledBuffer(until time.Time) (b *[readBufferSize]byte, n int, err error) {
 	c.lateReads.deadline = until
 	c.limitReadDeadline(until)
 	for {
@@ -179,7 +179,7 @@ func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error
 			b, c.poll.fetched = c.poll.fetched, nil
 			return b, c.poll.fetchedBytes, c.poll.err
 		}
-		if err = c.mapReadError(err, until); errors.Is(err, ErrNoBytesYet) && c.poll.unsentRequest == nil && c.fetchAvailable() {
+		if err = c.mapReadError(err, until); errors.Is(err, ErrNoBytesYet) && c.poll.unsentRequest == nil && c.readAvailableAfterDeadline() {
 			b, c.poll.fetched = c.poll.fetched, nil
 			return b, c.poll.fetchedBytes, c.poll.err
 		}
@@ -189,9 +189,9 @@ func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error
 	}
 }
 
-// fetchAvailable is called when the deadline has passed. Like plainConn.Read, it fetches the bytes
+// readAvailableAfterDeadline is called when the deadline has passed. Like plainConn.Read, it fetches the bytes
 // that have already arrived.
-func (c *conn) fetchAvailable() (came bool) {
+func (c *conn) readAvailableAfterDeadline() (came bool) {
 	if !c.lateReads.allowsRead(time.Now()) {
 		return false
 	}
@@ -206,7 +206,7 @@ func (c *conn) canPeek() bool { return c.poll.probeFunc != nil }
 
 // peek checks the socket's receive queue. It neither waits nor consumes bytes. If peek is not
 // supported, it returns queueEmpty.
-func (c *conn) peek() queueState {
+func (c *conn) peek() receiveQueueState {
 	if !c.canPeek() {
 		return queueEmpty
 	}

@@ -16,12 +16,12 @@ const (
 	finalReadTimeout = 50 * time.Millisecond
 )
 
-// delivery sends a request. It picks the connection and decides whether to send the request again.
+// requestDelivery sends a request. It picks the connection and decides whether to send the request again.
 //
 // A keep-alive connection may turn out to be dead, or bytes that are not the response may arrive on
 // it. delivery then sends the request once more, on a new connection. If the new connection also
 // fails, the exchange fails.
-type delivery struct {
+type requestDelivery struct {
 	t            *Transport
 	c            *conn
 	req          *Request // pooled; nil before Send and once the response head has arrived
@@ -35,13 +35,13 @@ type delivery struct {
 var requestPool = sync.Pool{New: func() any { return new(Request) }}
 
 // setRequest stores a copy of r.
-func (d *delivery) setRequest(r *Request) {
+func (d *requestDelivery) setRequest(r *Request) {
 	d.req = requestPool.Get().(*Request)
 	*d.req = *r
 }
 
 // releaseRequest is called once the request will not be sent again.
-func (d *delivery) releaseRequest() {
+func (d *requestDelivery) releaseRequest() {
 	if d.req != nil {
 		*d.req = Request{}
 		requestPool.Put(d.req)
@@ -51,7 +51,7 @@ func (d *delivery) releaseRequest() {
 
 // start picks a connection and writes the request, or leaves the write to the first call to
 // fillHead.
-func (d *delivery) start(life *lifetime, in *reply) error {
+func (d *requestDelivery) start(life *lifetime, in *reply) error {
 	if d.req.BodyReader != nil || d.req.NoReplay {
 		return d.startAnew(life, in)
 	}
@@ -60,8 +60,8 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 	}
 	d.fitsOneWrite = d.req.size() <= maxSmallBody
 	for c := d.t.idle.takeConn(d.req.At); c != nil; c = d.t.idle.takeConn(d.req.At) {
-		later := d.fitsOneWrite && c.canFetch()
-		if !c.canFetch() && c.isStale(d.req.At) { // if c can fetch, the write checks the socket
+		later := d.fitsOneWrite && c.canReadWithPooledBuffer()
+		if !c.canReadWithPooledBuffer() && c.isStale(d.req.At) { // if c can fetch, the write checks the socket
 			d.t.discard(c)
 			continue
 		}
@@ -80,7 +80,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 	return d.startAnew(life, in)
 }
 
-func (d *delivery) startAnew(life *lifetime, in *reply) error {
+func (d *requestDelivery) startAnew(life *lifetime, in *reply) error {
 	d.req.At = time.Time{} // connecting takes time, so this time will be stale
 	c, err := d.t.connect(life, d.req.ConnectTimeout)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *delivery) startAnew(life *lifetime, in *reply) error {
 }
 
 // attach makes c the connection of this exchange. From then on, Abort closes c.
-func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
+func (d *requestDelivery) attach(life *lifetime, c *conn, reused bool) error {
 	if err := life.setAbortable(c, nil); err != nil {
 		c.close()
 		return err
@@ -103,25 +103,25 @@ func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 }
 
 // detach closes the connection, so that another connection can be attached.
-func (d *delivery) detach(life *lifetime) {
+func (d *requestDelivery) detach(life *lifetime) {
 	_ = life.setAbortable(nil, nil) // the caller handles an abort
 	d.t.discard(d.c)
 }
 
-func (d *delivery) newRequestWriter(life *lifetime, in *reply) requestWriter {
+func (d *requestDelivery) newRequestWriter(life *lifetime, in *reply) requestWriter {
 	d.sendCount++
 	life.isWriting.Store(true)
 	return requestWriter{t: d.t, c: d.c, req: d.req, reply: in, ack: &d.ack, sentFlag: &life.mayHaveSent, reusedConn: d.reusedConn}
 }
 
-func (d *delivery) write(life *lifetime, in *reply) error {
+func (d *requestDelivery) write(life *lifetime, in *reply) error {
 	w := d.newRequestWriter(life, in)
 	return d.handleWriteResult(life, in, w.write())
 }
 
 // fillHead waits until more of the response head arrives. If start has not written the request,
 // fillHead writes it first.
-func (d *delivery) fillHead(life *lifetime, in *reply, until time.Time) error {
+func (d *requestDelivery) fillHead(life *lifetime, in *reply, until time.Time) error {
 	waiting := d.c.poll.unsentRequest != nil
 	err := in.fillBuffer(d.c, earlierTime(until, d.ack.checkAt))
 	if waiting && d.c.poll.unsentRequest == nil {
@@ -133,7 +133,7 @@ func (d *delivery) fillHead(life *lifetime, in *reply, until time.Time) error {
 
 // resumeWrite continues after fillHead could not write the request, because the connection was
 // unusable or accepted only part of the request.
-func (d *delivery) resumeWrite(life *lifetime, in *reply) error {
+func (d *requestDelivery) resumeWrite(life *lifetime, in *reply) error {
 	o := d.c.poll.unsentRequest
 	d.c.poll.unsentRequest = nil
 	if d.c.poll.peekResult != queueEmpty {
@@ -148,14 +148,14 @@ func (d *delivery) resumeWrite(life *lifetime, in *reply) error {
 
 // restartOnOther sends the request on another connection, because the current connection was not
 // quiet before the write.
-func (d *delivery) restartOnOther(life *lifetime, in *reply) error {
+func (d *requestDelivery) restartOnOther(life *lifetime, in *reply) error {
 	d.c.hasUnsolicited = d.c.poll.peekResult == queueHasData && d.c.becameIdleRecently(d.req.At)
 	d.detach(life)
 	return d.start(life, in)
 }
 
 // handleWriteResult decides how the exchange continues after a write that returned err.
-func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error {
+func (d *requestDelivery) handleWriteResult(life *lifetime, in *reply, err error) error {
 	if err == nil {
 		life.isWriting.Store(false)
 		d.ack.begin(time.Now(), d.t.ackTimeout)
@@ -176,10 +176,10 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 	case errors.Is(err, errBytesBeforeRequestArrived):
 		return d.resendOnNewConn(life, in, !d.c.isTLS) // with TLS, they may belong to the handshake
 	case fromReader:
-		d.c.reset()
+		d.c.resetOnClose()
 		return life.fail(&Failure{Kind: KindAborted, Reason: ReasonBody, Err: own.err})
 	case errors.Is(err, errConnStalled):
-		d.c.reset()
+		d.c.resetOnClose()
 		return life.fail(&Failure{Kind: KindTimeout, Clock: TimeoutWrite, Reason: ReasonTimeout, Err: err})
 	}
 	// The engine closed or reset the connection, possibly after a response that explains why.
@@ -194,7 +194,7 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 // keep-alive connection ends soon after the request, the engine most likely closed it just as the
 // request arrived. In that case, handleLostConn sends the request once more, on a new connection.
 // Otherwise the exchange fails.
-func (d *delivery) handleLostConn(life *lifetime, in *reply, cause error) error {
+func (d *requestDelivery) handleLostConn(life *lifetime, in *reply, cause error) error {
 	if err := life.checkOpen(); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (d *delivery) handleLostConn(life *lifetime, in *reply, cause error) error 
 	if errors.Is(cause, errUnacked) {
 		// Otherwise the kernel would deliver the request once the host is back, even though another
 		// engine has already got the request.
-		d.c.reset()
+		d.c.resetOnClose()
 	}
 	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would also fail
 	if !d.reusedConn || d.sendCount > 1 || vanished || d.mayHaveProcessed(cause) {
@@ -215,26 +215,26 @@ func (d *delivery) handleLostConn(life *lifetime, in *reply, cause error) error 
 
 // mayHaveProcessed reports whether the engine may have processed the request before the connection
 // ended. This is the case if the engine had received the whole request and had enough time.
-func (d *delivery) mayHaveProcessed(cause error) bool {
+func (d *requestDelivery) mayHaveProcessed(cause error) bool {
 	return !d.isIncomplete && !errors.Is(cause, errUnacked) && !d.ack.wasWrittenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// isAnswerToOther reports whether more bytes arrived together with the response on a keep-alive
+// hasBytesBesideResponse reports whether more bytes arrived together with the response on a keep-alive
 // connection. In that case, the response may belong to the previous request, and the correct
 // response may follow.
-func (d *delivery) isAnswerToOther(in *reply) bool {
+func (d *requestDelivery) hasBytesBesideResponse(in *reply) bool {
 	return d.reusedConn && d.sendCount <= 1 && in.hasTrailingBytes(d.req.Method)
 }
 
 // resendOnNewConn sends the request again on a new connection, because the bytes that arrived on
 // the current connection are not the response. unsolicited is true if these bytes are known to be
 // unsolicited.
-func (d *delivery) resendOnNewConn(life *lifetime, in *reply, unsolicited bool) error {
+func (d *requestDelivery) resendOnNewConn(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.checkOpen(); err != nil {
 		return err
 	}
 	d.c.hasUnsolicited = unsolicited
-	d.c.reset()
+	d.c.resetOnClose()
 	d.detach(life)
 	in.discardReceived()
 	return d.startAnew(life, in)

@@ -117,14 +117,14 @@ func (n *dnsCache) expire() {
 	n.mu.Unlock()
 }
 
-// errLookup is the error that is stored when a look-up panics.
-var errLookup = errors.New("the look-up failed")
+// errLookupPanicked is the error that is stored when a look-up panics.
+var errLookupPanicked = errors.New("the look-up failed")
 
 // resolve looks up the name, stores the result and wakes the dials that are waiting for the result.
 func (n *dnsCache) resolve(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(n.ctx, dnsTimeout)
 	defer cancel()
-	addrs, err := []string(nil), errLookup
+	addrs, err := []string(nil), errLookupPanicked
 	defer func() {
 		defer close(done)
 		n.mu.Lock()

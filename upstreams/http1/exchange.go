@@ -12,7 +12,7 @@ import (
 // except for Abort. Call Begin before any other method.
 type Exchange struct {
 	life     lifetime // shared with Abort
-	delivery delivery
+	delivery requestDelivery
 	reply    reply
 	answers  *AnswerWatch // records response bytes of calls; nil for other exchanges
 }
@@ -71,7 +71,7 @@ func (x *Exchange) Await(until time.Time) error {
 			return x.failInvalid(err)
 		case !whole:
 			err = x.awaitMore(until)
-		case x.delivery.isAnswerToOther(&x.reply):
+		case x.delivery.hasBytesBesideResponse(&x.reply):
 			err = x.delivery.resendOnNewConn(&x.life, &x.reply, true)
 		default:
 			x.reply.beginBody(x.delivery.req.Method)
@@ -110,7 +110,7 @@ func (x *Exchange) handleWaitTimeout(until time.Time) error {
 	now := time.Now()
 	if r := &x.delivery; r.ack.isDue(now) && !r.ack.isAckedInTime(r.c, now, r.t.ackTimeout) {
 		if x.reply.anyReceived { // part of a head has arrived
-			r.c.reset()
+			r.c.resetOnClose()
 			return x.failTruncated(errUnacked)
 		}
 		return r.handleLostConn(&x.life, &x.reply, errUnacked)
@@ -202,7 +202,7 @@ func (x *Exchange) StayInPoller(until time.Time, s Stepper) bool {
 	if !x.reply.beginStay(x.delivery.c, x.delivery.t.guard, s) {
 		return x.reply.waitReadable(x.delivery.c, until)
 	}
-	_, _, err := x.delivery.c.fetch(until)
+	_, _, err := x.delivery.c.readWithPooledBuffer(until)
 	return x.reply.hasStayed(err)
 }
 
@@ -246,10 +246,10 @@ func (x *Exchange) Abort(cause error) { x.life.abort(cause) }
 
 // Close ends the exchange. If the connection is reusable, Close returns it to the idle pool.
 // Otherwise Close closes it. A second call does nothing.
-func (x *Exchange) Close() { x.CloseAt(time.Now()) }
+func (x *Exchange) Close() { x.CloseWithNow(time.Now()) }
 
-// CloseAt is like Close, but the caller passes the current time.
-func (x *Exchange) CloseAt(now time.Time) {
+// CloseWithNow is like Close, but the caller passes the current time.
+func (x *Exchange) CloseWithNow(now time.Time) {
 	before := x.life.close()
 	if before == lifeClosed {
 		return
@@ -314,7 +314,7 @@ func (x *Exchange) WasSentAtOnce() bool {
 	return x.delivery.reusedConn && x.delivery.sendCount <= 1 && x.delivery.fitsOneWrite
 }
 
-// IsFresh reports whether the last Read returned bytes that arrived during that Read, or during a
+// IsReadFresh reports whether the last Read returned bytes that arrived during that Read, or during a
 // WaitReadable just before it. If it returns false, the bytes had arrived earlier, for example with
 // the head.
-func (x *Exchange) IsFresh() bool { return x.reply.hasFreshBytes }
+func (x *Exchange) IsReadFresh() bool { return x.reply.hasFreshBytes }

@@ -140,8 +140,8 @@ func TestFresh(t *testing.T) {
 		t.Helper()
 		var p [64]byte
 		n, err := x.Read(p[:], inThirtySeconds())
-		if string(p[:n]) != want || err != nil || x.IsFresh() != fresh {
-			t.Errorf("read %q, %v, fresh %t", p[:n], err, x.IsFresh())
+		if string(p[:n]) != want || err != nil || x.IsReadFresh() != fresh {
+			t.Errorf("read %q, %v, fresh %t", p[:n], err, x.IsReadFresh())
 		}
 	}
 	read("abc", false)
@@ -155,8 +155,8 @@ func TestFresh(t *testing.T) {
 	for range 2 {
 		next <- "3\r\nghi\r\n1;x\r\nj\r\n2\r\nk"
 		x.WaitReadable(inThirtySeconds())
-		if p := x.TakeBuffered(); string(p) != "ghijk" || !x.IsFresh() {
-			t.Errorf("took %q, fresh %t", p, x.IsFresh())
+		if p := x.TakeBuffered(); string(p) != "ghijk" || !x.IsReadFresh() {
+			t.Errorf("took %q, fresh %t", p, x.IsReadFresh())
 		}
 		if p := x.TakeBuffered(); p != nil {
 			t.Errorf("took %q, too", p)
@@ -190,7 +190,7 @@ func TestAnswerWatch(t *testing.T) {
 			}).URL())
 			var w AnswerWatch
 			for range 2 {
-				before := w.ArrivalStamp()
+				before := w.ArrivalNumber()
 				x := &Exchange{}
 				x.Begin(tr, &w)
 				if err := errors.Join(x.Send(post("")), x.Await(inThirtySeconds())); err != nil {
@@ -200,7 +200,7 @@ func TestAnswerWatch(t *testing.T) {
 					t.Fatal(err)
 				}
 				x.Close()
-				if got := w.ArrivalStamp() != before; got != c.want {
+				if got := w.ArrivalNumber() != before; got != c.want {
 					t.Errorf("an answer was seen: %v", got)
 				}
 			}

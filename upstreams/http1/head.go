@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	maxHead        = 64 << 10 // bytes of one head, including the final line end
-	maxHeadLines   = 200      // number of lines, including the status line
-	maxInterim     = 8        // number of 1xx heads before the final response
-	maxStoredValue = 1 << 10  // bytes of a stored header value; longer values are dropped
+	maxHeadBytes        = 64 << 10 // bytes of one head, including the final line end
+	maxHeadLines        = 200      // number of lines, including the status line
+	maxInterim          = 8        // number of 1xx heads before the final response
+	maxStoredValueBytes = 1 << 10  // bytes of a stored header value; longer values are dropped
 )
 
 // headerField is a response header that the edge uses. Other headers are validated and skipped.
@@ -177,7 +177,7 @@ func (h *responseHead) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.nextLine:]
 		end := bytes.IndexByte(rest, '\n')
-		if h.nextLine+end >= maxHead || end < 0 && len(b) >= maxHead {
+		if h.nextLine+end >= maxHeadBytes || end < 0 && len(b) >= maxHeadBytes {
 			return false, errHeadTooLarge
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
@@ -257,7 +257,7 @@ func (h *responseHead) parseFieldLine(line []byte, at int) error {
 	if f == fieldOther {
 		return nil
 	}
-	if v := &h.values[f]; v.to == 0 && len(value) <= maxStoredValue {
+	if v := &h.values[f]; v.to == 0 && len(value) <= maxStoredValueBytes {
 		*v = byteSpan{uint32(at + from), uint32(at + from + len(value))}
 	}
 	return h.interpret(f, value)

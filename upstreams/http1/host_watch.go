@@ -27,7 +27,7 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 // A host that disappears, for example after a power failure, closes no connections. If the host had
 // acknowledged all bytes, no acknowledgement is missing either. However, a new connection attempt
 // times out or finds no route. From the first such failure on, the kernel probes the host's open
-// connections (socket.ProbeEverySecond). Once the upstream is down, CloseVanished closes the
+// connections (socket.ProbeEverySecond). Once the upstream is down, CloseConnsToLostHosts closes the
 // connections on which nothing has arrived since that failure. A failed attempt alone is not
 // enough: an engine with a full accept queue does not answer connection attempts either, but its
 // host still responds on open connections. A refused attempt does not count, because a draining
@@ -159,11 +159,11 @@ func (w *HostWatch) removeConn(c *conn) {
 	}
 }
 
-// CloseVanished closes connections to hosts that accept no new connections. It closes a connection
+// CloseConnsToLostHosts closes connections to hosts that accept no new connections. It closes a connection
 // if the host owes an acknowledgement and nothing has arrived on the connection since connection
 // attempts began to fail. It returns the number of closed connections. Call it only while the
 // upstream is down.
-func (w *HostWatch) CloseVanished() (ended int) {
+func (w *HostWatch) CloseConnsToLostHosts() (ended int) {
 	if !w.hasSilentHost.Load() {
 		return 0
 	}
@@ -185,7 +185,7 @@ func (w *HostWatch) CloseVanished() (ended int) {
 	w.mu.Unlock()
 	for _, c := range gone {
 		c.hostVanished.Store(true)
-		c.reset() // otherwise the kernel would deliver unsent bytes once the host is back
+		c.resetOnClose() // otherwise the kernel would deliver unsent bytes once the host is back
 		c.close()
 	}
 	return len(gone)

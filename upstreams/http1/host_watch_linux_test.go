@@ -12,7 +12,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch checks that failed connection attempts reveal a silent host, and that CloseVanished
+// TestHostWatch checks that failed connection attempts reveal a silent host, and that CloseConnsToLostHosts
 // then closes the silent connections.
 func TestHostWatch(t *testing.T) {
 	fastset.SkipIfShort(t, "hosts that fall silent")
@@ -75,7 +75,7 @@ func TestHostWatch(t *testing.T) {
 				patience = 30 * time.Second
 			}
 			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-				ended = tr.hosts.CloseVanished()
+				ended = tr.hosts.CloseConnsToLostHosts()
 			}
 			if ended != c.ends {
 				t.Errorf("%s: %d connections were ended, want %d", c.name, ended, c.ends)

@@ -51,10 +51,10 @@ func (l *lifetime) abort(cause error) {
 	}
 	if c != nil {
 		if l.isWriting.Load() {
-			c.reset()
+			c.resetOnClose()
 		}
 		if l.inPoller.Load() {
-			c.interrupt() // the owner then closes the connection
+			c.interruptStay() // the owner then closes the connection
 		} else {
 			c.close()
 		}
@@ -111,7 +111,7 @@ func (l *lifetime) fail(f *Failure) error {
 	switch {
 	case c == nil:
 	case l.inPoller.Load():
-		c.interrupt() // this is called from a step, and close would wait for that step
+		c.interruptStay() // this is called from a step, and close would wait for that step
 	default:
 		c.close()
 	}

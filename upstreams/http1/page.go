@@ -20,10 +20,10 @@ type Page struct {
 // engine without a socket. The error is a *Failure, ErrPageTooLarge or the error of ctx.
 type GetPageFunc func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
-// maxPage is the maximum size of a page. The metrics page of a busy vLLM server has about 100 KB.
-const maxPage = 4 << 20
+// maxPageBytes is the maximum size of a page. The metrics page of a busy vLLM server has about 100 KB.
+const maxPageBytes = 4 << 20
 
-// ErrPageTooLarge is returned for a page larger than maxPage.
+// ErrPageTooLarge is returned for a page larger than maxPageBytes.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
 // PageFetcher returns a GetPageFunc over the transport. Only one goroutine at a time may use it,
@@ -61,7 +61,7 @@ func readPage(x *Exchange, buf []byte, until time.Time) ([]byte, error) {
 			return buf, nil
 		case err != nil:
 			return buf, err
-		case len(buf) > maxPage:
+		case len(buf) > maxPageBytes:
 			x.Abort(ErrPageTooLarge)
 			return buf, ErrPageTooLarge
 		}

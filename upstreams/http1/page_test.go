@@ -25,7 +25,7 @@ func TestPageFetcher(t *testing.T) {
 		case "/hangs":
 			<-hang.Done()
 		case "/huge":
-			w.Write(make([]byte, maxPage+64<<10))
+			w.Write(make([]byte, maxPageBytes+64<<10))
 		case "/missing":
 			http.NotFound(w, r)
 		default:

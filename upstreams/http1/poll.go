@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// queueState is the state of a socket's receive queue.
-type queueState uint8
+// receiveQueueState is the state of a socket's receive queue.
+type receiveQueueState uint8
 
 const (
-	queueEmpty   queueState = iota // nothing has arrived
-	queueHasData                   // bytes have arrived
-	queueEOF                       // the peer has closed the connection
-	queueBroken                    // the connection is broken; the error is in pollOps.err
+	queueEmpty   receiveQueueState = iota // nothing has arrived
+	queueHasData                          // bytes have arrived
+	queueEOF                              // the peer has closed the connection
+	queueBroken                           // the connection is broken; the error is in pollOps.err
 )
 
 // pollOps contains the functions that run on a connection's descriptor, with their arguments and
@@ -25,7 +25,7 @@ type pollOps struct {
 	sendHeadFunc   func(fd uintptr)      // sendHead, for conn.sendHead
 	sendPiecesFunc func(fd uintptr)      // sendPieces, for requestWriter.writeWithoutWaiting
 
-	peekResult    queueState            // result of the last check
+	peekResult    receiveQueueState     // result of the last check
 	err           error                 // error of the last check or fetch
 	probeBuf      [1]byte               // buffer for a check
 	fetched       *[readBufferSize]byte // buffer into which tryFetch has read fetchedBytes bytes

@@ -15,14 +15,14 @@ const staleCheckTimeout = 200 * time.Microsecond
 func (p *pollOps) bindFuncs(syscall.RawConn) {}
 
 // peek is not supported on this system.
-func (p *pollOps) peek(syscall.RawConn) queueState { return queueEmpty }
+func (p *pollOps) peek(syscall.RawConn) receiveQueueState { return queueEmpty }
 
 // isUnacked is not supported on this system.
 func (p *pollOps) isUnacked(uintptr, int) bool { return false }
 
-// wakeOnHangUp and interrupt are never called on this system, because exchanges do not stay in the
+// endStayOnHangUp and interrupt are never called on this system, because exchanges do not stay in the
 // poller.
 
-func (*conn) wakeOnHangUp() {}
+func (*conn) endStayOnHangUp() {}
 
-func (c *conn) interrupt() { c.close() }
+func (c *conn) interruptStay() { c.close() }

@@ -22,7 +22,7 @@ func (p *pollOps) bindFuncs(raw syscall.RawConn) {
 	p.probeFunc, p.fetchFunc, p.sendHeadFunc, p.sendPiecesFunc = p.checkQueue, p.tryFetch, p.sendHead, p.sendPieces
 }
 
-func (p *pollOps) peek(raw syscall.RawConn) queueState {
+func (p *pollOps) peek(raw syscall.RawConn) receiveQueueState {
 	if err := raw.Control(p.probeFunc); err != nil {
 		p.err = err
 		return queueBroken
@@ -173,17 +173,17 @@ func (p *pollOps) tryFetch(fd uintptr) bool {
 	return true
 }
 
-// wakeOnHangUp ends a stay after the engine has hung up. Bytes that have arrived can still be read,
+// endStayOnHangUp ends a stay after the engine has hung up. Bytes that have arrived can still be read,
 // and the poller reports the connection once more. A stay that begins later misses this report, and
 // ends because engineHungUp is set.
-func (c *conn) wakeOnHangUp() {
+func (c *conn) endStayOnHangUp() {
 	c.poll.engineHungUp.Store(true)
 	c.shutdown(syscall.SHUT_RD)
 }
 
-// interrupt ends a stay. It may be called from any goroutine. Closing the socket instead would
+// interruptStay ends a stay. It may be called from any goroutine. Closing the socket instead would
 // block until a running step has returned.
-func (c *conn) interrupt() { c.shutdown(syscall.SHUT_RDWR) }
+func (c *conn) interruptStay() { c.shutdown(syscall.SHUT_RDWR) }
 
 func (c *conn) shutdown(how int) {
 	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), how) }) // fails only on a closed socket

@@ -33,7 +33,7 @@ func (r *receivedBytes) headSpace() []byte {
 		r.pooledBuf = readBufferPool.Get().(*[readBufferSize]byte)
 		r.b = r.pooledBuf[:]
 	case r.end == len(r.b):
-		larger := make([]byte, min(4*len(r.b), maxHead+readBufferSize))
+		larger := make([]byte, min(4*len(r.b), maxHeadBytes+readBufferSize))
 		copy(larger, r.b[:r.end])
 		r.release()
 		r.b = larger
@@ -73,8 +73,8 @@ func (r *reply) fillBuffer(c *conn, until time.Time) error {
 		n   int
 		err error
 	)
-	if r.received.b == nil && c.canFetch() {
-		r.received.pooledBuf, n, err = c.fetch(until)
+	if r.received.b == nil && c.canReadWithPooledBuffer() {
+		r.received.pooledBuf, n, err = c.readWithPooledBuffer(until)
 		if r.received.pooledBuf != nil {
 			r.received.b = r.received.pooledBuf[:]
 		}
@@ -225,7 +225,7 @@ func (r *reply) readFromConn(c *conn, p []byte, until time.Time) (int, error) {
 // waitReadable implements Exchange.WaitReadable.
 func (r *reply) waitReadable(c *conn, until time.Time) bool {
 	if r.body.kind == bodyUnknown || r.body.isDone || r.body.deferredErr != nil || r.readErr != nil ||
-		!r.received.isEmpty() || !c.canFetch() {
+		!r.received.isEmpty() || !c.canReadWithPooledBuffer() {
 		return true
 	}
 	r.markBufferEmpty()
@@ -241,7 +241,7 @@ func (r *reply) waitReadable(c *conn, until time.Time) bool {
 // beginStay prepares for a stay in the poller. It returns false if the reply must wait without s.
 func (r *reply) beginStay(c *conn, g Guard, s Stepper) bool {
 	if r.body.kind != bodyChunked || r.body.isDone || r.body.deferredErr != nil || r.readErr != nil ||
-		!r.received.isEmpty() || !c.canFetch() || !c.watchHangUps(g) {
+		!r.received.isEmpty() || !c.canReadWithPooledBuffer() || !c.watchHangUps(g) {
 		return false
 	}
 	r.release()

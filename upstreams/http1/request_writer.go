@@ -100,7 +100,7 @@ func (w *requestWriter) writePieces(o *writeBuffers) error {
 // cannot be the response.
 func (w *requestWriter) writeFirst(o *writeBuffers) error {
 	rest := o.b
-	if w.reusedConn && w.c.canFetch() {
+	if w.reusedConn && w.c.canReadWithPooledBuffer() {
 		n, err := w.c.sendHead(o.b)
 		*w.sentFlag = *w.sentFlag || !errors.Is(err, errNotQuiet)
 		if err != nil || n == len(o.b) {
@@ -119,7 +119,7 @@ func (w *requestWriter) writeFirst(o *writeBuffers) error {
 
 // writeStream sends the head, and then the pieces that BodyReader returns.
 func (w *requestWriter) writeStream(o *writeBuffers) error {
-	if u, ok := w.req.BodyReader.(*Upgrade); ok {
+	if u, ok := w.req.BodyReader.(*WebSocketHandshake); ok {
 		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
 		return w.writeAll(o.singlePiece(o.b), false)
 	}
@@ -165,7 +165,7 @@ func readSome(r io.Reader, p []byte) (int, error) {
 // all of it.
 func (w *requestWriter) writeAll(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
-	if c.canFetch() {
+	if c.canReadWithPooledBuffer() {
 		if err := w.writeWithoutWaiting(v); err != nil || len(*v) == 0 {
 			return err
 		}

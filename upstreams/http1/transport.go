@@ -16,7 +16,7 @@ import (
 
 const (
 	defaultIdleTimeout    = 4 * time.Second // shorter than the 5 s of cpp-httplib and uvicorn
-	defaultMaxIdle        = 256
+	defaultMaxIdleConns   = 256
 	defaultConnectTimeout = 10 * time.Second
 	defaultUserAgent      = "penstock"
 	probeAgent            = "penstock-probe"
@@ -66,16 +66,16 @@ type Transport struct {
 	idle         idlePool
 }
 
-// keepAlive makes the kernel detect after 35 s that a host has disappeared. HostWatch usually
+// tcpKeepAlive makes the kernel detect after 35 s that a host has disappeared. HostWatch usually
 // detects this earlier.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
+var tcpKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")
 
 // NewTransport validates o and returns a transport. It does not access the network. Its errors
 // contain the upstream's name and the reason, but never the credential.
 func NewTransport(o TransportOptions) (*Transport, error) {
-	u, socket, err := parseBase(o.URL)
+	u, socket, err := parseBaseURL(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", o.Upstream, err)
 	}
@@ -103,7 +103,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		dial:       o.Dial,
 	}
 	if t.dial == nil {
-		t.dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+		t.dial = (&net.Dialer{KeepAliveConfig: tcpKeepAlive}).DialContext
 	}
 	if t.guard == nil {
 		t.guard = NoPanicGuard{}
@@ -113,7 +113,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		t.idle.idleTimeout = defaultIdleTimeout
 	}
 	if t.idle.maxConns <= 0 {
-		t.idle.maxConns = defaultMaxIdle
+		t.idle.maxConns = defaultMaxIdleConns
 	}
 	t.fixedHeaders = appendFixedHeaders(nil, host, agent, authorization)
 	if u.Scheme == "https" {

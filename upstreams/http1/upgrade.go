@@ -12,21 +12,21 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Upgrade is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as Request.BodyReader, so
+// WebSocketHandshake is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as Request.BodyReader, so
 // requests without a handshake require no additional check.
-type Upgrade struct {
+type WebSocketHandshake struct {
 	key string // base64 of 16 random bytes
 }
 
-// NewUpgrade returns a handshake with a new random key.
-func NewUpgrade() *Upgrade {
+// NewWebSocketHandshake returns a handshake with a new random key.
+func NewWebSocketHandshake() *WebSocketHandshake {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
-	return &Upgrade{key: base64.StdEncoding.EncodeToString(nonce[:])}
+	return &WebSocketHandshake{key: base64.StdEncoding.EncodeToString(nonce[:])}
 }
 
 // Read implements io.Reader and returns io.EOF, because a handshake has no body.
-func (*Upgrade) Read([]byte) (int, error) { return 0, io.EOF }
+func (*WebSocketHandshake) Read([]byte) (int, error) { return 0, io.EOF }
 
 // websocketGUID is defined in RFC 6455, 1.3.
 const websocketGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -37,7 +37,7 @@ func AcceptKey(key string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func (t *Transport) appendUpgrade(dst []byte, r *Request, u *Upgrade) []byte {
+func (t *Transport) appendUpgrade(dst []byte, r *Request, u *WebSocketHandshake) []byte {
 	dst = append(append(append(append(dst, "GET "...), t.base...), r.Path...), " HTTP/1.1\r\n"...)
 	dst = append(dst, t.fixedHeaders...)
 	dst = appendField(dst, "Connection", "Upgrade")
@@ -55,7 +55,7 @@ var errHandshake = &wireError{ReasonInvalid, "the answer to the WebSocket handsh
 // UpgradedConn returns the connection after a response with status 101. The exchange still owns the
 // connection: Abort and Close close it. The caller must not use it after Close. If the response
 // does not accept the handshake u, UpgradedConn fails the exchange and returns the failure.
-func (x *Exchange) UpgradedConn(u *Upgrade) (net.Conn, error) {
+func (x *Exchange) UpgradedConn(u *WebSocketHandshake) (net.Conn, error) {
 	if err := x.life.checkOpen(); err != nil {
 		return nil, err
 	}

@@ -47,9 +47,9 @@ func switchingProtocols(r *http.Request) string {
 		AcceptKey(r.Header.Get("Sec-WebSocket-Key")))
 }
 
-func sendUpgrade(t *testing.T, tr *Transport) (*Exchange, *Upgrade) {
+func sendUpgrade(t *testing.T, tr *Transport) (*Exchange, *WebSocketHandshake) {
 	t.Helper()
-	x, u := tr.NewExchange(), NewUpgrade()
+	x, u := tr.NewExchange(), NewWebSocketHandshake()
 	t.Cleanup(x.Close)
 	if err := x.Send(&Request{Method: "POST", Path: "/v1/realtime?a=b", BodyReader: u, RequestID: []byte("req_1")}); err != nil {
 		t.Fatal(err)

@@ -10,22 +10,22 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// parseBase parses a base URL. For a Unix socket, it also returns the socket's path, and u is the
+// parseBaseURL parses a base URL. For a Unix socket, it also returns the socket's path, and u is the
 // URL for requests. The error contains no credentials.
-func parseBase(raw string) (u *url.URL, socket string, err error) {
+func parseBaseURL(raw string) (u *url.URL, socket string, err error) {
 	if unixsocket.IsAddress(raw) {
 		socket, base, err := unixsocket.ParseURL(raw)
 		if err != nil {
 			return nil, "", fmt.Errorf("url: %w", err)
 		}
-		return &url.URL{Scheme: "http", Host: socketHost, Path: strings.TrimRight(base, "/")}, socket, nil
+		return &url.URL{Scheme: "http", Host: unixSocketHost, Path: strings.TrimRight(base, "/")}, socket, nil
 	}
 	u, err = parseHTTPURL(raw)
 	return u, "", err
 }
 
-// socketHost is the Host header of requests over a Unix socket, like in nginx.
-const socketHost = "localhost"
+// unixSocketHost is the Host header of requests over a Unix socket, like in nginx.
+const unixSocketHost = "localhost"
 
 func parseHTTPURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
@@ -47,7 +47,7 @@ func parseHTTPURL(raw string) (*url.URL, error) {
 // port, no final slash. For a Unix socket it returns unix:/PATH, followed by :/BASE if there is a
 // base path.
 func NormalizeURL(raw string) (string, error) {
-	u, socket, err := parseBase(raw)
+	u, socket, err := parseBaseURL(raw)
 	switch {
 	case err != nil:
 		return "", err

@@ -82,8 +82,8 @@ func (w *PodWatcher) String() string {
 // PodName returns a description of a pod that includes the namespace.
 func (w *PodWatcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
 
-// Sync lists the pods once. If there is a pool, Sync reads the pool first.
-func (w *PodWatcher) Sync(ctx context.Context) error {
+// ListOnce lists the pods once. If there is a pool, Sync reads the pool first.
+func (w *PodWatcher) ListOnce(ctx context.Context) error {
 	api, err := w.account.openClient()
 	if err == nil {
 		defer api.close()

@@ -100,7 +100,7 @@ func TestListInPages(t *testing.T) {
 	}
 	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("other", "other", "10.0.0.1", "app=other"))
 	w := newWatcher(api, config.Kubernetes{})
-	if err := w.Sync(t.Context()); err != nil {
+	if err := w.ListOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	endpoints, listed := w.Endpoints()
@@ -348,7 +348,7 @@ func TestSilentServer(t *testing.T) {
 	w := newWatcher(api, config.Kubernetes{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- w.Sync(ctx) }()
+	go func() { ended <- w.ListOnce(ctx) }()
 	waitFor(t, "a request", func() bool { return len(api.RequestedPaths("limit=")) > 0 })
 	cancel()
 	if err := <-ended; err == nil {
@@ -368,7 +368,7 @@ func TestPool(t *testing.T) {
 	api.PutObject(kubeapi.PodsPath, kubeapi.NewPod("b", "ub", "10.0.0.2", "app=next"))
 	api.PutObject(kubeapi.PoolsPath, kubeapi.NewPool("other", "app", "next", 1))
 	w := newWatcher(api, config.Kubernetes{Pool: "llama"})
-	if err := w.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "no InferencePool") {
+	if err := w.ListOnce(t.Context()); err == nil || !strings.Contains(err.Error(), "no InferencePool") {
 		t.Errorf("a pool that is not there: %v", err)
 	}
 	run(t, w)
@@ -405,7 +405,7 @@ func TestPlainServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := New(&config.Kubernetes{Selector: "app=vllm", Server: s.URL, Account: account}, 80, Options{Log: zap.NewNop()})
-	if err := w.Sync(t.Context()); err != nil || authorized.Load() {
+	if err := w.ListOnce(t.Context()); err != nil || authorized.Load() {
 		t.Errorf("Sync: %v, sent a credential: %v; want neither", err, authorized.Load())
 	}
 }
@@ -415,12 +415,12 @@ func TestPlainServer(t *testing.T) {
 func TestNoCluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	w := New(&config.Kubernetes{Selector: "app=vllm", Account: t.TempDir()}, 80, Options{Log: zap.NewNop()})
-	if err := w.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "kubernetes.server") {
+	if err := w.ListOnce(t.Context()); err == nil || !strings.Contains(err.Error(), "kubernetes.server") {
 		t.Error(err)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "::1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
-	if err := w.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "token") || w.String() != "pods default/app=vllm:80" {
+	if err := w.ListOnce(t.Context()); err == nil || !strings.Contains(err.Error(), "token") || w.String() != "pods default/app=vllm:80" {
 		t.Error(err, w)
 	}
 }

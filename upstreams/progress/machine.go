@@ -22,11 +22,11 @@ const (
 	restartPause           = 10 * time.Second
 	missingBeforeLost      = WaitingAfter // how long reports must omit a call before it counts as lost
 	// How long reports must omit progressing calls to count as partial.
-	partialReportsAfter = 15 * time.Second
-	ignorePartialTime   = MaxSilence // how long partial reports are ignored
-	churnSampleCount    = 4          // number of samples during which a call may be in transit
-	countAfterStill     = 2 * time.Second
-	maxCountLag         = 3 * time.Second // maximum age of a counter reading at the last move
+	partialReportsAfter      = 15 * time.Second
+	ignorePartialReportsTime = MaxSilence // how long partial reports are ignored
+	churnSampleCount         = 4          // number of samples during which a call may be in transit
+	countAfterStill          = 2 * time.Second
+	maxCountLag              = 3 * time.Second // maximum age of a counter reading at the last move
 )
 
 // Sample is a snapshot of an upstream's calls.
@@ -40,9 +40,9 @@ type Sample struct {
 	Ended   uint64 // number of calls that have ended
 }
 
-// machine is the state machine for one upstream's progress. It has no lock and reads no clock. The
+// progressMachine is the state machine for one upstream's progress. It has no lock and reads no clock. The
 // caller serialises the method calls.
-type machine struct {
+type progressMachine struct {
 	last          Sample
 	churn         [churnSampleCount]int // number of calls that began or ended, for each of the last samples
 	stillSince    time.Time             // time of the last move, or when the engine was last idle
@@ -67,7 +67,7 @@ type machine struct {
 	partialSince    time.Time // when the reports last seemed to cover only one of the engines
 }
 
-func (m *machine) recordSample(s Sample) {
+func (m *progressMachine) recordSample(s Sample) {
 	before := m.last
 	m.last = s
 	began := s.Held - before.Held + int(s.Ended-before.Ended)
@@ -84,7 +84,7 @@ func (m *machine) recordSample(s Sample) {
 
 // recordCount records the sum of the engine's counters. It reports whether the sum indicates a
 // restart.
-func (m *machine) recordCount(at time.Time, sum float64) (restarted bool) {
+func (m *progressMachine) recordCount(at time.Time, sum float64) (restarted bool) {
 	if !m.hasCounters {
 		m.sums = sumHistory{}
 	}
@@ -106,7 +106,7 @@ func (m *machine) recordCount(at time.Time, sum float64) (restarted bool) {
 }
 
 // recordMove records progress. unread is the number of unread prompt tokens before the move.
-func (m *machine) recordMove(at time.Time, unread int64) {
+func (m *progressMachine) recordMove(at time.Time, unread int64) {
 	if gap := at.Sub(m.stillSince); m.last.Held > 0 && !m.outOfService && !m.stillSince.IsZero() {
 		m.usualStep = max(m.usualStep-m.usualStep/decayMoves, gap-m.maxPrefillGap(unread))
 		if m.longestPrefillGap -= m.longestPrefillGap / decayMoves; unread > 0 {
@@ -117,7 +117,7 @@ func (m *machine) recordMove(at time.Time, unread int64) {
 	m.stillSince, m.lastMove, m.outOfService = at, at, false
 }
 
-func (m *machine) recordFirstToken(took time.Duration, tokens int64) {
+func (m *progressMachine) recordFirstToken(took time.Duration, tokens int64) {
 	if tokens >= minMeasuredTokens {
 		m.prefillPerToken = max(m.prefillPerToken-m.prefillPerToken/decayMoves, took/time.Duration(tokens))
 	}
@@ -127,7 +127,7 @@ func (m *machine) recordFirstToken(took time.Duration, tokens int64) {
 // tokens. If the engine has counters, only the tokens of one step count. The result is at least
 // stallBoundSteps times the longest recent step, because the steps of a long prompt take
 // increasingly long.
-func (m *machine) maxPrefillGap(unread int64) time.Duration {
+func (m *progressMachine) maxPrefillGap(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0
 	}
@@ -142,7 +142,7 @@ func (m *machine) maxPrefillGap(unread int64) time.Duration {
 }
 
 // stallBound returns the time without a move after which the engine has stalled.
-func (m *machine) stallBound() time.Duration {
+func (m *progressMachine) stallBound() time.Duration {
 	switch {
 	case m.last.Buffers > 0 && !m.hasCounters:
 		return MaxSilence
@@ -154,30 +154,30 @@ func (m *machine) stallBound() time.Duration {
 
 // isStalled reports whether the engine has stalled. An engine that is out of service stays stalled
 // until the next move.
-func (m *machine) isStalled(now time.Time) bool {
+func (m *progressMachine) isStalled(now time.Time) bool {
 	return m.outOfService || m.last.Waiting > 0 && m.hasNoProgress(now)
 }
 
 // hasNoProgress reports whether there was no move for longer than the bound.
-func (m *machine) hasNoProgress(now time.Time) bool {
+func (m *progressMachine) hasNoProgress(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.stillSince) >= m.stallBound() && now.Sub(m.restartedAt) >= restartPause
 }
 
 // isProvenStalled reports whether there was no move for longer than the bound, and a later counter
 // reading proves it.
-func (m *machine) isProvenStalled(now time.Time) bool {
+func (m *progressMachine) isProvenStalled(now time.Time) bool {
 	return m.hasCounters && m.last.Waiting > 0 && m.hasNoProgress(now) && m.countedAt.Sub(m.stillSince) >= m.stallBound()
 }
 
 // shouldReadCounters reports whether to read the counters, because there are calls but none of
 // their responses makes progress.
-func (m *machine) shouldReadCounters(now time.Time) bool {
+func (m *progressMachine) shouldReadCounters(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ownStillSince) >= countAfterStill && now.Sub(m.countedAt) >= countAfterStill
 }
 
 // recordReport records the requests that the engine reports, including those of other clients. held
 // is the number of this edge's calls.
-func (m *machine) recordReport(at time.Time, requests, held int) {
+func (m *progressMachine) recordReport(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {
 		missing -= n
@@ -198,7 +198,7 @@ func (m *machine) recordReport(at time.Time, requests, held int) {
 
 // isLost reports whether a call that has been silent since silentSince is lost. The call is lost if
 // the engine makes progress and every report omits exactly as many calls as are waiting.
-func (m *machine) isLost(silentSince time.Time, waiting int, now time.Time) bool {
-	return now.Sub(m.lastMove) < WaitingAfter && now.Sub(m.partialSince) >= ignorePartialTime && m.omittingReports > 1 &&
+func (m *progressMachine) isLost(silentSince time.Time, waiting int, now time.Time) bool {
+	return now.Sub(m.lastMove) < WaitingAfter && now.Sub(m.partialSince) >= ignorePartialReportsTime && m.omittingReports > 1 &&
 		m.missingCalls == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingBeforeLost
 }

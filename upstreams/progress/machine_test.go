@@ -9,7 +9,7 @@ import (
 
 // simulation simulates an engine with calls, second by second.
 type simulation struct {
-	m   machine
+	m   progressMachine
 	now time.Time
 	s   Sample
 }

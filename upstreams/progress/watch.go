@@ -14,7 +14,7 @@ type Watch struct {
 	unread  atomic.Int64
 
 	mu sync.Mutex // never held during I/O
-	m  machine
+	m  progressMachine
 }
 
 // AddWaiting adds n to the number of calls that have been silent for WaitingAfter.
@@ -23,10 +23,10 @@ func (w *Watch) AddWaiting(n int64) { w.waiting.Add(n) }
 // AddBuffering adds n to the number of calls whose responses the engine may buffer.
 func (w *Watch) AddBuffering(n int64) { w.buffers.Add(n) }
 
-// AddUnread adds tokens to the prompt tokens of calls that have no first token yet. Callers include
+// AddUnreadPromptTokens adds tokens to the prompt tokens of calls that have no first token yet. Callers include
 // tokens that are probably cached. Otherwise, a prefill could look like a stall if they are no
 // longer cached.
-func (w *Watch) AddUnread(tokens int64) { w.unread.Add(tokens) }
+func (w *Watch) AddUnreadPromptTokens(tokens int64) { w.unread.Add(tokens) }
 
 // RecordFirstToken records a call's time to first token and its prompt tokens.
 func (w *Watch) RecordFirstToken(took time.Duration, tokens int64) {
@@ -115,7 +115,7 @@ func (w *Watch) MarkOutOfService() {
 func (w *Watch) Reset(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m = machine{last: w.m.last, stillSince: now, ownStillSince: now}
+	w.m = progressMachine{last: w.m.last, stillSince: now, ownStillSince: now}
 }
 
 // Resume records that the engine was busy and is up again. The time without progress starts anew.

@@ -25,7 +25,7 @@
 // # Design
 //
 // A Gate does no I/O and starts no goroutines, and its methods get the time as an argument.
-// NextChange returns the time at which the turns may change without any call, for the caller's
+// TimeUntilNextChange returns the time at which the turns may change without any call, for the caller's
 // timer. The gate infers from the edge's calls which models are loaded, and UpdateResidents
 // corrects this with the engine's list. Reading a gate's state requires a lock, so routing reads it
 // only for upstreams that have a gate.

@@ -16,8 +16,8 @@ const (
 	// maxIdleHold is the maximum time for which an idle model keeps its place while other models
 	// are waiting.
 	maxIdleHold = 2 * time.Second
-	// placeClaimTime is how long a place is reserved for the next model.
-	placeClaimTime = time.Second
+	// reservedPlaceTime is how long a place is reserved for the next model.
+	reservedPlaceTime = time.Second
 	// skipTimeAfterUnusedTurn is how long a model is skipped after an unused turn.
 	skipTimeAfterUnusedTurn = 5 * time.Second
 )
@@ -132,8 +132,8 @@ func (m *Model) EndCall(now time.Time) {
 	m.endedAt = now
 }
 
-// MayBeUnloaded reports whether the model may not be loaded yet.
-func (m *Model) MayBeUnloaded() bool {
+// MayStillBeLoading reports whether the model may not be loaded yet.
+func (m *Model) MayStillBeLoading() bool {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
 	return !m.resident || m.mayBeUnloaded
@@ -175,7 +175,7 @@ func (m *Model) BeginWait(now time.Time) (opens bool) {
 }
 
 // EndWait ends a call's wait, and reports whether the call was the model's last waiting call. If a
-// turn was offered, placeClaimTime starts again for the next waiting call.
+// turn was offered, reservedPlaceTime starts again for the next waiting call.
 func (m *Model) EndWait() (last bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -185,8 +185,8 @@ func (m *Model) EndWait() (last bool) {
 	return m.waiters == 0
 }
 
-// SetAbsent records whether the engine lacks the model. Calls for an absent model get no turn.
-func (m *Model) SetAbsent(absent bool) {
+// SetMissingAtEngine records whether the engine lacks the model. Calls for an absent model get no turn.
+func (m *Model) SetMissingAtEngine(absent bool) {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
 	m.absent = absent
@@ -231,9 +231,9 @@ func (g *Gate) UpdateResidents(loaded func(name string) (loaded, ok bool), begun
 	return changed
 }
 
-// NextChange returns how long until the turns may change without any call. ok is false if they will
+// TimeUntilNextChange returns how long until the turns may change without any call. ok is false if they will
 // not change.
-func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
+func (g *Gate) TimeUntilNextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.updateTurns(now)
@@ -249,7 +249,7 @@ func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 		case m.skippedUntil.After(now):
 			at(m.skippedUntil)
 		case !m.offeredAt.IsZero():
-			at(m.offeredAt.Add(placeClaimTime))
+			at(m.offeredAt.Add(reservedPlaceTime))
 		}
 	}
 	if len(g.waiting) > 0 {
@@ -358,7 +358,7 @@ func (g *Gate) isEvictable(m *Model, now time.Time) bool {
 }
 
 func (m *Model) expireOffer(now time.Time) {
-	if !m.offeredAt.IsZero() && now.Sub(m.offeredAt) >= placeClaimTime {
+	if !m.offeredAt.IsZero() && now.Sub(m.offeredAt) >= reservedPlaceTime {
 		m.offeredAt, m.skippedUntil, m.waitingSince = time.Time{}, now.Add(skipTimeAfterUnusedTurn), now
 	}
 }

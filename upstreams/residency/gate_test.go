@@ -12,7 +12,7 @@ import (
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // simulatedEngine simulates an engine behind a gate. It runs calls in slots and takes time to load
-// models. Waiting calls try to enter after every event, and whenever NextChange predicts a change.
+// models. Waiting calls try to enter after every event, and whenever TimeUntilNextChange predicts a change.
 type simulatedEngine struct {
 	t     rapid.TB
 	gate  *Gate
@@ -66,7 +66,7 @@ func (e *simulatedEngine) admitWaiting() {
 		}
 		e.queue = slices.Delete(e.queue, i, i+1)
 		m.EndWait()
-		c.cold, c.begun, c.end = m.MayBeUnloaded(), e.now, e.now.Add(c.takes)
+		c.cold, c.begun, c.end = m.MayStillBeLoading(), e.now, e.now.Add(c.takes)
 		if c.cold {
 			c.end = c.end.Add(e.load)
 		}
@@ -103,7 +103,7 @@ func (e *simulatedEngine) step() bool {
 			next = c
 		}
 	}
-	in, timed := e.gate.NextChange(e.now)
+	in, timed := e.gate.TimeUntilNextChange(e.now)
 	if timed && (next == nil || e.now.Add(in).Before(next.end)) {
 		e.now = e.now.Add(in)
 		e.admitWaiting()
@@ -219,14 +219,14 @@ func TestForfeit(t *testing.T) {
 	a.EndCall(t0.Add(time.Second))
 	now := t0.Add(time.Second)
 	enter(t, a, now, false) // b's turn
-	in, ok := g.NextChange(now)
-	if !ok || in > placeClaimTime {
+	in, ok := g.TimeUntilNextChange(now)
+	if !ok || in > reservedPlaceTime {
 		t.Fatalf("the next change is in %v, %v", in, ok)
 	}
 	now = now.Add(in)
 	enter(t, a, now, true)
 	a.EndCall(now)
-	in, ok = g.NextChange(now)
+	in, ok = g.TimeUntilNextChange(now)
 	if !ok || in > skipTimeAfterUnusedTurn {
 		t.Fatalf("the next change is in %v, %v", in, ok)
 	}
@@ -235,7 +235,7 @@ func TestForfeit(t *testing.T) {
 }
 
 // TestVanishedWaiters checks that a turn is not forfeited while waiting calls claim it one after
-// another, each within placeClaimTime. The clients of earlier calls may have disconnected.
+// another, each within reservedPlaceTime. The clients of earlier calls may have disconnected.
 func TestVanishedWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, now := New(1), t0
@@ -251,8 +251,8 @@ func TestVanishedWaiters(t *testing.T) {
 		a.EndCall(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
-			g.NextChange(now) // the waiting calls are woken, and the first call checks
-			for left := placeClaimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
+			g.TimeUntilNextChange(now) // the waiting calls are woken, and the first call checks
+			for left := reservedPlaceTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
 				if ok, _ := rival.CanAdmitCall(now); ok {
@@ -296,7 +296,7 @@ func TestWaitOpens(t *testing.T) {
 	if b.BeginWait(t0) {
 		t.Error("a place that was free is said to come free")
 	}
-	now := t0.Add(placeClaimTime)
+	now := t0.Add(reservedPlaceTime)
 	if ok, _ := c.CanAdmitCall(now); !ok {
 		t.Fatal("the turn was not taken up, and is kept")
 	}

@@ -18,13 +18,17 @@ type OptionalGate struct {
 // Gate returns the gate, or nil if there are no turns.
 func (p *OptionalGate) Gate() *Gate { return p.gate.Load() }
 
-// SetConfigured sets the configured number of places. If n is 0, there are no turns. It reports
+// SetConfiguredCapacity sets the configured number of places. If n is 0, there are no turns. It reports
 // whether the gate changed.
-func (p *OptionalGate) SetConfigured(n int) (changed bool) { return p.rebuildGate(&p.configured, n) }
+func (p *OptionalGate) SetConfiguredCapacity(n int) (changed bool) {
+	return p.rebuildGate(&p.configured, n)
+}
 
-// SetReported sets the number of places that the engine reports. n is 0 if the engine reports no
+// SetReportedCapacity sets the number of places that the engine reports. n is 0 if the engine reports no
 // number. It reports whether the gate changed.
-func (p *OptionalGate) SetReported(n int) (changed bool) { return p.rebuildGate(&p.reported, n) }
+func (p *OptionalGate) SetReportedCapacity(n int) (changed bool) {
+	return p.rebuildGate(&p.reported, n)
+}
 
 func (p *OptionalGate) rebuildGate(which *int, n int) (changed bool) {
 	p.mu.Lock()

@@ -118,7 +118,7 @@ func (w *Waker) RequestStart(now time.Time) {
 	w.endStart()
 	w.startBegun, w.startDone = now, make(chan struct{})
 	wait := max(0, w.awaySince.Add(w.spec.After.D()).Sub(now))
-	w.sendWake(StartRequest{Spec: w.spec, Wait: wait, Patience: w.startTimeout(), Over: w.startDone})
+	w.sendWake(StartRequest{Spec: w.spec, Wait: wait, Patience: w.computeStartTimeout(), Over: w.startDone})
 }
 
 // RecordFailure records a failed request.
@@ -180,12 +180,12 @@ func (w *Waker) Status(now time.Time) *Status {
 	return s
 }
 
-func (w *Waker) startTimeout() time.Duration {
+func (w *Waker) computeStartTimeout() time.Duration {
 	return max(maxStartFactor*w.lastStartTime, minStartTimeout) + w.spec.After.D()
 }
 
 func (w *Waker) isStarting(now time.Time) bool {
-	return !w.awaySince.IsZero() && !w.startBegun.IsZero() && now.Sub(w.startBegun) < w.startTimeout()
+	return !w.awaySince.IsZero() && !w.startBegun.IsZero() && now.Sub(w.startBegun) < w.computeStartTimeout()
 }
 
 func (w *Waker) canStart(now time.Time) bool {

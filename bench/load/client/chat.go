@@ -46,8 +46,8 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 
 // Members that the client reads.
 var (
-	chunkNames = jsonx.NewNameIndex("choices", "usage", "error")
-	deltaNames = jsonx.NewNameIndex("content", "reasoning", "reasoning_content", "tool_calls")
+	chunkMemberNames = jsonx.NewNameIndex("choices", "usage", "error")
+	deltaMemberNames = jsonx.NewNameIndex("content", "reasoning", "reasoning_content", "tool_calls")
 )
 
 func readChatEvent(p *Reply, ev sse.Event) contentKinds {
@@ -62,7 +62,7 @@ func (p *Reply) readChunk(ev sse.Event, take func(choice jsonx.Value) contentKin
 		return 0
 	}
 	var members [3]jsonx.Value
-	if chunkNames.Fields(root, members[:]) != nil {
+	if chunkMemberNames.Fields(root, members[:]) != nil {
 		p.faults.Add(result.FaultUnparsed)
 		return 0
 	}
@@ -88,7 +88,7 @@ func (p *Reply) readChunk(ev sse.Event, take func(choice jsonx.Value) contentKin
 // readDelta reads the delta of a choice, or the message of a response that was not streamed.
 func (p *Reply) readDelta(v jsonx.Value) contentKinds {
 	var members [4]jsonx.Value
-	if deltaNames.Fields(v, members[:]) != nil {
+	if deltaMemberNames.Fields(v, members[:]) != nil {
 		p.faults.Add(result.FaultUnparsed)
 		return 0
 	}

@@ -35,7 +35,7 @@ type Link interface {
 	Available() bool
 	// EdgeCount returns how many edges share the limits while the store is lost.
 	EdgeCount() int
-	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
+	RunScript(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
 // Upstreams is the set of upstreams whose load the edges share through the board. *upstreams.Set
@@ -91,7 +91,7 @@ type Board struct {
 	appliedTo    map[string]*upstreams.Upstream
 	ignoredModes map[string]string // invalid modes that have already been logged
 
-	lastCorrection time.Time // when this edge last corrected secretSinceFact on the board
+	lastCorrection time.Time // when this edge last corrected secretSinceFactName on the board
 }
 
 // New returns an edge's view of the board. Run starts to exchange messages.
@@ -103,7 +103,7 @@ func New(o Options) *Board {
 		facts: map[string]string{}, appliedModes: map[string]string{}, appliedTo: map[string]*upstreams.Upstream{}, ignoredModes: map[string]string{},
 	}
 	b.exchange = func(ctx context.Context, m *boardMessage) (boardReply, error) {
-		list, err := o.Link.Run(ctx, boardScript, "board", m.scriptArgs())
+		list, err := o.Link.RunScript(ctx, boardScript, "board", m.scriptArgs())
 		if err != nil {
 			return boardReply{}, err
 		}
@@ -269,19 +269,19 @@ func (b *Board) adoptFacts(m *boardMessage, r *boardReply) {
 	if r.facts != nil {
 		b.facts = r.facts
 		b.adoptSecretAge(b.clock())
-		if anew := versionSeed(known); anew != "" && anew != versionSeed(r.version) {
+		if anew := parseVersionSeed(known); anew != "" && anew != parseVersionSeed(r.version) {
 			b.restoreFacts(before)
 		}
 	}
 	b.mu.Unlock()
 	if r.facts != nil {
 		b.applyModes()
-		b.applyPoison(versionSeed(r.version), r.facts)
+		b.applyPoison(parseVersionSeed(r.version), r.facts)
 	}
 }
 
-// versionSeed returns a board's hash seed, which is the first part of the version of its facts.
-func versionSeed(version string) string {
+// parseVersionSeed returns a board's hash seed, which is the first part of the version of its facts.
+func parseVersionSeed(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed
 }
@@ -290,7 +290,7 @@ func versionSeed(version string) string {
 // hold mu.
 func (b *Board) restoreFacts(before map[string]string) {
 	for name, value := range before {
-		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {
+		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modeFactPrefix) {
 			b.facts[name] = value
 			b.publishFactLocked(name, value, b.storedModeLifetime())
 		}

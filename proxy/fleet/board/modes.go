@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-const modePrefix = "m:"
+const modeFactPrefix = "m:"
 
 // ModeSetting is a mode that an operator has set for an upstream. It applies at every edge.
 type ModeSetting struct {
@@ -35,7 +35,7 @@ const (
 // afterwards, because otherwise the board could set the previous mode again in between. PublishMode
 // does not wait for the store. While the store is unreachable, the mode stays pending.
 func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.OperatorMode, who string, now time.Time) {
-	name := modePrefix + UpstreamKey(u.ID())
+	name := modeFactPrefix + UpstreamKey(u.ID())
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
 	// A newer mode must have a later time, even if the clocks of the edges differ.
@@ -79,8 +79,8 @@ func (b *Board) isValidMode(name, value string, s *ModeSetting, now time.Time) b
 	return b.o.Signer.IsAccepted(sign.KindMode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
-// isOlder reports whether a mode was set before the applied mode. The caller must hold mu.
-func (b *Board) isOlder(name string, s *ModeSetting) bool {
+// isOlderMode reports whether a mode was set before the applied mode. The caller must hold mu.
+func (b *Board) isOlderMode(name string, s *ModeSetting) bool {
 	last, err := parseMode(b.appliedModes[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
@@ -90,7 +90,7 @@ func (b *Board) isOlder(name string, s *ModeSetting) bool {
 func (b *Board) OperatorMode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, err := parseMode(b.appliedModes[modePrefix+UpstreamKey(id)])
+	s, err := parseMode(b.appliedModes[modeFactPrefix+UpstreamKey(id)])
 	return s, err == nil
 }
 
@@ -109,7 +109,7 @@ func (b *Board) applyModes() {
 		waiting[f.name] = true
 	}
 	for i := range b.localWork {
-		name, up := modePrefix+UpstreamKey(b.localWork[i].ID), b.localWork[i].Upstream
+		name, up := modeFactPrefix+UpstreamKey(b.localWork[i].ID), b.localWork[i].Upstream
 		adopted := !waiting[name] && b.adoptMode(name, up)
 		s, err := parseMode(b.appliedModes[name])
 		if err != nil { // no operator has set a mode
@@ -145,7 +145,7 @@ func (b *Board) adoptMode(name string, up *upstreams.Upstream) bool {
 	case !b.isValidMode(name, value, &s, b.clock()):
 		b.recordInvalidMode(name, value, up)
 		return false
-	case b.isOlder(name, &s):
+	case b.isOlderMode(name, &s):
 		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
 		// restored it.
 		b.facts[name] = b.appliedModes[name]
@@ -173,7 +173,7 @@ func (b *Board) renewModes(now time.Time) {
 	b.modesCheckedAt = now
 	here := map[string]bool{}
 	for i := range b.localWork {
-		here[modePrefix+UpstreamKey(b.localWork[i].ID)] = true
+		here[modeFactPrefix+UpstreamKey(b.localWork[i].ID)] = true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,16 +194,16 @@ func (b *Board) renewModes(now time.Time) {
 	}
 }
 
-// secretSinceFact is the name of the fact that records when the fleet's first secret appeared.
-const secretSinceFact = "s:since"
+// secretSinceFactName is the name of the fact that records when the fleet's first secret appeared.
+const secretSinceFactName = "s:since"
 
 // adoptSecretAge adopts the board's record of when the fleet's first secret appeared. It corrects a
 // wrong record at most once a minute, because edges with different secrets may overwrite each
 // other's correction. The caller must hold mu.
 func (b *Board) adoptSecretAge(now time.Time) {
-	correction := b.o.Signer.AdoptSecretSince(b.facts[secretSinceFact], now)
+	correction := b.o.Signer.AdoptSecretSince(b.facts[secretSinceFactName], now)
 	if correction != "" && now.Sub(b.lastCorrection) >= time.Minute {
 		b.lastCorrection = now
-		b.publishFactLocked(secretSinceFact, correction, 0)
+		b.publishFactLocked(secretSinceFactName, correction, 0)
 	}
 }

@@ -18,23 +18,23 @@ func TestForgedModes(t *testing.T) {
 		w.edges[e].board.PublishMode(u, upstreams.ModeDrain, "operator", w.now)
 		w.exchangeAll()
 		w.exchangeAll()
-		return w.twin.facts[modePrefix+UpstreamKey(u.ID())].value
+		return w.twin.facts[modeFactPrefix+UpstreamKey(u.ID())].value
 	}
 	for what, forge := range map[string]func(w *world, drained, last string) string{
 		"without a signature": func(*world, string, string) string { return `{"mode":"drain","who":"x","when":9999999999}` },
 		"of another upstream": func(_ *world, drained, _ string) string { return drained },
 		"of another fleet": func(w *world, _, _ string) string {
-			return sign.New("qs", w.secrets).Sign(sign.KindMode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+			return sign.New("qs", w.secrets).Sign(sign.KindMode, modeFactPrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
 		},
 		"signed by another": func(w *world, _, _ string) string {
-			return sign.New("ps", []string{"another"}).Sign(sign.KindMode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+			return sign.New("ps", []string{"another"}).Sign(sign.KindMode, modeFactPrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
 		},
 		"with another time": func(_ *world, _, last string) string { return strings.Replace(last, `"expires":`, `"expires":9`, 1) },
 		"that was put back": func(_ *world, _, last string) string { return last },
 	} {
 		w := newWorld(t, 2, 2)
 		w.twin.answer(&boardMessage{edge: "one", number: 1, work: "", seed: "s"})
-		w.twin.facts[secretSinceFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.KindSince, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
+		w.twin.facts[secretSinceFactName] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.KindSince, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGracePeriod).Unix()})}
 		drained, last := drain(w, 0, 0), drain(w, 0, 1)
 		if w.edges[1].ups[0].Mode() != upstreams.ModeDrain || w.edges[1].ups[1].Mode() != upstreams.ModeDrain {
 			t.Fatalf("%s: a drain does not reach the other edge", what)
@@ -43,7 +43,7 @@ func TestForgedModes(t *testing.T) {
 		w.edges[0].board.PublishMode(w.edges[0].ups[1], upstreams.ModeReady, "operator", w.now)
 		w.exchangeAll()
 		w.exchangeAll()
-		name := modePrefix + UpstreamKey(w.edges[0].ups[1].ID())
+		name := modeFactPrefix + UpstreamKey(w.edges[0].ups[1].ID())
 		good := w.twin.facts[name].value
 		w.twin.facts[name] = twinFact{value: forge(w, drained, last)}
 		w.twin.newest++
@@ -73,7 +73,7 @@ func TestModesAreRenewed(t *testing.T) {
 	w.edges[0].board.PublishMode(u, upstreams.ModeDrain, "operator", w.now)
 	w.exchangeAll()
 	w.exchangeAll()
-	name := modePrefix + UpstreamKey(u.ID())
+	name := modeFactPrefix + UpstreamKey(u.ID())
 	old := w.twin.facts[name].value
 	for range 30 {
 		w.advance(12 * time.Hour)
@@ -139,12 +139,12 @@ func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 		w := newWorld(t, 1, 2)
 		e := w.edges[0]
 		w.twin.answer(&boardMessage{edge: "one", number: 1, work: "", seed: "s"})
-		w.twin.facts[secretSinceFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.KindSince, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
+		w.twin.facts[secretSinceFactName] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.KindSince, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGracePeriod).Unix()})}
 		w.exchangeAll()
 		e.line.cut = true
 		e.board.PublishMode(e.ups[0], upstreams.ModeDrain, "operator", w.now)
 		w.exchangeAll()
-		spoil(w, e, modePrefix+UpstreamKey(e.ups[0].ID()))
+		spoil(w, e, modeFactPrefix+UpstreamKey(e.ups[0].ID()))
 		e.ups = e.ups[1:]
 		w.exchangeAll()
 		again := w.add(t, 1).ups[0]
@@ -176,7 +176,7 @@ func TestModesOfRemovedUpstreams(t *testing.T) {
 	}
 	w.exchangeAll()
 	for i, e := range w.edges {
-		if _, there := e.board.facts[modePrefix+UpstreamKey(gone)]; there {
+		if _, there := e.board.facts[modeFactPrefix+UpstreamKey(gone)]; there {
 			t.Errorf("edge %d still has the mode of an upstream that is gone", i)
 		}
 		if _, there := e.board.OperatorMode(gone); there {

@@ -18,21 +18,21 @@ type Poison interface {
 	SetLostEngines(lost map[uint64][]*upstreams.Upstream)
 }
 
-const poisonPrefix = "p:"
+const poisonFactPrefix = "p:"
 
-func poisonName(hash uint64, id upstreams.ID) string {
-	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + UpstreamKey(id)
+func poisonFactName(hash uint64, id upstreams.ID) string {
+	return poisonFactPrefix + strconv.FormatUint(hash, 16) + ":" + UpstreamKey(id)
 }
 
-// ReportLost notifies every edge that the body with the given hash has crashed an upstream. The
+// ReportLostEngine notifies every edge that the body with the given hash has crashed an upstream. The
 // fact expires after life.
-func (b *Board) ReportLost(hash uint64, id upstreams.ID, life time.Duration) {
-	b.publishFact(poisonName(hash, id), "1", life)
+func (b *Board) ReportLostEngine(hash uint64, id upstreams.ID, life time.Duration) {
+	b.publishFact(poisonFactName(hash, id), "1", life)
 }
 
-// ReportCleared makes every edge forget which engines the body with the given hash has crashed.
-func (b *Board) ReportCleared(hash uint64) {
-	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
+// ReportClearedBody makes every edge forget which engines the body with the given hash has crashed.
+func (b *Board) ReportClearedBody(hash uint64) {
+	prefix := poisonFactPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()
 	var names []string
 	for name := range b.facts {
@@ -59,7 +59,7 @@ func (b *Board) applyPoison(seed string, facts map[string]string) {
 	}
 	lost := map[uint64][]*upstreams.Upstream{}
 	for name := range facts {
-		rest, ok := strings.CutPrefix(name, poisonPrefix)
+		rest, ok := strings.CutPrefix(name, poisonFactPrefix)
 		if !ok {
 			continue
 		}

@@ -50,7 +50,7 @@ func (l *simulatedStore) Available() bool { return !l.cut }
 
 func (l *simulatedStore) EdgeCount() int { return l.edges }
 
-func (l *simulatedStore) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
+func (l *simulatedStore) RunScript(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
 	panic("the board has an exchange of its own")
 }
 
@@ -85,7 +85,7 @@ func (w *world) add(t require, n int) *edge {
 	for i := range specs {
 		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai"}
 	}
-	plan, err := set.Plan(specs, nil)
+	plan, err := set.PlanChanges(specs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,9 +164,9 @@ func TestBoard(t *testing.T) {
 				e.ups[u].SetMode(m)
 				e.board.PublishMode(e.ups[u], m, "ann", w.now)
 			case 5:
-				e.board.ReportLost(uint64(1+u), e.ups[u].ID(), time.Minute)
+				e.board.ReportLostEngine(uint64(1+u), e.ups[u].ID(), time.Minute)
 			case 6:
-				e.board.ReportCleared(uint64(1 + u))
+				e.board.ReportClearedBody(uint64(1 + u))
 			case 7:
 				if rapid.IntRange(0, 5).Draw(t, "who") == 0 {
 					w.edges = append(w.edges[:i], w.edges[i+1:]...)
@@ -186,7 +186,7 @@ func TestBoard(t *testing.T) {
 		}
 		w.exchangeAll()
 		for range 4 { // the leases of dead edges expire
-			w.advance(workLease / 3)
+			w.advance(workLeaseDuration / 3)
 			w.exchangeAll()
 		}
 		w.exchangeAll()
@@ -219,7 +219,7 @@ func TestDeadEdge(t *testing.T) {
 	w.exchangeAll()
 	w.checkViews(t)
 	two.line.cut, two.line.edges = true, 3
-	for passed := time.Duration(0); passed <= workLease+busyExchangePeriod; passed += busyExchangePeriod {
+	for passed := time.Duration(0); passed <= workLeaseDuration+busyExchangePeriod; passed += busyExchangePeriod {
 		w.advance(busyExchangePeriod)
 		w.exchangeAll()
 		if fresh := passed+busyExchangePeriod < answerFreshTime; (two.elsewhere != nil) != fresh {
@@ -242,7 +242,7 @@ func TestFacts(t *testing.T) {
 	w.exchangeAll()
 	one.ups[1].SetMode(upstreams.ModeDrain)
 	one.board.PublishMode(one.ups[1], upstreams.ModeDrain, "ann", w.now)
-	two.board.ReportLost(77, two.ups[0].ID(), time.Minute)
+	two.board.ReportLostEngine(77, two.ups[0].ID(), time.Minute)
 	w.exchangeAll()
 	w.exchangeAll()
 	if two.ups[1].Mode() != upstreams.ModeDrain || two.ups[0].Mode() != upstreams.ModeReady || len(one.lost[77]) != 1 {
@@ -259,7 +259,7 @@ func TestFacts(t *testing.T) {
 	if late.ups[1].Mode() != upstreams.ModeDrain {
 		t.Error("an edge that starts late does not know the mode")
 	}
-	two.board.ReportLost(78, two.ups[0].ID(), time.Minute)
+	two.board.ReportLostEngine(78, two.ups[0].ID(), time.Minute)
 	w.exchangeAll()
 	w.exchangeAll()
 	if len(one.lost) != 1 || len(one.lost[78]) != 1 || one.seed != two.seed {
@@ -287,7 +287,7 @@ func TestRetention(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	e := w.edges[0]
 	e.calls[0] = 1
-	e.board.ReportLost(77, e.ups[0].ID(), time.Minute)
+	e.board.ReportLostEngine(77, e.ups[0].ID(), time.Minute)
 	own := ownWork(e.LocalWork(nil))
 	m := e.board.buildMessage(own.String(), w.now)
 	for _, word := range m.scriptArgs() {

@@ -20,9 +20,9 @@ var boardSource string
 
 var boardScript = valkey.NewLuaScript(boardSource)
 
-// workLease is how long an edge's work counts after the edge's last message. It is short because
+// workLeaseDuration is how long an edge's work counts after the edge's last message. It is short because
 // engines cancel the calls of a dead edge as soon as its connections close.
-const workLease = 3 * time.Second
+const workLeaseDuration = 3 * time.Second
 
 // UpstreamKey returns the name of an upstream in the store, which is a hash of the upstream's id.
 func UpstreamKey(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
@@ -90,7 +90,7 @@ const unchangedWork = "="
 
 func (m *boardMessage) scriptArgs() []string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-	out := []string{m.edge, strconv.FormatUint(m.number, 10), ms(workLease), m.work, m.version, m.seed}
+	out := []string{m.edge, strconv.FormatUint(m.number, 10), ms(workLeaseDuration), m.work, m.version, m.seed}
 	for _, f := range m.facts {
 		out = append(out, strconv.FormatUint(f.number, 10), f.name, f.value, ms(f.lifetime))
 	}

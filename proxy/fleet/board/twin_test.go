@@ -46,7 +46,7 @@ func (w workByUpstream) add(more workByUpstream, sign int) {
 }
 
 func (t *scriptModel) answer(m *boardMessage) (boardReply, error) {
-	ms := workLease.Milliseconds()
+	ms := workLeaseDuration.Milliseconds()
 	if t.edges == nil {
 		t.seed, t.first = m.seed, t.now+ms
 		t.sum, t.edges, t.work, t.facts = workByUpstream{}, map[string]*twinEdge{}, map[string]workByUpstream{}, map[string]twinFact{}
@@ -103,7 +103,7 @@ func (t *scriptModel) answer(m *boardMessage) (boardReply, error) {
 }
 
 func (t *scriptModel) reap() {
-	t.first = t.now + workLease.Milliseconds()
+	t.first = t.now + workLeaseDuration.Milliseconds()
 	for name, e := range t.edges {
 		if e.ends <= t.now {
 			delete(t.edges, name)

@@ -23,10 +23,10 @@ type EntryState uint8
 
 // These are the states of entries.
 const (
-	StateGood   EntryState = iota
-	StateForged            // not sealed by an edge of the fleet, or copied from another field
-	StateStale             // sealed with a key that this edge does not have
-	StateOlder             // this edge has already read a newer version
+	StateGood       EntryState = iota
+	StateForged                // not sealed by an edge of the fleet, or copied from another field
+	StateUnknownKey            // sealed with a key that this edge does not have
+	StateOldVersion            // this edge has already read a newer version
 )
 
 // String returns the name of the state in metrics.

@@ -33,14 +33,14 @@ var (
 // edges restore entries lost by the store.
 const entriesTTL = 400 * 24 * time.Hour
 
-// maxAnswerEntries is the maximum number of entries in an answer. A certificate with its key and
+// maxEntriesPerRead is the maximum number of entries in an answer. A certificate with its key and
 // intermediates is about 10 KiB in size.
-const maxAnswerEntries = 16
+const maxEntriesPerRead = 16
 
 // Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
 	Available() bool
-	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
+	RunScript(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
 var errUnexpectedReply = errors.New("the store's answer has an unexpected form")
@@ -48,7 +48,7 @@ var errUnexpectedReply = errors.New("the store's answer has an unexpected form")
 // runScript runs a script and returns the elements of its answer. If the answer has fewer than
 // least elements, runScript returns an error.
 func (s *Store) runScript(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
-	answer, err := s.o.Link.Run(ctx, script, s.key, args)
+	answer, err := s.o.Link.RunScript(ctx, script, s.key, args)
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,12 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// LockLease is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
+// LockLeaseDuration is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
 // lock once the lease has expired.
-const LockLease = 10 * time.Second
+const LockLeaseDuration = 10 * time.Second
 
 const (
-	leaseRenewInterval = LockLease / 5
+	leaseRenewInterval = LockLeaseDuration / 5
 	// An edge abandons its order this long before the lease expires.
 	leaseMargin    = time.Second
 	lockRetryPause = 500 * time.Millisecond // pause between two attempts to acquire a lock
@@ -58,7 +58,7 @@ func (s *Storage) Available() bool { return s.store.Available() }
 func (s *Storage) adoptChanges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	entries, whole, err := s.store.Changes(ctx, false)
+	entries, whole, err := s.store.ReadChanges(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *Storage) adoptChanges(ctx context.Context) error {
 			at, into = e.Name, s.values
 		}
 		switch {
-		case e.State == StateStale:
+		case e.State == StateUnknownKey:
 			into[at] = storedValue{nil, time.Now()}
 		case e.State != StateGood || len(e.Text) == 0: // another edge will restore a rejected entry
 			delete(into, at)
@@ -111,12 +111,12 @@ func (s *Storage) Load(ctx context.Context, key string) ([]byte, error) {
 	case !ok:
 		return nil, fs.ErrNotExist
 	case v.text == nil:
-		return nil, errStaleKeys
+		return nil, errUnknownSealKeys
 	}
 	return v.text, nil
 }
 
-var errStaleKeys = errors.New("the fleet's store has it sealed by keys that this edge does not have: give all edges the same seal.keys")
+var errUnknownSealKeys = errors.New("the fleet's store has it sealed by keys that this edge does not have: give all edges the same seal.keys")
 
 // Store implements certmagic.Storage.
 func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
@@ -290,7 +290,7 @@ func (s *Storage) renewLock(ctx, attempt context.Context, name string, good time
 			return
 		case err == nil && granted:
 			good = sent
-		case err == nil || time.Since(good) > LockLease-leaseMargin-leaseRenewInterval:
+		case err == nil || time.Since(good) > LockLeaseDuration-leaseMargin-leaseRenewInterval:
 			acme.ReportLockLoss(attempt, ErrLockLost)
 			return
 		}

@@ -60,7 +60,7 @@ func TestStorage(t *testing.T) {
 		t.Error("the store has a value in the open")
 	}
 	strangers := NewStorage(f.edge("c", strings.Repeat("x", 32)), nil)
-	if _, err := strangers.Load(ctx, "y"); !errors.Is(err, errStaleKeys) || !strangers.Exists(ctx, "y") {
+	if _, err := strangers.Load(ctx, "y"); !errors.Is(err, errUnknownSealKeys) || !strangers.Exists(ctx, "y") {
 		t.Errorf("with other seals: %v", err)
 	}
 	f.redis.FlushAll()
@@ -92,10 +92,10 @@ func TestStorageLock(t *testing.T) {
 	}
 	attempt, lose := context.WithCancelCause(t.Context())
 	defer lose(nil)
-	if err := b.Lock(acme.WithLockLoss(attempt, lose), "x"); err != nil {
+	if err := b.Lock(acme.WithLockLossCancel(attempt, lose), "x"); err != nil {
 		t.Fatal(err)
 	}
-	f.advance(2 * LockLease)
+	f.advance(2 * LockLeaseDuration)
 	if ok, err := a.TryLock(t.Context(), "x"); !ok || err != nil {
 		t.Fatalf("TryLock after the lease = %v, %v; want true", ok, err)
 	}

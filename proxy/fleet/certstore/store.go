@@ -40,10 +40,10 @@ type Store struct {
 	entriesToReseal []Entry // valid entries that are not sealed with the first secret
 	keys            *seal.Keys
 	lastChange      string // change number at the last read
-	fieldStates     map[string]*knownFieldState
+	fieldStates     map[string]*lastSeenEntry
 }
 
-type knownFieldState struct {
+type lastSeenEntry struct {
 	changeNumber string // "0" if the store does not contain the entry
 	version      uint64
 	blob         string
@@ -54,9 +54,9 @@ func New(o Options) *Store {
 	sum := sha256.Sum256([]byte(o.Directory))
 	s := &Store{
 		o: o, key: "acme:" + hex.EncodeToString(sum[:8]), refusedCounters: map[string]*metrics.Counter{}, lastChange: "0",
-		fieldStates: map[string]*knownFieldState{},
+		fieldStates: map[string]*lastSeenEntry{},
 	}
-	for _, state := range []EntryState{StateForged, StateStale, StateOlder} {
+	for _, state := range []EntryState{StateForged, StateUnknownKey, StateOldVersion} {
 		name := `penstock_fleet_certificates_refused_total{reason="` + state.String() + `"}`
 		s.refusedCounters[state.String()] = o.Metrics.NewCounter(name)
 	}
@@ -66,9 +66,9 @@ func New(o Options) *Store {
 // Available reports whether the store can be reached.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries changed since the last call. For the first call, or if all is true,
+// ReadChanges returns the entries changed since the last call. For the first call, or if all is true,
 // it returns every entry and sets whole.
-func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
+func (s *Store) ReadChanges(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	number := s.lastChange
@@ -76,7 +76,7 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 		number = "0"
 	}
 	for more := true; more; {
-		words, err := s.runScript(ctx, readScript, 3, number, strconv.Itoa(maxAnswerEntries))
+		words, err := s.runScript(ctx, readScript, 3, number, strconv.Itoa(maxEntriesPerRead))
 		if err != nil {
 			return nil, false, err
 		}
@@ -131,14 +131,14 @@ func (s *Store) openEntry(name, value string) (e Entry, ok bool) {
 	if !e.Kind.IsKnown() {
 		return e, false // the entry was written by a newer program version
 	}
-	f := s.entryFieldState(name)
+	f := s.findLastSeen(name)
 	f.changeNumber = change
 	text, version, state := s.unseal(name, blob)
 	if state == StateGood && version < f.version {
-		state = StateOlder
+		state = StateOldVersion
 	}
 	if e.State = state; state != StateGood {
-		s.countRefused(f, e, blob)
+		s.countRefusedEntry(f, e, blob)
 		return e, true
 	}
 	e.Text, f.version, f.blob = text, version, ""
@@ -149,10 +149,10 @@ func (s *Store) openEntry(name, value string) (e Entry, ok bool) {
 	return e, true
 }
 
-func (s *Store) entryFieldState(name string) *knownFieldState {
+func (s *Store) findLastSeen(name string) *lastSeenEntry {
 	f := s.fieldStates[name]
 	if f == nil {
-		f = &knownFieldState{changeNumber: "0"}
+		f = &lastSeenEntry{changeNumber: "0"}
 		s.fieldStates[name] = f
 	}
 	return f
@@ -168,8 +168,8 @@ func (s *Store) entrySealBox(field string, result *seal.Result) seal.Box {
 func (s *Store) unseal(field, blob string) (text []byte, version uint64, state EntryState) {
 	var result seal.Result
 	plain, ok := s.entrySealBox(field, &result).Open(nil, []byte(blob))
-	if !ok && result == seal.ResultStale {
-		return nil, 0, StateStale
+	if !ok && result == seal.ResultUnknownSecret {
+		return nil, 0, StateUnknownKey
 	}
 	number, text, cut := bytes.Cut(plain, []byte(" "))
 	version, err := strconv.ParseUint(string(number), 10, 64)
@@ -180,12 +180,12 @@ func (s *Store) unseal(field, blob string) (text []byte, version uint64, state E
 }
 
 var entryRemedies = map[EntryState]string{
-	StateForged: "find out who else can write to the fleet's store: this edge restores its own entries",
-	StateStale:  "give all edges the same seal.keys",
-	StateOlder:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
+	StateForged:     "find out who else can write to the fleet's store: this edge restores its own entries",
+	StateUnknownKey: "give all edges the same seal.keys",
+	StateOldVersion: "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
-func (s *Store) countRefused(f *knownFieldState, e Entry, blob string) {
+func (s *Store) countRefusedEntry(f *lastSeenEntry, e Entry, blob string) {
 	if f.blob == blob {
 		return
 	}
@@ -208,7 +208,7 @@ func (s *Store) Put(ctx context.Context, e Entry) error {
 // putLocked does the work of Put. The caller must hold mu.
 func (s *Store) putLocked(ctx context.Context, e Entry) error {
 	name := fieldName(e.Kind, e.Name)
-	f := s.entryFieldState(name)
+	f := s.findLastSeen(name)
 	version := max(f.version+1, uint64(time.Now().UnixMicro()))
 	plain := append(strconv.AppendUint(nil, version, 10), ' ')
 	var result seal.Result
@@ -227,10 +227,10 @@ func (s *Store) putLocked(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// ClaimLock requests a lock for the duration LockLease. The holder renews the lock by calling
+// ClaimLock requests a lock for the duration LockLeaseDuration. The holder renews the lock by calling
 // ClaimLock again before the lease expires on the store's clock.
 func (s *Store) ClaimLock(ctx context.Context, name string) (granted bool, err error) {
-	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(LockLease), milliseconds(entriesTTL))
+	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(LockLeaseDuration), milliseconds(entriesTTL))
 	return err == nil && words[0] == "granted", err
 }
 

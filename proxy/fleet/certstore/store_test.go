@@ -18,7 +18,7 @@ type link struct{ client valkey.Client }
 
 func (l link) Available() bool { return true }
 
-func (l link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
+func (l link) RunScript(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
 	return script.Exec(ctx, l.client, []string{"ps:{" + key + "}"}, args).ToArray()
 }
 
@@ -69,7 +69,7 @@ func (f *fleet) put(s *Store, kind EntryKind, name, text string) {
 // an entry.
 func (f *fleet) read(s *Store, all bool) (out []string, whole bool) {
 	f.t.Helper()
-	entries, whole, err := s.Changes(f.t.Context(), all)
+	entries, whole, err := s.ReadChanges(f.t.Context(), all)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -118,13 +118,13 @@ func TestChanges(t *testing.T) {
 	f.wantRead(b, false, false, "certificate a.test two")
 	f.wantRead(a, false, true, "account  secret text", "certificate a.test two")
 	f.wantRead(a, true, true, "account  secret text", "certificate a.test two")
-	for i := range 3 * maxAnswerEntries {
+	for i := range 3 * maxEntriesPerRead {
 		f.put(a, EntryValue, fmt.Sprint(i), "x")
 	}
-	if got, whole := f.read(b, false); len(got) != 3*maxAnswerEntries || whole {
+	if got, whole := f.read(b, false); len(got) != 3*maxEntriesPerRead || whole {
 		t.Errorf("%d entries, whole: %v", len(got), whole)
 	}
-	if got, whole := f.read(b, true); len(got) != 3*maxAnswerEntries+2 || !whole {
+	if got, whole := f.read(b, true); len(got) != 3*maxEntriesPerRead+2 || !whole {
 		t.Errorf("%d entries, whole: %v", len(got), whole)
 	}
 	if strings.Contains(f.redis.Dump(), "secret text") || strings.Contains(f.redis.Dump(), "two") {
@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, garbage := range []string{"x", "-1", "1e300", "99999999999999999999"} {
 		f.redis.HSet(f.hash(), "n", garbage)
-		if _, _, err := b.Changes(t.Context(), true); err != nil {
+		if _, _, err := b.ReadChanges(t.Context(), true); err != nil {
 			t.Errorf("with the change number %s: %v", garbage, err)
 		}
 	}
@@ -210,11 +210,11 @@ func TestClaimLock(t *testing.T) {
 	}
 	claim(a, true)
 	claim(b, false)
-	f.advance(LockLease / 2)
+	f.advance(LockLeaseDuration / 2)
 	claim(a, true) // a renews its lock
-	f.advance(LockLease / 2)
+	f.advance(LockLeaseDuration / 2)
 	claim(b, false)
-	f.advance(LockLease / 2)
+	f.advance(LockLeaseDuration / 2)
 	claim(b, true)
 	claim(a, false)
 	if err := errors.Join(a.ReleaseLock(t.Context(), "a.test"), b.ReleaseLock(t.Context(), "a.test")); err != nil {

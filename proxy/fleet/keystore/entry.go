@@ -24,9 +24,9 @@ type entry struct {
 
 // These are the reasons for rejecting an entry, as metric labels.
 const (
-	entryForged = "forged" // not signed with the secret, or truncated
-	entryOlder  = "older"  // this edge has already read a newer version
-	entryBroken = "broken" // signed, but invalid for this program version
+	entryForged     = "forged" // not signed with the secret, or truncated
+	entryOldVersion = "older"  // this edge has already read a newer version
+	entryBroken     = "broken" // signed, but invalid for this program version
 )
 
 type refusedEntryError struct {

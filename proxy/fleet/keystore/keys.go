@@ -56,9 +56,9 @@ type Keys struct {
 // revocation is lost, the revocation still takes effect within this time.
 const readInterval = 500 * time.Millisecond
 
-// fullReadIntervals: every so many intervals, all entries are read even if the change number is
+// intervalsPerFullRead: every so many intervals, all entries are read even if the change number is
 // unchanged. Such a read finds entries that were replaced or removed without a new change number.
-const fullReadIntervals = 20
+const intervalsPerFullRead = 20
 
 // New returns the Keys for an edge. If the file Options.Cache exists, the edge starts with the keys
 // in this file.
@@ -67,7 +67,7 @@ func New(o Options) *Keys {
 		opts: o, readNow: make(chan struct{}, 1), updateWaiters: make(chan chan struct{}), ready: make(chan struct{}), entries: map[string]entry{},
 		lastRefused: map[string]string{}, refused: map[string]*metrics.Counter{},
 	}
-	for _, reason := range []string{entryForged, entryOlder, entryBroken} {
+	for _, reason := range []string{entryForged, entryOldVersion, entryBroken} {
 		k.refused[reason] = o.Metrics.NewCounter(`penstock_fleet_keys_refused_total{reason="` + reason + `"}`)
 	}
 	o.Metrics.NewGauge("penstock_fleet_keys", func() float64 { return float64(k.count.Load()) })
@@ -226,8 +226,8 @@ func (k *Keys) readEntries(ctx context.Context, c valkey.Client) error {
 	if len(numbers) != 1 {
 		return errors.New("the store gives no change number")
 	}
-	change := parseChange(numbers[0])
-	if k.readCount++; change == k.lastChange && change != "" && k.isReady() && k.readCount%fullReadIntervals != 0 {
+	change := parseChangeNumber(numbers[0])
+	if k.readCount++; change == k.lastChange && change != "" && k.isReady() && k.readCount%intervalsPerFullRead != 0 {
 		return nil
 	}
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(name).Build()).AsStrMap()
@@ -252,9 +252,9 @@ func (k *Keys) readEntries(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// parseChange returns the change number, or "" if it is missing or so large that the next change
+// parseChangeNumber returns the change number, or "" if it is missing or so large that the next change
 // cannot increment it. All entries are then read after every readInterval.
-func parseChange(m valkey.ValkeyMessage) string {
+func parseChangeNumber(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // a nil message if no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= maxChangeNumber {
 		return ""
@@ -286,7 +286,7 @@ func (k *Keys) adoptEntries(all map[string]string, restore func(id, expected, ra
 		}
 		e, err := parseEntry(k.opts.Secrets, id, raw)
 		if err == nil && has && e.version <= held.version {
-			err = &refusedEntryError{entryOlder, errors.New("it is older than one that was read before")}
+			err = &refusedEntryError{entryOldVersion, errors.New("it is older than one that was read before")}
 			if restore != nil {
 				restore(id, raw, held.raw)
 			}

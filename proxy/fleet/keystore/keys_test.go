@@ -149,7 +149,7 @@ func TestForged(t *testing.T) {
 		"to another id":     {"d", last, entryForged},
 		"a raised limit":    {"a", strings.Replace(last, `"concurrency":3`, `"concurrency":9`, 1), entryForged},
 		"a raised version":  {"a", strings.Replace(last, "1 1", "1 9", 1), entryForged},
-		"an older one":      {"a", first, entryOlder},
+		"an older one":      {"a", first, entryOldVersion},
 		"signed, but wrong": {"e", signEntry(secret, "e", 5, `{"id":"f"}`), entryBroken},
 		"signed, no JSON":   {"g", signEntry(secret, "g", 5, `{`), entryBroken},
 	} {

@@ -29,7 +29,7 @@ const (
 // Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
 	Available() bool
-	Append(ctx context.Context, key string, most int, entry []byte) error
+	AppendToStream(ctx context.Context, key string, most int, entry []byte) error
 	Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error)
 }
 
@@ -122,7 +122,7 @@ func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.S
 	}
 }
 
-func streamKey(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
+func routeStreamKey(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
 // appendPlacements appends this edge's placements. If the store fails, appendPlacements drops them,
 // because placements are only hints.
@@ -130,7 +130,7 @@ func (e *Exchange) appendPlacements(ctx context.Context, model string, p *routin
 	e.newPlacements = p.TakeUnshared(e.newPlacements[:0])
 	for rest := e.newPlacements; len(rest) > 0; {
 		n := min(len(rest), maxEntryPlacements)
-		if err := e.o.Link.Append(ctx, streamKey(model), maxStreamEntries, e.sealEntry(model, rest[:n])); err != nil {
+		if err := e.o.Link.AppendToStream(ctx, routeStreamKey(model), maxStreamEntries, e.sealEntry(model, rest[:n])); err != nil {
 			return err
 		}
 		e.sentCount.Add(n)
@@ -146,7 +146,7 @@ func (e *Exchange) readNewPlacements(ctx context.Context, model string, p *routi
 		after = at.lastEntryID
 	}
 	for {
-		entries, last, err := e.o.Link.Read(ctx, streamKey(model), after, maxReadEntries)
+		entries, last, err := e.o.Link.Read(ctx, routeStreamKey(model), after, maxReadEntries)
 		if err != nil {
 			return
 		}

@@ -34,7 +34,7 @@ var errLost = errors.New("the store is lost")
 
 func (s *streams) Available() bool { return !s.cut }
 
-func (s *streams) Append(_ context.Context, key string, most int, entry []byte) error {
+func (s *streams) AppendToStream(_ context.Context, key string, most int, entry []byte) error {
 	if s.fail() {
 		return errLost
 	}
@@ -60,7 +60,7 @@ func routes(t require, n int, names ...string) []*routing.Route {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := set.Plan([]config.Upstream{{Name: "e", URL: "http://127.0.0.1:1", Weight: 1}, {Name: "f", URL: "http://127.0.0.1:2", Weight: 1}}, nil)
+	plan, err := set.PlanChanges([]config.Upstream{{Name: "e", URL: "http://127.0.0.1:1", Weight: 1}, {Name: "f", URL: "http://127.0.0.1:2", Weight: 1}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestExchange(t *testing.T) {
 			for i := range told {
 				told[i] = routing.Placement{Block: rand.Uint64(), Upstream: 7}
 			}
-			if one.o.Link.Append(context.Background(), streamKey("model-words"), maxStreamEntries, one.sealEntry("model-words", told)) == nil {
+			if one.o.Link.AppendToStream(context.Background(), routeStreamKey("model-words"), maxStreamEntries, one.sealEntry("model-words", told)) == nil {
 				appended += len(told)
 			}
 			two.exchangeAll(context.Background())
@@ -152,7 +152,7 @@ func TestManyRoutes(t *testing.T) {
 func TestRouteAgain(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, r := newExchange(t, s, "secret")
-	s.kept[streamKey("model-words")] = [][]byte{e.sealEntry("model-words", []routing.Placement{{Block: 1, Upstream: 2}})}
+	s.kept[routeStreamKey("model-words")] = [][]byte{e.sealEntry("model-words", []routing.Placement{{Block: 1, Upstream: 2}})}
 	for i, c := range []struct {
 		r    *routing.Route
 		want uint64
@@ -182,7 +182,7 @@ func TestForeignEntries(t *testing.T) {
 	entry := one.sealEntry("model-words", []routing.Placement{{Block: 1, Upstream: 2}})
 	bad := bytes.Clone(entry)
 	bad[20] ^= 1
-	key := streamKey("model-words")
+	key := routeStreamKey("model-words")
 	s.kept[key] = [][]byte{entry, one.sealEntry("another", nil), entry[:5], {}, bad}
 	one.exchangeAll(t.Context())
 	if one.learnedCount.Get() != 1 || one.unreadableCount.Get() != 4 {
@@ -204,7 +204,7 @@ func TestRetention(t *testing.T) {
 	for i, b := range blocks {
 		told[i] = routing.Placement{Block: b, Upstream: 7}
 	}
-	if err := e.o.Link.Append(t.Context(), streamKey("model-words"), maxStreamEntries, e.sealEntry("model-words", told)); err != nil {
+	if err := e.o.Link.AppendToStream(t.Context(), routeStreamKey("model-words"), maxStreamEntries, e.sealEntry("model-words", told)); err != nil {
 		t.Fatal(err)
 	}
 	all := fmt.Sprintf("%s", s.kept)

@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// UnsignedGrace is how long unsigned texts remain valid after the fleet's first secret appeared.
-const UnsignedGrace = 24 * time.Hour
+// UnsignedGracePeriod is how long unsigned texts remain valid after the fleet's first secret appeared.
+const UnsignedGracePeriod = 24 * time.Hour
 
 // These are the kinds of signed texts.
 const (
@@ -52,9 +52,9 @@ func New(prefix string, secrets []string) *Signer {
 
 // A signature is the last member of a JSON object.
 const (
-	macPrefix = `,"mac":"`
-	macSuffix = `"}`
-	macLength = len(macPrefix) + 2*sha256.Size + len(macSuffix)
+	macMemberPrefix = `,"mac":"`
+	macMemberSuffix = `"}`
+	macMemberLength = len(macMemberPrefix) + 2*sha256.Size + len(macMemberSuffix)
 )
 
 // Sign marshals a value and appends a signature. The value must marshal to a non-empty JSON object.
@@ -72,15 +72,15 @@ func (s *Signer) Sign(kind, name string, value any) string {
 func (s *Signer) appendMAC(secret, kind, name, object string) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "penstock fact %q %q %q %q", s.prefix, kind, name, object)
-	return strings.TrimSuffix(object, "}") + macPrefix + hex.EncodeToString(h.Sum(nil)) + macSuffix
+	return strings.TrimSuffix(object, "}") + macMemberPrefix + hex.EncodeToString(h.Sum(nil)) + macMemberSuffix
 }
 
 // IsSigned reports whether a text with this kind and name is signed with one of the secrets.
 func (s *Signer) IsSigned(kind, name, text string) bool {
-	if s == nil || len(text) < macLength {
+	if s == nil || len(text) < macMemberLength {
 		return false
 	}
-	object := text[:len(text)-macLength] + "}"
+	object := text[:len(text)-macMemberLength] + "}"
 	for _, secret := range s.secrets {
 		if hmac.Equal([]byte(text), []byte(s.appendMAC(secret, kind, name, object))) {
 			return true
@@ -90,13 +90,13 @@ func (s *Signer) IsSigned(kind, name, text string) bool {
 }
 
 // IsAccepted reports whether a text is valid at the time now. Signed texts are valid. Unsigned
-// texts are valid until UnsignedGrace after the first secret appeared.
+// texts are valid until UnsignedGracePeriod after the first secret appeared.
 func (s *Signer) IsAccepted(kind, name, text string, now time.Time) bool {
 	if s == nil || s.IsSigned(kind, name, text) {
 		return true
 	}
 	since := s.secretSince.Load()
-	return since > 0 && now.Before(time.Unix(since, 0).Add(UnsignedGrace)) && !strings.Contains(text, `"mac"`)
+	return since > 0 && now.Before(time.Unix(since, 0).Add(UnsignedGracePeriod)) && !strings.Contains(text, `"mac"`)
 }
 
 type secretSinceRecord struct {

@@ -16,7 +16,7 @@ type said struct {
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
-	s.AdoptSecretSince("", now.Add(-UnsignedGrace))
+	s.AdoptSecretSince("", now.Add(-UnsignedGracePeriod))
 	good := s.Sign(KindMember, "a", said{"a", 5})
 	other := func(prefix, secret string) string {
 		return New(prefix, []string{secret}).Sign(KindMember, "a", said{"a", 5})
@@ -35,7 +35,7 @@ func TestCounts(t *testing.T) {
 		"signed by another":              {KindMember, "a", other("ps", "another secret"), false},
 		"with a shorter signature":       {KindMember, "a", good[:len(good)-4] + `"}`, false},
 		"with more behind the signature": {KindMember, "a", good + " ", false},
-		"with a second signature":        {KindMember, "a", strings.TrimSuffix(good, "}") + good[len(good)-macLength:], false},
+		"with a second signature":        {KindMember, "a", strings.TrimSuffix(good, "}") + good[len(good)-macMemberLength:], false},
 		"without a signature":            {KindMember, "a", `{"id":"a","expires":5}`, false},
 		"nothing":                        {KindMember, "a", "", false},
 	} {

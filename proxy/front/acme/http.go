@@ -32,7 +32,7 @@ const challengePath = "/.well-known/acme-challenge/"
 
 // NewServer returns a ChallengeServer. Serve starts it.
 func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*ChallengeServer, error) {
-	s := &ChallengeServer{manager: m, guard: g, port: httpsPort(f)}
+	s := &ChallengeServer{manager: m, guard: g, port: httpsRedirectPort(f)}
 	var err error
 	s.listener, err = listen.New(ln, listen.Options{MaxConns: listen.AdminConnLimit(), MakeRoom: true, Guard: g})
 	if err != nil {
@@ -46,9 +46,9 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Ch
 	return s, nil
 }
 
-// httpsPort returns the port for redirects. If the HTTP listener does not use port 80, it must be
-// behind a forwarder. httpsPort then assumes that the https listener is behind a forwarder too.
-func httpsPort(f *config.File) string {
+// httpsRedirectPort returns the port for redirects. If the HTTP listener does not use port 80, it must be
+// behind a forwarder. httpsRedirectPort then assumes that the https listener is behind a forwarder too.
+func httpsRedirectPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
 		return ""
@@ -68,11 +68,11 @@ func (s *ChallengeServer) Close() error {
 }
 
 func (s *ChallengeServer) handleRequest(ctx *fasthttp.RequestCtx) {
-	defer s.guard.Catch(guard.PlaceACME, func() { writeStatus(ctx, fasthttp.StatusInternalServerError) })
+	defer s.guard.Catch(guard.PlaceACME, func() { writePlainStatus(ctx, fasthttp.StatusInternalServerError) })
 	listen.MarkHeadersReceived(ctx.Conn())
 	if err := httpserver.CheckRequest(ctx); err != nil {
 		ctx.SetConnectionClose()
-		writeStatus(ctx, err.Status)
+		writePlainStatus(ctx, err.Status)
 		return
 	}
 	if httpserver.AnswerOptionsStar(ctx, "GET, HEAD") {
@@ -81,7 +81,7 @@ func (s *ChallengeServer) handleRequest(ctx *fasthttp.RequestCtx) {
 	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && isGetOrHead(ctx) {
 		answer, ok := s.manager.httpChallengeAnswer(string(ctx.Host()), token)
 		if !ok {
-			writeStatus(ctx, fasthttp.StatusNotFound)
+			writePlainStatus(ctx, fasthttp.StatusNotFound)
 			return
 		}
 		ctx.SetContentType("application/octet-stream")
@@ -94,7 +94,7 @@ func (s *ChallengeServer) handleRequest(ctx *fasthttp.RequestCtx) {
 		if !isGetOrHead(ctx) {
 			ctx.SetConnectionClose()
 		}
-		writeStatus(ctx, fasthttp.StatusNotFound)
+		writePlainStatus(ctx, fasthttp.StatusNotFound)
 	case !isGetOrHead(ctx) || isAPICall(ctx):
 		rejectAPICall(ctx, base)
 	default: // the query string is dropped: pages do not need it, and it may contain a credential
@@ -112,7 +112,7 @@ func (s *ChallengeServer) handleParseError(ctx *fasthttp.RequestCtx, err error) 
 			return
 		}
 	}
-	writeStatus(ctx, fasthttp.StatusBadRequest)
+	writePlainStatus(ctx, fasthttp.StatusBadRequest)
 }
 
 // httpsBase returns the edge's https URL for the domain in a request. ok is false if the edge does
@@ -157,7 +157,7 @@ func rejectAPICall(ctx *fasthttp.RequestCtx, base string) {
 	ctx.SetBody(e.AppendBody(nil))
 }
 
-func writeStatus(ctx *fasthttp.RequestCtx, status int) {
+func writePlainStatus(ctx *fasthttp.RequestCtx, status int) {
 	ctx.Response.Reset()
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("text/plain; charset=utf-8")
@@ -170,7 +170,7 @@ func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), challengeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), challengeLookupTimeout)
 	defer cancel()
 	if !m.opts.HTTP || !m.hasOpenChallenge(ctx, normalizeDomain(host)) {
 		return "", false
@@ -183,8 +183,8 @@ func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// challengeTimeout is how long the fleet's store may take to return the answer to a challenge.
-const challengeTimeout = 5 * time.Second
+// challengeLookupTimeout is how long the fleet's store may take to return the answer to a challenge.
+const challengeLookupTimeout = 5 * time.Second
 
 type challengeAnswerWriter struct {
 	header http.Header

@@ -103,9 +103,9 @@ const (
 	minAttemptInterval = 2 * time.Minute // minimum time between two attempts, even across restarts
 	maxRetryPause      = 6 * time.Hour
 	// In a fleet, minimum time between two attempts that operators request.
-	minRequestedInterval = 15 * time.Minute
-	attemptTimeout       = 5 * time.Minute
-	checkInterval        = 10 * time.Minute // time between two checks of a valid certificate
+	minOperatorAttemptInterval = 15 * time.Minute
+	attemptTimeout             = 5 * time.Minute
+	checkInterval              = 10 * time.Minute // time between two checks of a valid certificate
 	// Time between two checks for certificates obtained by other edges.
 	fleetCheckInterval = 10 * time.Second
 	storeRetryPause    = 2 * time.Second // pause before the store is queried again
@@ -195,7 +195,7 @@ func (m *Manager) SetDomains(names []string) {
 	for _, name := range names {
 		d := old.byName[name]
 		if d == nil {
-			d = m.findDomain(name)
+			d = m.loadDomain(name)
 		}
 		d.markDueNow()
 		d.setOperatorRequested(true)
@@ -212,7 +212,7 @@ func wakeRunLoop(m *Manager) {
 	}
 }
 
-func (m *Manager) findDomain(name string) *managedDomain {
+func (m *Manager) loadDomain(name string) *managedDomain {
 	d, ctx := &managedDomain{name: name}, context.Background()
 	pair, err := m.readCertificate(ctx, m.folder, name)
 	if text := readLegacyFile(m.folder, name+".pem"); pair == nil && text != nil {
@@ -224,7 +224,7 @@ func (m *Manager) findDomain(name string) *managedDomain {
 	case err != nil:
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
-		cert, _, _ := m.certificateKeys(name)
+		cert, _, _ := m.certificateStorageKeys(name)
 		// certmagic would fail because of a file at this path.
 		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil {
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
@@ -266,7 +266,7 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 var errNoChallenge = errors.New("no challenge is open for this domain")
 
 func (m *Manager) hasOpenChallenge(ctx context.Context, name string) bool {
-	return m.domains.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
+	return m.domains.Load().byName[name] != nil && m.storage().Exists(ctx, m.challengeTokenKey(name))
 }
 
 // ChallengeCertificate returns the certificate for a TLS-ALPN-01 challenge, even if another edge
@@ -342,8 +342,8 @@ func (m *Manager) checkDueDomains(ctx context.Context) time.Time {
 // errStoreUnavailable is the problem reported for a domain that is waiting for the fleet's store.
 var errStoreUnavailable = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState collects certmagic's events during one call to renewIfDue.
-type attemptState struct {
+// attemptEvents collects certmagic's events during one call to renewIfDue.
+type attemptEvents struct {
 	domain          *managedDomain
 	failureRecorded bool
 	next            time.Time // time of the next attempt after a failure
@@ -355,9 +355,9 @@ type attemptContextKey struct{}
 
 type lossContextKey struct{}
 
-// WithLockLoss returns a context for an attempt. ReportLockLoss with this context calls lose, which
+// WithLockLossCancel returns a context for an attempt. ReportLockLoss with this context calls lose, which
 // cancels the attempt.
-func WithLockLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
+func WithLockLossCancel(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, lossContextKey{}, lose)
 }
 
@@ -388,9 +388,9 @@ func (m *Manager) renewIfDue(ctx context.Context, d *managedDomain) time.Time {
 			return m.nextCheckTime(at)
 		}
 	}
-	state := &attemptState{domain: d}
+	state := &attemptEvents{domain: d}
 	work, lose := context.WithCancelCause(context.WithValue(ctx, attemptContextKey{}, state))
-	work = WithLockLoss(work, lose)
+	work = WithLockLossCancel(work, lose)
 	work, cancel := context.WithTimeout(work, attemptTimeout)
 	err := m.config.ManageSync(work, []string{d.name})
 	lost := context.Cause(work)
@@ -438,8 +438,8 @@ func (m *Manager) nextCheckTime(due time.Time) time.Time {
 // migrateToFleet copies two kinds of data to the store if the store lacks them: the data stored by
 // versions without certmagic, and the data in the folder.
 func (m *Manager) migrateToFleet(ctx context.Context, name string) error {
-	registration, _ := m.accountKeys()
-	cert, _, _ := m.certificateKeys(name)
+	registration, _ := m.accountStorageKeys()
+	cert, _, _ := m.certificateStorageKeys(name)
 	if m.fleet.Exists(ctx, registration) && m.fleet.Exists(ctx, cert) {
 		return nil
 	}
@@ -457,8 +457,8 @@ func (m *Manager) migrateToFleet(ctx context.Context, name string) error {
 			m.opts.Log.Warn("a certificate of an earlier version in the fleet's store cannot be used", zap.String("domain", name), zap.Error(err))
 		}
 	}
-	registration, key := m.accountKeys()
-	certKey, keyKey, meta := m.certificateKeys(name)
+	registration, key := m.accountStorageKeys()
+	certKey, keyKey, meta := m.certificateStorageKeys(name)
 	return errors.Join(m.restoreToStore(ctx, key, registration), m.restoreToStore(ctx, keyKey, meta, certKey))
 }
 
@@ -508,8 +508,8 @@ func (m *Manager) adoptCertificate(ctx context.Context, d *managedDomain) {
 // saveCertificateToFolder copies a domain's certificate and the account from the fleet's store to
 // the folder.
 func (m *Manager) saveCertificateToFolder(ctx context.Context, name string) {
-	registration, key := m.accountKeys()
-	certKey, keyKey, meta := m.certificateKeys(name)
+	registration, key := m.accountStorageKeys()
+	certKey, keyKey, meta := m.certificateStorageKeys(name)
 	for _, k := range []string{registration, key, keyKey, meta, certKey} {
 		value, err := m.fleet.Load(ctx, k)
 		if err == nil {
@@ -526,7 +526,7 @@ func (m *Manager) saveCertificateToFolder(ctx context.Context, name string) {
 // onEvent handles certmagic's events before and after an order. certmagic holds the domain's lock
 // while onEvent runs.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
-	state, ok := ctx.Value(attemptContextKey{}).(*attemptState)
+	state, ok := ctx.Value(attemptContextKey{}).(*attemptEvents)
 	if !ok {
 		return nil
 	}
@@ -581,7 +581,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *managedDomain, err error
 	pause += rand.N(pause / 4)
 	allowed := minAttemptInterval
 	if m.fleet != nil { // operators reload the edges one by one
-		allowed = min(pause, minRequestedInterval)
+		allowed = min(pause, minOperatorAttemptInterval)
 	}
 	next = now.Add(pause)
 	if err := saveAttempt(ctx, m.storage(), d.name, orderAttempt{now, now.Add(allowed), next, failures}); err != nil {

@@ -157,7 +157,7 @@ func TestMigrationFromLegacyVersion(t *testing.T) {
 		first := startEdge(t, o)
 		p.setManager(first.Manager)
 		wait(t, "an account and an order", func() bool { ok, _ := first.OrderCounts(); return ok == 1 })
-		_, key := first.accountKeys()
+		_, key := first.accountStorageKeys()
 		text, err := first.folder.Load(t.Context(), key)
 		first.stop()
 		if err != nil {

@@ -46,20 +46,20 @@ func directoryName(directory string) string {
 
 // The functions below return keys in certmagic's storage.
 
-func (m *Manager) certificateKeys(name string) (cert, key, meta string) {
+func (m *Manager) certificateStorageKeys(name string) (cert, key, meta string) {
 	issuer := m.issuer.IssuerKey()
 	return certmagic.StorageKeys.SiteCert(issuer, name), certmagic.StorageKeys.SitePrivateKey(issuer, name),
 		certmagic.StorageKeys.SiteMeta(issuer, name)
 }
 
-func (m *Manager) tokenKey(name string) string {
+func (m *Manager) challengeTokenKey(name string) string {
 	return "acme/" + certmagic.StorageKeys.Safe(m.issuer.IssuerKey()) + "/challenge_tokens/" +
 		certmagic.StorageKeys.Safe(name) + ".json"
 }
 
-// accountKeys returns the keys under which the account's registration and private key are stored.
+// accountStorageKeys returns the keys under which the account's registration and private key are stored.
 // certmagic derives these keys from the email address.
-func (m *Manager) accountKeys() (registration, key string) {
+func (m *Manager) accountStorageKeys() (registration, key string) {
 	user, file, keyFile := "default", "default", "default"
 	if email := strings.ToLower(m.opts.Email); email != "" {
 		user = email
@@ -71,7 +71,9 @@ func (m *Manager) accountKeys() (registration, key string) {
 	return at + safe(file) + ".json", at + safe(keyFile) + ".key"
 }
 
-func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
+func attemptStorageKey(name string) string {
+	return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json"
+}
 
 // orderAttempt records the last attempt to order a certificate. The record is stored with the
 // certificates, so it survives a restart and applies to all edges of a fleet.
@@ -97,7 +99,7 @@ func (a orderAttempt) nextAllowedTime(hurried bool, now time.Time) time.Time {
 }
 
 func loadAttempt(ctx context.Context, s certmagic.Storage, name string) (a orderAttempt) {
-	text, err := s.Load(ctx, attemptKey(name))
+	text, err := s.Load(ctx, attemptStorageKey(name))
 	if err == nil {
 		_ = json.Unmarshal(text, &a) // a malformed record is ignored
 	}
@@ -109,7 +111,7 @@ func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a orderA
 	if err != nil {
 		return err
 	}
-	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
+	return s.Store(context.WithoutCancel(ctx), attemptStorageKey(name), text)
 }
 
 // nextAllowedOrder returns the time at which an order for a domain is allowed, and the number of
@@ -131,7 +133,7 @@ func (m *Manager) nextAllowedOrder(ctx context.Context, d *managedDomain) (at ti
 }
 
 func (m *Manager) readCertificate(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
-	certKey, keyKey, _ := m.certificateKeys(name)
+	certKey, keyKey, _ := m.certificateStorageKeys(name)
 	cert, err := s.Load(ctx, certKey)
 	if err == nil {
 		var key []byte
@@ -162,7 +164,7 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 // certmagic stored the certificate and its key in DOMAIN.pem. migrateCertificate does not change
 // that file. It does not overwrite existing values.
 func migrateCertificate(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
-	certKey, keyKey, metaKey := m.certificateKeys(name)
+	certKey, keyKey, metaKey := m.certificateStorageKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
 		return nil
 	}
@@ -188,7 +190,7 @@ func migrateCertificate(ctx context.Context, m *Manager, s certmagic.Storage, na
 // account without a status, so certmagic looks up the account at the authority. The authority does
 // not create a second account for the same key.
 func migrateAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
-	registration, keyKey := m.accountKeys()
+	registration, keyKey := m.accountStorageKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
 		return nil
 	}

@@ -35,9 +35,9 @@ var corsAllowedHeaders = map[string]bool{
 }
 
 const (
-	corsSDKPrefix  = "x-stainless-"
-	corsMaxHeaders = 64 // maximum number of headers in the answer to a preflight
-	corsMaxNameLen = 64 // maximum length of a header name in bytes
+	corsSDKPrefix        = "x-stainless-"
+	corsMaxAnswerHeaders = 64 // maximum number of headers in the answer to a preflight
+	corsMaxNameLen       = 64 // maximum length of a header name in bytes
 )
 
 // appendAllowedHeaders appends the headers in asked that pages may send. If asked is empty, it
@@ -60,7 +60,7 @@ func appendAllowedHeaders(dst, asked []byte) []byte {
 			dst = append(dst, ", "...)
 		}
 		dst = append(dst, name...)
-		if listed[name] = true; len(listed) == corsMaxHeaders {
+		if listed[name] = true; len(listed) == corsMaxAnswerHeaders {
 			break
 		}
 	}

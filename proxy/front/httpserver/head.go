@@ -129,7 +129,7 @@ func FramingError(err error) *apierr.Error {
 		return apierr.BadRequest("Too many empty lines precede the request line.")
 	case errors.Is(err, listen.ErrNotHTTP):
 		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS or the PROXY protocol's version 2.")
-	case errors.Is(err, listen.ErrProxyProtocol):
+	case errors.Is(err, listen.ErrUnexpectedProxyHeader):
 		return apierr.BadRequest("What came begins with a line of the PROXY protocol, which is not read here: turn it off at the balancer.")
 	case errors.Is(err, listen.ErrHTTP2):
 		return apierr.UnsupportedHTTPVersion("What came is HTTP/2, and only HTTP/1.1 and HTTP/1.0 are spoken here: set the client or the balancer to HTTP/1.1.")
@@ -137,9 +137,9 @@ func FramingError(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// ParseError returns the error for a request that failed with err before its handler ran. It also
+// RequestParseError returns the error for a request that failed with err before its handler ran. It also
 // returns the part of the request path that is known.
-func ParseError(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
+func RequestParseError(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
 	path, whole := listen.RequestPath(ctx.Conn())

@@ -71,7 +71,7 @@ func TestRefusedHeads(t *testing.T) {
 		s := &fasthttp.Server{
 			SecureErrorLogMessage: true, Logger: discardLogger{},
 			Handler:      func(ctx *fasthttp.RequestCtx) { got = CheckHead(&ctx.Request.Header) },
-			ErrorHandler: func(ctx *fasthttp.RequestCtx, err error) { got, _ = ParseError(ctx, err) },
+			ErrorHandler: func(ctx *fasthttp.RequestCtx, err error) { got, _ = RequestParseError(ctx, err) },
 		}
 		_ = s.ServeConn(&canned{Reader: bufio.NewReader(strings.NewReader(c.text))})
 		switch {
@@ -87,7 +87,7 @@ func TestRefusedHeads(t *testing.T) {
 func TestMisframed(t *testing.T) {
 	for err, says := range map[error]string{
 		listen.ErrContentLength: "Content-Length", listen.ErrTransferEncoding: "Transfer-Encoding", listen.ErrChunkExtrasTooLarge: "trailers", listen.ErrFraming: "chunk",
-		listen.ErrBareLineEnd: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
+		listen.ErrBareLineEnd: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrUnexpectedProxyHeader: "PROXY", listen.ErrHTTP2: "HTTP/2",
 	} {
 		if e := FramingError(err); !strings.Contains(e.Message, says) {
 			t.Errorf("FramingError(%v) = %q, want %q in it", err, e.Message, says)

@@ -10,10 +10,10 @@ import (
 const (
 	// ackCheckInterval is how often the watch checks clients that are waiting for an answer.
 	ackCheckInterval = 10 * time.Second
-	// ackTimeoutChecks is the number of consecutive checks without an acknowledgment after which a
+	// checksUntilAckTimeout is the number of consecutive checks without an acknowledgment after which a
 	// host counts as vanished. These checks take a minute, like the keep-alive probes on a
 	// connection without unacknowledged bytes (see Listen).
-	ackTimeoutChecks = 6
+	checksUntilAckTimeout = 6
 	// ackCheckBatch is how many connections are checked before checkAcks yields to other
 	// goroutines. Ten thousand checks take 45 ms.
 	ackCheckBatch = 64
@@ -32,7 +32,7 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 			client.unackedChecks = 0
 			continue
 		}
-		if client.unackedChecks++; client.unackedChecks == ackTimeoutChecks {
+		if client.unackedChecks++; client.unackedChecks == checksUntilAckTimeout {
 			client.markGone(w.ln.guard)
 		}
 	}

@@ -62,7 +62,7 @@ func TestHostVanishes(t *testing.T) {
 	}
 	write(late, 8<<20)
 	dropClientPackets(t, quietClient) // while no bytes are in flight
-	time.Sleep((ackTimeoutChecks + 3) * every)
+	time.Sleep((checksUntilAckTimeout + 3) * every)
 	dropClientPackets(t, goneClient)
 	write(gone, 1)
 	select {
@@ -88,7 +88,7 @@ func TestHostIsSilentForAWhile(t *testing.T) {
 	dropClientPackets(t, client)
 	_, _ = server.Write([]byte("x"))
 	time.Sleep(10 * time.Millisecond)
-	for range ackTimeoutChecks - 1 {
+	for range checksUntilAckTimeout - 1 {
 		l.disconnectWatch.checkAcks(time.Millisecond)
 	}
 	raw, _ := client.SyscallConn()

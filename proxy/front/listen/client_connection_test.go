@@ -12,16 +12,16 @@ func TestClientConnection(t *testing.T) {
 	ln := open(t, Options{})
 	one, _ := pair(t, ln)
 	two, _ := pair(t, ln)
-	last := ClientConnection(one).Last
+	last := AuthConnection(one).Last
 	switch {
-	case last == nil || ClientConnection(one).Last != last:
+	case last == nil || AuthConnection(one).Last != last:
 		t.Error("a connection remembers no key")
-	case ClientConnection(two).Last == last:
+	case AuthConnection(two).Last == last:
 		t.Error("two connections remember one key")
-	case ClientConnection(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerResolved: true}).Last != last:
+	case AuthConnection(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerResolved: true}).Last != last:
 		t.Error("beneath TLS the connection's key is not found")
 	}
-	if s := ClientConnection(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
+	if s := AuthConnection(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
 		t.Errorf("of a foreign connection is known %v", s)
 	}
 }

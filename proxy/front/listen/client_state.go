@@ -61,7 +61,7 @@ func (s *disconnectState) isGone() bool {
 	return s.hasDisconnected
 }
 
-func (s *disconnectState) withWaiter(f func(DisconnectWaiter)) {
+func (s *disconnectState) callWithWaiter(f func(DisconnectWaiter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiter != nil {

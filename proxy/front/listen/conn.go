@@ -40,7 +40,7 @@ type Conn struct {
 	writeDeadline    writeDeadline
 	hadRequest       atomic.Bool       // whether a request has started on this connection
 	hasValidKey      atomic.Bool       // see MarkAuthenticated
-	lastKey          auth.LastKeyCache // see ClientConnection
+	lastKey          auth.LastKeyCache // see AuthConnection
 	resumeIdle       time.Duration     // if not 0, the next read deadline is this far in the future
 
 	lingerOnClose   atomic.Bool
@@ -190,11 +190,11 @@ const writePieceSize = 64 << 10
 // Write writes p in pieces. The timeout set by SetWriteTimeout applies to each piece. A slow client
 // may therefore take a long time to read a large response, but a client that stops reading is
 // detected.
-func (c *Conn) Write(p []byte) (int, error) { return c.WriteAtTime(p, 0) }
+func (c *Conn) Write(p []byte) (int, error) { return c.WriteWithNow(p, 0) }
 
-// WriteAtTime is Write for a caller that has just read the clock and passes the time as now. If now
-// is zero, WriteAtTime reads the clock.
-func (c *Conn) WriteAtTime(p []byte, now instant.Time) (int, error) {
+// WriteWithNow is Write for a caller that has just read the clock and passes the time as now. If now
+// is zero, WriteWithNow reads the clock.
+func (c *Conn) WriteWithNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writeDeadline.timeout.Load())
 	if d == 0 {
 		return c.stream.Write(p)
@@ -230,15 +230,15 @@ func (c *Conn) Close() error {
 		}
 		return nil
 	}
-	return c.closeAttached()
+	return c.closeUndetached()
 }
 
-// closeAttached is separate from Close so that a detached connection needs less of its stack.
-func (c *Conn) closeAttached() error {
+// closeUndetached is separate from Close so that a detached connection needs less of its stack.
+func (c *Conn) closeUndetached() error {
 	if !c.isClosed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	if c.lingerOnClose.Load() && c.ln.closeLingering(c.socketConn, c.closeNow) {
+	if c.lingerOnClose.Load() && c.ln.lingerThenClose(c.socketConn, c.closeNow) {
 		return nil
 	}
 	return c.closeNow()

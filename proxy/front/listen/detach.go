@@ -9,12 +9,12 @@ import "sync/atomic"
 // connection to a new goroutine.
 type detachment struct {
 	onClose atomic.Pointer[func()] // runs instead of the next Close; nil if Close closes the connection
-	// Function that runs when the running one has returned. It is &nothingWaits if there is none, and
+	// Function that runs when the running one has returned. It is &noWaitingMarker if there is none, and
 	// nil if no function is running.
 	waiting atomic.Pointer[func()]
 }
 
-var nothingWaits = func() {}
+var noWaitingMarker = func() {}
 
 // takeOnClose returns the function that Close must run. If another function is running, the result
 // is nil, and takeWaiting will return the function. detached is false if Close must close the
@@ -23,8 +23,8 @@ func (d *detachment) takeOnClose() (then *func(), detached bool) {
 	if then = d.onClose.Swap(nil); then == nil {
 		return nil, false
 	}
-	for !d.waiting.CompareAndSwap(nil, &nothingWaits) {
-		if d.waiting.CompareAndSwap(&nothingWaits, then) {
+	for !d.waiting.CompareAndSwap(nil, &noWaitingMarker) {
+		if d.waiting.CompareAndSwap(&noWaitingMarker, then) {
 			return nil, true
 		}
 	}
@@ -33,8 +33,8 @@ func (d *detachment) takeOnClose() (then *func(), detached bool) {
 
 // takeWaiting returns the function to run after the running one has returned, or nil.
 func (d *detachment) takeWaiting() (then *func()) {
-	if d.waiting.CompareAndSwap(&nothingWaits, nil) {
+	if d.waiting.CompareAndSwap(&noWaitingMarker, nil) {
 		return nil
 	}
-	return d.waiting.Swap(&nothingWaits)
+	return d.waiting.Swap(&noWaitingMarker)
 }

@@ -67,9 +67,9 @@ func compareBool(a, b bool) int {
 // The cost of a check is proportional to the number of connections. Each check therefore selects a
 // batch of connections to close. If it finds no such connection, the next check is delayed.
 const (
-	minBatch           = 16
-	batchDivisor       = 64 // divisor of the number of open connections
-	emptyEvictionPause = 20 * time.Millisecond
+	minEvictionBatch     = 16
+	evictionBatchDivisor = 64 // divisor of the number of open connections
+	emptyEvictionPause   = 20 * time.Millisecond
 )
 
 // evictionList contains the connections that may be closed to make room for new connections.
@@ -132,7 +132,7 @@ func (l *Listener) findCandidates() {
 	crowds := func(address netip.Addr) bool { return address.IsValid() && l.addressConnCount(address) > most/2 }
 	found := evictableConns(idle, now-int64(l.evictAfter), crowds)
 	sortLeastNeeded(found)
-	found = found[:min(len(found), minBatch+count/batchDivisor)]
+	found = found[:min(len(found), minEvictionBatch+count/evictionBatchDivisor)]
 	l.evictions.candidates = protectKnownClients(found, known, int(most))
 	if len(l.evictions.candidates) == 0 {
 		l.evictions.nextCheckAt = now + int64(emptyEvictionPause)

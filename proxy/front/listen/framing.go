@@ -23,8 +23,8 @@ var (
 	// ErrNotHTTP means that the first byte of a request cannot start a method, so the client uses
 	// TLS or another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
-	// ErrProxyProtocol means that the connection starts with an unexpected PROXY protocol header.
-	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
+	// ErrUnexpectedProxyHeader means that the connection starts with an unexpected PROXY protocol header.
+	ErrUnexpectedProxyHeader = errors.New("the connection begins with a line of the PROXY protocol")
 	// ErrHTTP2 means that the client uses HTTP/2 with prior knowledge (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
 	// ErrFraming means that the length of the body is ambiguous, or that its chunks violate
@@ -74,8 +74,8 @@ type framingChecker struct {
 	bodyLeft        uint64 // number of body bytes that have not arrived yet
 	chunks          chunked.Decoder
 
-	lineLength int          // length of the current line so far, without the line end
-	lines      *storedLines // nil before the first request and after releaseLines
+	lineLength int         // length of the current line so far, without the line end
+	lines      *lineStarts // nil before the first request and after releaseLines
 
 	requestsBegun  uint32
 	requestsServed uint32 // number of requests that the server has started to read
@@ -88,8 +88,8 @@ type framingChecker struct {
 	err       error
 }
 
-// storedLines are the lines that a framingChecker stores.
-type storedLines struct {
+// lineStarts are the lines that a framingChecker stores.
+type lineStarts struct {
 	request [maxStoredLine]byte // the start of the request line
 	partial [maxStoredLine]byte // the start of a header line that arrives in multiple reads
 }
@@ -259,14 +259,14 @@ func (f *framingChecker) storedLine() []byte {
 // because fasthttp reads the first byte of a request separately.
 func (f *framingChecker) lineBuffer() *[maxStoredLine]byte {
 	if f.state == stateRequestLine {
-		return &f.ensureLines().request
+		return &f.allocateLineStarts().request
 	}
-	return &f.ensureLines().partial
+	return &f.allocateLineStarts().partial
 }
 
-func (f *framingChecker) ensureLines() *storedLines {
+func (f *framingChecker) allocateLineStarts() *lineStarts {
 	if f.lines == nil {
-		f.lines = new(storedLines)
+		f.lines = new(lineStarts)
 	}
 	return f.lines
 }
@@ -306,7 +306,7 @@ func (f *framingChecker) finishLine(line []byte) (ends bool) {
 	switch f.state {
 	case stateRequestLine:
 		if length > 0 {
-			f.requestLineLen = uint8(copy(f.ensureLines().request[:], line))
+			f.requestLineLen = uint8(copy(f.allocateLineStarts().request[:], line))
 			f.state, f.err = stateHeader, otherProtocolError(line)
 		}
 	case stateHeader:
@@ -326,7 +326,7 @@ func otherProtocolError(line []byte) error {
 	case string(line) == "PRI * HTTP/2.0":
 		return ErrHTTP2
 	case bytes.HasPrefix(line, []byte("PROXY TCP")), bytes.HasPrefix(line, []byte("PROXY UNKNOWN")):
-		return ErrProxyProtocol
+		return ErrUnexpectedProxyHeader
 	}
 	return nil
 }

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// handshakeWait is how long a graceful close waits for pending TCP handshakes to complete.
-	handshakeWait = 50 * time.Millisecond
-	// backlogWait is how long a graceful close waits for the accept queue to become empty. Only an
+	// tcpHandshakeWait is how long a graceful close waits for pending TCP handshakes to complete.
+	tcpHandshakeWait = 50 * time.Millisecond
+	// acceptQueueDrainWait is how long a graceful close waits for the accept queue to become empty. Only an
 	// overloaded process reaches this limit.
-	backlogWait = 2 * time.Second
+	acceptQueueDrainWait = 2 * time.Second
 	// shutdownIdleGrace is how long a connection may be idle before CloseGracefully closes it. Clients that
 	// send their next request right after a response need less time.
 	shutdownIdleGrace = time.Second
@@ -55,8 +55,8 @@ func CloseAfterBacklog(ln net.Listener) error {
 	} else {
 		controlSocket(ln, dropSYN)
 	}
-	time.Sleep(handshakeWait)
-	for end := time.Now().Add(backlogWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	time.Sleep(tcpHandshakeWait)
+	for end := time.Now().Add(acceptQueueDrainWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		waiting := false
 		controlSocket(ln, func(fd uintptr) { waiting = waits(fd) })
 		if !waiting {

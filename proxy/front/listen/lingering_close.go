@@ -20,10 +20,10 @@ const (
 
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
-// closeLingering closes the sending side of c and discards received bytes in the background. It
+// lingerThenClose closes the sending side of c and discards received bytes in the background. It
 // then calls end. If the client has reset the connection, or if too many connections are lingering,
-// closeLingering returns false without calling end.
-func (l *Listener) closeLingering(c socketConn, end func() error) bool {
+// lingerThenClose returns false without calling end.
+func (l *Listener) lingerThenClose(c socketConn, end func() error) bool {
 	if !l.lingerSlots.tryAcquire() {
 		return false
 	}

@@ -200,7 +200,7 @@ func (l *Listener) rejectConn(c socketConn, body string) {
 	if !l.usesTLS {
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))
 		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", body))
-		if l.closeLingering(c, c.Close) {
+		if l.lingerThenClose(c, c.Close) {
 			return
 		}
 	}
@@ -211,7 +211,7 @@ func (l *Listener) rejectConn(c socketConn, body string) {
 // lock.
 func (l *Listener) EachWaiter(f func(DisconnectWaiter)) {
 	for _, c := range l.copyConns() {
-		c.client.withWaiter(f)
+		c.client.callWithWaiter(f)
 	}
 }
 

@@ -102,8 +102,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 // IsFromListedProxy reports whether the peer is a proxy listed in SetProxies.
 func (c *Conn) IsFromListedProxy() bool { return c.fromListedProxy }
 
-// readAfterHeader is Read for a connection whose header has not been read completely.
-func (c *Conn) readAfterHeader(p []byte) (int, error) {
+// readPastProxyHeader is Read for a connection whose header has not been read completely.
+func (c *Conn) readPastProxyHeader(p []byte) (int, error) {
 	h := c.proxyHeader
 	for !h.isComplete {
 		if err := c.readProxyHeader(h); err != nil {

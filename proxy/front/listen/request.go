@@ -149,7 +149,7 @@ func connFraming(c net.Conn) *framingChecker {
 // CloseGracefully.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.proxyHeader != nil {
-		return c.readAfterHeader(p)
+		return c.readPastProxyHeader(p)
 	}
 	if c.ln.usesTLS {
 		return c.read(p)
@@ -170,14 +170,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.DetachOnClose(c.park)
 		return 0, io.EOF
 	}
-	return c.cutAtRequestEnd(p[:n], err), err
+	return c.splitAtRequestEnd(p[:n], err), err
 }
 
-// cutAtRequestEnd checks the framing of the bytes that a read has returned. It returns how many of
+// splitAtRequestEnd checks the framing of the bytes that a read has returned. It returns how many of
 // the bytes belong to the request, and stores the bytes after its end for the next read. When a
 // stream is detached from the server, the server's buffers therefore contain no bytes of the next
 // request.
-func (c *Conn) cutAtRequestEnd(p []byte, err error) int {
+func (c *Conn) splitAtRequestEnd(p []byte, err error) int {
 	rest := c.ln.checkFraming(&c.framing, p, err)
 	if len(rest) > 0 {
 		c.nextRequestBytes = bytes.Clone(rest)

@@ -39,9 +39,9 @@ func descriptorLimit() int { return 0 }
 // setReusePort fails, because these systems do not have SO_REUSEPORT.
 func setReusePort(uintptr) error { return errors.New("ports cannot be shared on this system") }
 
-// limitMode does nothing, because sockets have no mode on these systems.
-func limitMode(uintptr, fs.FileMode) {}
+// limitSocketPermissions does nothing, because sockets have no mode on these systems.
+func limitSocketPermissions(uintptr, fs.FileMode) {}
 
-func lockFolder(string) (unlock func()) { return func() {} }
+func lockSocketFolder(string) (unlock func()) { return func() {} }
 
 func hasPendingConn(uintptr) bool { return false }

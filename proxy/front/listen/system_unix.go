@@ -24,13 +24,13 @@ func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-// limitMode limits the permissions with which bind creates a Unix socket, so that no other user can
+// limitSocketPermissions limits the permissions with which bind creates a Unix socket, so that no other user can
 // connect before the final permissions are set. It has an effect only on Linux.
-func limitMode(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
+func limitSocketPermissions(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
 
-// lockFolder prevents other edges from opening or removing Unix sockets in a folder until unlock is
+// lockSocketFolder prevents other edges from opening or removing Unix sockets in a folder until unlock is
 // called. If the folder cannot be locked, the edge continues without a lock.
-func lockFolder(folder string) (unlock func()) {
+func lockSocketFolder(folder string) (unlock func()) {
 	f, err := os.Open(folder)
 	if err != nil {
 		return func() {}

@@ -37,9 +37,9 @@ type tlsConn struct {
 	peerResolved  bool
 }
 
-// ClientConnection returns the auth.ClientConnection for the requests on c. Only the goroutine that
+// AuthConnection returns the auth.ClientConnection for the requests on c. Only the goroutine that
 // serves c may call it and use the result.
-func ClientConnection(c net.Conn) (s auth.ClientConnection) {
+func AuthConnection(c net.Conn) (s auth.ClientConnection) {
 	s.Peer = TLSPeer(c)
 	if ours := UnwrapConn(c); ours != nil {
 		s.Last = &ours.lastKey

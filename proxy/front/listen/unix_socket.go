@@ -47,7 +47,7 @@ func (l *unixListener) removeFile() {
 		if l.ownInfo == nil {
 			return
 		}
-		defer lockFolder(filepath.Dir(l.socketPath))()
+		defer lockSocketFolder(filepath.Dir(l.socketPath))()
 		if is, err := os.Lstat(l.boundPath); err == nil && os.SameFile(is, l.ownInfo) {
 			_ = os.Remove(l.boundPath) // if this fails, the next start replaces the stale socket
 		}
@@ -67,7 +67,7 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	if in, err := os.Stat(folder); err != nil || !in.IsDir() {
 		return nil, fmt.Errorf("there is no folder %s: create it (systemd: RuntimeDirectory=), or mount it", folder)
 	}
-	defer lockFolder(folder)() // prevents two processes from both finding the socket stale
+	defer lockSocketFolder(folder)() // prevents two processes from both finding the socket stale
 	bind := file
 	switch is, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -75,7 +75,7 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 		return nil, err
 	case is.Mode().Type() != fs.ModeSocket:
 		return nil, errors.New("the file exists and is not a socket: choose another path, or remove it")
-	case !hasListener(file):
+	case !hasLiveListener(file):
 		if err := os.Remove(file); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func TakeOverPath(ln net.Listener) error {
 	if !ok || l.boundPath == l.socketPath {
 		return nil
 	}
-	defer lockFolder(filepath.Dir(l.socketPath))()
+	defer lockSocketFolder(filepath.Dir(l.socketPath))()
 	if err := os.Rename(l.boundPath, l.socketPath); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func TakeOverPath(ln net.Listener) error {
 
 func bindUnix(file string, mode fs.FileMode) (*unixListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		return raw.Control(func(fd uintptr) { limitMode(fd, mode) })
+		return raw.Control(func(fd uintptr) { limitSocketPermissions(fd, mode) })
 	}}
 	ln, err := config.Listen(context.Background(), "unix", file)
 	if err != nil {
@@ -129,8 +129,8 @@ func bindUnix(file string, mode fs.FileMode) (*unixListener, error) {
 	return l, nil
 }
 
-// hasListener reports whether a process listens on a socket. It returns true if this is unknown.
-func hasListener(file string) bool {
+// hasLiveListener reports whether a process listens on a socket. It returns true if this is unknown.
+func hasLiveListener(file string) bool {
 	c, err := net.DialTimeout("unix", file, time.Second)
 	if err == nil {
 		_ = c.Close()

@@ -59,8 +59,8 @@ func EscapeJSON(document []byte) []byte {
 	return out
 }
 
-// NewWriter returns a writer that cleans each write with CleanText.
-func NewWriter(w io.Writer) io.Writer { return cleanWriter{w} }
+// NewCleanWriter returns a writer that cleans each write with CleanText.
+func NewCleanWriter(w io.Writer) io.Writer { return cleanWriter{w} }
 
 type cleanWriter struct{ io.Writer }
 

@@ -48,7 +48,7 @@ func TestHarmless(t *testing.T) {
 			t.Fatalf("%q is cleaned twice", line)
 		}
 		var w bytes.Buffer
-		if n, err := io.WriteString(NewWriter(&w), s); n != len(s) || err != nil || w.String() != CleanText(s) {
+		if n, err := io.WriteString(NewCleanWriter(&w), s); n != len(s) || err != nil || w.String() != CleanText(s) {
 			t.Fatalf("Writer wrote %d bytes of %q, %v: %q; want %q", n, s, err, w.String(), CleanText(s))
 		}
 		value := strings.ToValidUTF8(s, "")

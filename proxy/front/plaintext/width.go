@@ -109,8 +109,8 @@ func RuneCells(r rune) int {
 	return 1
 }
 
-// LineWidth returns how many terminal cells a line occupies.
-func LineWidth(s string) (n int) {
+// LineCells returns how many terminal cells a line occupies.
+func LineCells(s string) (n int) {
 	for _, r := range s {
 		n += RuneCells(r)
 	}
@@ -119,7 +119,7 @@ func LineWidth(s string) (n int) {
 
 // Truncate truncates a line to the given number of cells. A truncated line ends with an ellipsis.
 func Truncate(s string, cells int) string {
-	if LineWidth(s) <= cells {
+	if LineCells(s) <= cells {
 		return s
 	}
 	n := 0
@@ -135,20 +135,20 @@ func Truncate(s string, cells int) string {
 // on the left; otherwise, on the right. Pad truncates a longer line.
 func Pad(s string, cells int, number bool) string {
 	s = Truncate(s, cells)
-	blanks := strings.Repeat(" ", max(0, cells-LineWidth(s)))
+	blanks := strings.Repeat(" ", max(0, cells-LineCells(s)))
 	if number {
 		return blanks + s
 	}
 	return s + blanks
 }
 
-// Wrap breaks a text into lines of at most the given number of cells. It breaks lines at spaces, or
+// WrapText breaks a text into lines of at most the given number of cells. It breaks lines at spaces, or
 // within a word that is too long. All lines except the first are indented.
-func Wrap(s string, cells int) (lines []string) {
+func WrapText(s string, cells int) (lines []string) {
 	cells = max(4, cells)
 	rest, indent := s, ""
 	for {
-		if LineWidth(rest) <= cells-len(indent) {
+		if LineCells(rest) <= cells-len(indent) {
 			return append(lines, indent+rest)
 		}
 		n, end, blank := 0, 0, 0

@@ -11,7 +11,7 @@ func TestWidth(t *testing.T) {
 	for s, want := range map[string]int{
 		"": 0, "gpu-a": 5, "größe": 5, "东京": 4, "한국": 4, "🚰": 2, "é": 1, "e\u0301": 1, "ｗ": 2, "…": 1, "▲": 1, "✕": 1,
 	} {
-		if got := LineWidth(s); got != want {
+		if got := LineCells(s); got != want {
 			t.Errorf("%q takes %d cells, want %d", s, got, want)
 		}
 	}
@@ -45,16 +45,16 @@ func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := CleanLine(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))
 		cells := rapid.IntRange(4, 60).Draw(t, "cells")
-		if got := Truncate(s, cells); LineWidth(got) > cells {
-			t.Fatalf("%q is cut to %q, which takes %d of %d cells", s, got, LineWidth(got), cells)
+		if got := Truncate(s, cells); LineCells(got) > cells {
+			t.Fatalf("%q is cut to %q, which takes %d of %d cells", s, got, LineCells(got), cells)
 		}
-		if got := Pad(s, cells, false); LineWidth(got) != cells {
-			t.Fatalf("%q is padded to %q, which takes %d of %d cells", s, got, LineWidth(got), cells)
+		if got := Pad(s, cells, false); LineCells(got) != cells {
+			t.Fatalf("%q is padded to %q, which takes %d of %d cells", s, got, LineCells(got), cells)
 		}
-		lines := Wrap(s, cells)
+		lines := WrapText(s, cells)
 		for _, line := range lines {
-			if LineWidth(line) > cells {
-				t.Fatalf("%q takes %d of %d cells", line, LineWidth(line), cells)
+			if LineCells(line) > cells {
+				t.Fatalf("%q takes %d of %d cells", line, LineCells(line), cells)
 			}
 		}
 		without := func(s string) string { return strings.ReplaceAll(s, " ", "") }

@@ -54,7 +54,7 @@ func ChangeMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []s
 		names = append(names, u.Name)
 	}
 	if asJSON {
-		return names, writeJSONLine(out, answer)
+		return names, printJSONLine(out, answer)
 	}
 	for _, u := range done.Upstreams {
 		if u.Was == q.Mode {
@@ -63,22 +63,22 @@ func ChangeMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []s
 			fmt.Fprintf(out, "%s: %s (was %s)\n", plaintext.CleanLine(u.Name), q.Mode, plaintext.CleanLine(u.Was))
 		}
 	}
-	writeWarning(note, out)
+	printWarning(note, out)
 	return names, nil
 }
 
-// writeJSONLine writes a JSON response of an edge as one line without control characters.
-func writeJSONLine(out io.Writer, body []byte) error {
+// printJSONLine writes a JSON response of an edge as one line without control characters.
+func printJSONLine(out io.Writer, body []byte) error {
 	_, err := out.Write(append(plaintext.EscapeJSON(bytes.TrimSpace(body)), '\n'))
 	return err
 }
 
-// pageTimeout is long because an edge with many calls needs time to list its goroutines.
-const pageTimeout = 10 * time.Second
+// fetchPageTimeout is long because an edge with many calls needs time to list its goroutines.
+const fetchPageTimeout = 10 * time.Second
 
 // FetchPage returns the page at the given path of an edge's admin listener.
 func FetchPage(edge Edge, path string) ([]byte, error) {
-	return edge.get(path, pageTimeout)
+	return edge.get(path, fetchPageTimeout)
 }
 
 func notReadyError(body []byte) error {

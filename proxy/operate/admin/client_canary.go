@@ -69,7 +69,7 @@ func CompareCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	for i := range arms[1:] {
 		all = append(all, canary.Compare(o.Model, &arms[0], &arms[i+1]))
 	}
-	if err := writeComparisons(&o, all, w); err != nil {
+	if err := printComparisons(&o, all, w); err != nil {
 		return err
 	}
 	is := func(v canary.Verdict) func(*canary.Comparison) bool {
@@ -148,7 +148,7 @@ func formatWithUnit(v float64, unit string) string {
 	return strconv.FormatFloat(v, 'g', digits, 64) + " " + unit
 }
 
-func writeComparisons(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {
+func printComparisons(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {
 	if o.JSON {
 		text, err := json.Marshal(all)
 		if err != nil {
@@ -166,7 +166,7 @@ func writeComparisons(o *CanaryOptions, all []*canary.Comparison, w io.Writer) e
 		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "\trest\t%s\tchange\t95 %% interval\t\t\n", c.Arm)
 		for j := range c.Rows {
-			writeComparisonRow(t, &c.Rows[j])
+			printComparisonRow(t, &c.Rows[j])
 		}
 		_ = t.Flush() // writing to a buffer never fails
 		fmt.Fprintf(&out, "\n%s: %s\n", c.Arm, c.Verdict)
@@ -179,7 +179,7 @@ func writeComparisons(o *CanaryOptions, all []*canary.Comparison, w io.Writer) e
 	return nil
 }
 
-func writeComparisonRow(t io.Writer, r *canary.Row) {
+func printComparisonRow(t io.Writer, r *canary.Row) {
 	if r.Arm == nil {
 		fmt.Fprintf(t, "%s\t-\t-\t-\t%d values\t%s\t\n", r.Measure, r.Values, r.Verdict)
 		return

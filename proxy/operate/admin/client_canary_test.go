@@ -39,7 +39,7 @@ func TestCanaryUnits(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	for unit, want := range map[string]string{"s": "412 ms", "tokens/s": "0.412 tokens/s"} {
 		var out bytes.Buffer
-		writeComparisonRow(&out, &canary.Row{Measure: "m", Unit: unit, Rest: at(0.4118), Arm: at(12345.6), Change: at(0), Low: at(0), High: at(0)})
+		printComparisonRow(&out, &canary.Row{Measure: "m", Unit: unit, Rest: at(0.4118), Arm: at(12345.6), Change: at(0), Low: at(0), High: at(0)})
 		if text := out.String(); !strings.HasPrefix(text, "m\t"+want+"\t12346 "+unit+"\t") {
 			t.Errorf("%q, want %s", text, want)
 		}

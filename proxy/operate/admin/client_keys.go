@@ -13,38 +13,38 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// KeyRequest asks a running edge to change a key, or to list its keys.
-type KeyRequest struct {
+// KeyClient asks a running edge to change a key, or to list its keys.
+type KeyClient struct {
 	Edge Edge
 	JSON bool // print the edge's response unchanged
 }
 
 // Create makes the edge create a key. members contains the members of a key's entry in the
 // configuration.
-func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
+func (r *KeyClient) Create(members map[string]any, out io.Writer) error {
 	return r.sendChange(fasthttp.MethodPost, "/-/keys", members, out)
 }
 
 // Rotate makes the edge create another secret for a key. The current secrets stay valid during the
 // overlap.
-func (r *KeyRequest) Rotate(id string, overlap time.Duration, out io.Writer) error {
+func (r *KeyClient) Rotate(id string, overlap time.Duration, out io.Writer) error {
 	return r.sendChange(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
 }
 
 // Revoke makes the edge revoke a key.
-func (r *KeyRequest) Revoke(id string, out io.Writer) error {
+func (r *KeyClient) Revoke(id string, out io.Writer) error {
 	return r.sendChange(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
 // List writes the edge's keys to out, one per line. Indented lines below a key are warnings for its
 // owner.
-func (r *KeyRequest) List(out io.Writer) error {
+func (r *KeyClient) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysTimeout+readyTimeout)
 	if err != nil {
 		return err
 	}
 	if r.JSON {
-		return writeJSONLine(out, body)
+		return printJSONLine(out, body)
 	}
 	var all KeyList
 	if err := json.Unmarshal(body, &all); err != nil {
@@ -74,7 +74,7 @@ func (r *KeyRequest) List(out io.Writer) error {
 	return nil
 }
 
-func (r *KeyRequest) sendChange(method, path string, members map[string]any, out io.Writer) error {
+func (r *KeyClient) sendChange(method, path string, members map[string]any, out io.Writer) error {
 	var send []byte
 	if members != nil {
 		var err error
@@ -87,7 +87,7 @@ func (r *KeyRequest) sendChange(method, path string, members map[string]any, out
 		return err
 	}
 	if r.JSON {
-		return writeJSONLine(out, body)
+		return printJSONLine(out, body)
 	}
 	var done KeyChange
 	if err := json.Unmarshal(body, &done); err != nil {
@@ -99,8 +99,8 @@ func (r *KeyRequest) sendChange(method, path string, members map[string]any, out
 		fmt.Fprintf(out, "revoked: %s. %s\n", plaintext.CleanLine(done.ID), plaintext.CleanLine(done.Note))
 	}
 	for _, w := range done.Warnings {
-		writeWarning(plaintext.CleanLine(w), out)
+		printWarning(plaintext.CleanLine(w), out)
 	}
-	writeWarning(note, out)
+	printWarning(note, out)
 	return nil
 }

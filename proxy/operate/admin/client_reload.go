@@ -35,14 +35,14 @@ func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error 
 		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
 	}
 	if asJSON {
-		return errors.Join(writeJSONLine(w, body), writeReloadResult(&r, io.Discard))
+		return errors.Join(printJSONLine(w, body), printReloadResult(&r, io.Discard))
 	}
-	err = writeReloadResult(&r, w)
-	writeWarning(note, w)
+	err = printReloadResult(&r, w)
+	printWarning(note, w)
 	return err
 }
 
-func writeReloadResult(r *reload.Result, w io.Writer) error {
+func printReloadResult(r *reload.Result, w io.Writer) error {
 	var b strings.Builder
 	switch {
 	case r.KeysInForce && r.DryRun:

@@ -14,13 +14,13 @@ import (
 	"penstock/proxy/operate/top"
 )
 
-// TopOptions configure Top.
+// TopOptions configure ShowTop.
 type TopOptions struct {
 	Edge         Edge
 	Out          io.Writer
 	JSON         bool // write the edge's JSON response once
 	Width        int
-	In, Terminal *os.File // if set, Top shows the state in this terminal until the user quits
+	In, Terminal *os.File // if set, ShowTop shows the state in this terminal until the user quits
 	Interval     time.Duration
 	Colour       bool
 }
@@ -31,9 +31,9 @@ const (
 	maxTopRows     = 1000
 )
 
-// Top shows an edge's state. In a terminal, it continues until the user quits or ctx ends. Top
+// ShowTop shows an edge's state. In a terminal, it continues until the user quits or ctx ends. ShowTop
 // returns an error only if the first request fails. Later errors appear on the screen.
-func Top(ctx context.Context, o TopOptions) error {
+func ShowTop(ctx context.Context, o TopOptions) error {
 	body, err := fetchStatus(&o)
 	if err != nil {
 		return err

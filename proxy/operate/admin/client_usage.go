@@ -57,11 +57,11 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 		_, err = w.Write(append(plaintext.EscapeJSON(text), '\n'))
 		return err
 	}
-	return writeUsage(&r, o.ByUser, w)
+	return printUsageTable(&r, o.ByUser, w)
 }
 
-// ParsePeriod checks the arguments of --day and --month, and returns the period.
-func ParsePeriod(day, month string) (string, error) {
+// ParseUsagePeriod checks the arguments of --day and --month, and returns the period.
+func ParseUsagePeriod(day, month string) (string, error) {
 	if day != "" && month != "" {
 		return "", errors.New("--day and --month exclude each other")
 	}
@@ -74,8 +74,8 @@ func ParsePeriod(day, month string) (string, error) {
 	return day + month, nil
 }
 
-// writeUsage writes a table. Its last line is the total.
-func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
+// printUsageTable writes a table. Its last line is the total.
+func printUsageTable(r *observe.UsageReport, byUser bool, w io.Writer) error {
 	var out bytes.Buffer
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(key, model string, a *observe.UsageAmount) {

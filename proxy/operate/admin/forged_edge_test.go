@@ -71,10 +71,10 @@ func TestForgedEdge(t *testing.T) {
 	defer server.Close()
 	ask := map[string]func(w io.Writer) error{
 		"top": func(w io.Writer) error {
-			return Top(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, Width: 80})
+			return ShowTop(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, Width: 80})
 		},
 		"top --format json": func(w io.Writer) error {
-			return Top(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, JSON: true})
+			return ShowTop(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, JSON: true})
 		},
 		"reload": func(w io.Writer) error { return RequestReload(Edge{Admin: server.URL}, reload.Request{}, false, w) },
 	}

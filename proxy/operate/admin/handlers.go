@@ -104,7 +104,7 @@ func (s *Server) usageHandler(asPage bool) fasthttp.RequestHandler {
 			respondError(ctx, refusal)
 		case asPage:
 			body, err := status.UsagePage(r, s.opts.Fleet.State(), status.UsageView{
-				Fleet: q.fleet, ByUser: q.byUser, Users: countsEndUsers(s),
+				Fleet: q.fleet, ByUser: q.byUser, Users: hasEndUserUsage(s),
 			})
 			respondHTML(ctx, body, err)
 		default:
@@ -113,7 +113,7 @@ func (s *Server) usageHandler(asPage bool) fasthttp.RequestHandler {
 	}
 }
 
-func countsEndUsers(s *Server) bool { return s.opts.Reloads.RunningSnapshot().Secrets.EndUsers != nil }
+func hasEndUserUsage(s *Server) bool { return s.opts.Reloads.RunningSnapshot().Secrets.EndUsers != nil }
 
 type usageQuery struct{ fleet, byUser bool }
 
@@ -140,7 +140,7 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 	now, of := time.Now(), (*observe.Usage).Report
 	if q.byUser {
 		of = (*observe.Usage).ReportUsers
-		if !countsEndUsers(s) {
+		if !hasEndUserUsage(s) {
 			return nil, apierr.Invalid("by", apierr.CodeInvalidValue,
 				"The edge counts no end users: its configuration has no end_users.secret.")
 		}
@@ -237,7 +237,7 @@ func (s *Server) handleSetMode(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if asked.KeepLast && mode != upstreams.ModeReady {
-		if ids := modelsWithoutUpstream(s.opts.Reloads.RunningSnapshot().Models, named, time.Now()); len(ids) > 0 {
+		if ids := modelsLosingLastUpstream(s.opts.Reloads.RunningSnapshot().Models, named, time.Now()); len(ids) > 0 {
 			respondError(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
 				"No engine would be left that takes calls for %s: add --force to do it anyway.",
 				strings.Join(ids, ", ")))

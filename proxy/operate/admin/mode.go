@@ -15,10 +15,10 @@ import (
 	"penstock/upstreams"
 )
 
-// modelsWithoutUpstream returns the ids of the models that would be left without an engine
+// modelsLosingLastUpstream returns the ids of the models that would be left without an engine
 // accepting calls if the upstreams in leaving were removed. It includes models that have a
 // fallback.
-func modelsWithoutUpstream(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
+func modelsLosingLastUpstream(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false
 		for _, t := range models[i].Route.Targets() {

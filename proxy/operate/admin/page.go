@@ -82,7 +82,7 @@ func (s *Server) serveCallPage(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) serveRunbook(ctx *fasthttp.RequestCtx) {
-	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
+	body, err := status.RenderRunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
 }
 

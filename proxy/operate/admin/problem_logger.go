@@ -23,20 +23,20 @@ type problemLogger struct {
 	// as failing. This is not logged again.
 	lastOut      time.Time
 	outSubjects  []string
-	loggedLimits map[keyLimit]limitLogState
+	loggedLimits map[exceededLimit]keyLimitLogState
 
 	// loggedRefusals maps an upstream and a refused feature to the time of the last log line about
 	// them.
-	loggedRefusals map[keyLimit]time.Time
+	loggedRefusals map[exceededLimit]time.Time
 }
 
-type limitLogState struct {
+type keyLimitLogState struct {
 	lastLogged time.Time
 	lineCount  int       // number of log lines since the limit started to refuse calls
 	over       time.Time // when the status last counted calls refused by the limit
 }
 
-type keyLimit struct{ key, limit string }
+type exceededLimit struct{ key, limit string }
 
 const (
 	// minLogInterval is the minimum time between two log lines, because a problem near a threshold
@@ -110,7 +110,7 @@ func (a *problemLogger) logExceededLimits(s *status.Status, log *zap.Logger) {
 	lines := 0
 	for i := range s.Refusals {
 		r := &s.Refusals[i]
-		of := keyLimit{r.Key, r.Limit}
+		of := exceededLimit{r.Key, r.Limit}
 		t, known := a.loggedLimits[of]
 		pause := repeatInterval
 		if t.lineCount == 1 {
@@ -124,9 +124,9 @@ func (a *problemLogger) logExceededLimits(s *status.Status, log *zap.Logger) {
 			continue
 		}
 		if a.loggedLimits == nil {
-			a.loggedLimits = map[keyLimit]limitLogState{}
+			a.loggedLimits = map[exceededLimit]keyLimitLogState{}
 		}
-		a.loggedLimits[of] = limitLogState{s.Now, t.lineCount + 1, s.Now}
+		a.loggedLimits[of] = keyLimitLogState{s.Now, t.lineCount + 1, s.Now}
 		lines++
 		used, most, until := zap.Skip(), zap.Skip(), zap.Skip()
 		if !l.Until.IsZero() {
@@ -167,12 +167,12 @@ func (a *problemLogger) logRefusedFeatures(s *status.Status, log *zap.Logger) {
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		for _, r := range slices.Concat(s.RefusedOnlyBy(u), s.SoleRefusals(u)) {
-			of := keyLimit{u.Label, r.Served + " " + r.Feature}
+			of := exceededLimit{u.Label, r.Served + " " + r.Feature}
 			if _, told := a.loggedRefusals[of]; told || len(a.loggedRefusals) >= maxKeyLogLines {
 				continue
 			}
 			if a.loggedRefusals == nil {
-				a.loggedRefusals = map[keyLimit]time.Time{}
+				a.loggedRefusals = map[exceededLimit]time.Time{}
 			}
 			a.loggedRefusals[of] = s.Now
 			log.Warn("an upstream refuses calls with a feature", zap.String("event", "upstream_refuses"),

@@ -105,7 +105,7 @@ func (s *Server) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Reques
 
 func (s *Server) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 	defer s.opts.Guard.Catch(guard.PlaceAdmin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
-	refusal, _ := httpserver.ParseError(ctx, err)
+	refusal, _ := httpserver.RequestParseError(ctx, err)
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
 		refusal = apierr.TooLarge(config.MaxFileBytes)
 		if c, ok := ctx.Conn().(*listen.Conn); ok {

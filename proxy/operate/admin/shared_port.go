@@ -17,9 +17,9 @@ import (
 // These headers tell a command which process has responded if more than one process listens on the
 // port.
 const (
-	headerProcess = "X-Penstock-Process"
-	// headerProcesses is absent if only one process listens.
-	headerProcesses = "X-Penstock-Processes"
+	processNameHeader = "X-Penstock-Process"
+	// processCountHeader is absent if only one process listens.
+	processCountHeader = "X-Penstock-Processes"
 )
 
 // maxHandoverTime is how long two processes may share the admin port before the edge warns about it. A
@@ -78,23 +78,23 @@ func processName(started time.Time) string {
 }
 
 func (s *Server) setProcessHeaders(ctx *fasthttp.RequestCtx) {
-	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
+	ctx.Response.Header.Set(processNameHeader, processName(s.opts.Started))
 	if others, _ := s.sharedPort.countOtherProcesses(time.Now()); others > 0 {
-		ctx.Response.Header.Set(headerProcesses, strconv.Itoa(1+others))
+		ctx.Response.Header.Set(processCountHeader, strconv.Itoa(1+others))
 	}
 }
 
 func sharedPortWarning(h *fasthttp.ResponseHeader) string {
-	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
+	n, err := strconv.Atoi(string(h.Peek(processCountHeader)))
 	if err != nil || n < 2 {
 		return ""
 	}
 	return fmt.Sprintf("%d processes listen on this admin port: only process %.40q has done this. Give each edge its own admin.listen, or end the one that is being replaced",
-		n, h.Peek(headerProcess))
+		n, h.Peek(processNameHeader))
 }
 
-// writeWarning writes a note as the last line of a command's output, unless the note is empty.
-func writeWarning(note string, out io.Writer) {
+// printWarning writes a note as the last line of a command's output, unless the note is empty.
+func printWarning(note string, out io.Writer) {
 	if note != "" {
 		fmt.Fprintln(out, "warning: "+note)
 	}

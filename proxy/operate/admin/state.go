@@ -28,13 +28,13 @@ func (s *Server) CheckState() {
 		if ids == nil {
 			return nil
 		}
-		return keyStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, ids, now)
+		return keyLimitStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, ids, now)
 	}}
-	s.problemLog.logProblems(judgeState(s, &in), s.opts.Log)
+	s.problemLog.logProblems(judgeEdgeState(s, &in), s.opts.Log)
 }
 
-// LastVerdict returns the verdict of the last CheckState.
-func LastVerdict(s *Server) status.Verdict {
+// LastStateVerdict returns the verdict of the last CheckState.
+func LastStateVerdict(s *Server) status.Verdict {
 	if v := s.lastVerdict.Load(); v != nil {
 		return *v
 	}
@@ -43,16 +43,16 @@ func LastVerdict(s *Server) status.Verdict {
 
 func (s *Server) buildStatus(who authenticatedCaller) *status.Status {
 	now := time.Now()
-	out := judgeState(s, &status.Input{
+	out := judgeEdgeState(s, &status.Input{
 		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.MaxShownEnded, now),
-		Keys: keyStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, nil, now), Now: now,
+		Keys: keyLimitStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, nil, now), Now: now,
 	})
 	out.Operable = out.Operable && config.RoleAllows(who.role, config.RoleAll)
 	return out
 }
 
-// judgeState judges the state. The caller must have set in.Now, and may have set the lists in in.
-func judgeState(s *Server, in *status.Input) *status.Status {
+// judgeEdgeState judges the state. The caller must have set in.Now, and may have set the lists in in.
+func judgeEdgeState(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.RunningSnapshot(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
@@ -74,7 +74,7 @@ func judgeState(s *Server, in *status.Input) *status.Status {
 	out.Operable = snap.Config.Admin.RequiresToken()
 	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.Usage(now, snap.Config.Retry.Budget)
 	for _, g := range s.opts.Reloads.VersionsInUse() {
-		out.Generations = append(out.Generations, status.Generation{
+		out.Generations = append(out.Generations, status.ConfigGeneration{
 			Version: g.Version, Since: g.Since,
 			Calls: g.Calls(),
 		})
@@ -124,9 +124,9 @@ func reloadStatus(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keyStatuses returns the keys with the given ids (nil means all), sorted by id, followed by their
+// keyLimitStatuses returns the keys with the given ids (nil means all), sorted by id, followed by their
 // groups.
-func keyStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, now time.Time) []status.Key {
+func keyLimitStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, now time.Time) []status.Key {
 	today := calls.Usage.DayUsage(observe.DayOf(now))
 	out := make([]status.Key, 0, len(snap.KeyLimits))
 	groups := map[string]*status.Key{}
@@ -134,13 +134,13 @@ func keyStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]b
 		if ids != nil && !ids[id] {
 			continue
 		}
-		k := keyStatus(id, l, now)
+		k := keyLimitStatus(id, l, now)
 		day := today[id]
 		k.Ends, k.Today = snap.ExpiryByKey[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
 		if of, name := l.Group(); of != nil {
 			g := groups[name]
 			if g == nil {
-				its := keyStatus(name, of, now)
+				its := keyLimitStatus(name, of, now)
 				its.IsGroup, g = true, &its
 				groups[name] = g
 			}
@@ -156,7 +156,7 @@ func keyStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]b
 	return out
 }
 
-func keyStatus(id string, l *limit.KeyLimiter, now time.Time) status.Key {
+func keyLimitStatus(id string, l *limit.KeyLimiter, now time.Time) status.Key {
 	k := status.Key{ID: id, Concurrency: l.ConcurrencyLimit()}
 	if level, ok := l.RequestLevel(now); ok {
 		k.Requests = &status.LimitUse{Used: level.Limit - level.Remaining, Limit: level.Limit}

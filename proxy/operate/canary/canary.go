@@ -22,9 +22,9 @@ const MinSamples = 50
 // The required certainty of a verdict, in standard deviations. The displayed intervals have 95 %
 // confidence.
 const (
-	worseZScore    = 3.29 // 1 in 2,000 on one side
-	notWorseZScore = 1.96
-	shownZScore    = 1.96
+	worseZScore     = 3.29 // 1 in 2,000 on one side
+	notWorseZScore  = 1.96
+	displayedZScore = 1.96
 )
 
 // The thresholds for "a little" and "tolerable", for ratios and for shares of the calls (see the
@@ -115,7 +115,7 @@ func (c *Comparison) addQuantileRow(measure, unit string, rest, arm observe.Dist
 	change := func(z float64) interval { return quantileInterval(arm, rank, z).minus(quantileInterval(rest, rank, z)) }
 	if n >= MinSamples && m >= MinSamples {
 		r.setValues(math.Exp(quantileInterval(rest, rank, 0).estimate), math.Exp(quantileInterval(arm, rank, 0).estimate), interval{
-			math.Expm1(change(shownZScore).low), math.Expm1(change(shownZScore).estimate), math.Expm1(change(shownZScore).high),
+			math.Expm1(change(displayedZScore).low), math.Expm1(change(displayedZScore).estimate), math.Expm1(change(displayedZScore).high),
 		})
 	}
 	if worse != 0 {
@@ -134,7 +134,7 @@ func (c *Comparison) addShareRow(measure string, rest, ofRest, arm, of uint64, j
 	r := Row{Measure: measure, Share: true, Values: of}
 	change := func(z float64) interval { return shareInterval(arm, of, z).minus(shareInterval(rest, ofRest, z)) }
 	if of >= MinSamples && ofRest >= MinSamples {
-		r.setValues(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(shownZScore))
+		r.setValues(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(displayedZScore))
 	}
 	if judged {
 		r.setVerdict(change, negligibleShare, tolerableShare)

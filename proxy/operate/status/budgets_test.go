@@ -86,7 +86,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{ID: "calm"},
 		{ID: "staff", IsGroup: true},
 	}
-	s.addSummary(&observe.Summary{Refusals: []observe.ReasonCount{
+	s.addCallSummary(&observe.Summary{Refusals: []observe.ReasonCount{
 		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.OutcomeLimited}, Count: 40, Minute: 12},
 		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3},
 		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 1, Minute: 1},
@@ -143,7 +143,7 @@ func TestRaisedLimitIsNotOver(t *testing.T) {
 		s := sample()
 		s.Now = now.Add(after)
 		s.Keys = []Key{{ID: "a", Requests: &LimitUse{Limit: limit}}}
-		s.addSummary(&observe.Summary{Refusals: []observe.ReasonCount{
+		s.addCallSummary(&observe.Summary{Refusals: []observe.ReasonCount{
 			{Reason: observe.Reason{Key: "a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3, Minute: 3, Last: last},
 		}})
 		s.SetVerdict(w)

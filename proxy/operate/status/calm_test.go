@@ -164,10 +164,10 @@ func TestSentencesOfStates(t *testing.T) {
 		{func(s *Status) { s.Unsaved = maxUnsavedSeconds + 1 }, func(s *Status) { s.Unsaved = maxUnsavedSeconds }, "the ledger has not been written for "},
 		{
 			func(s *Status) {
-				s.Discoveries = []Discovery{{upstreams.DiscoveryStatus{Source: "DNS", Stale: staleAfterSeconds}}}
+				s.Discoveries = []Discovery{{upstreams.DiscoveryStatus{Source: "DNS", Stale: discoveryStaleSeconds}}}
 			},
 			func(s *Status) {
-				s.Discoveries = []Discovery{{upstreams.DiscoveryStatus{Source: "DNS", Stale: staleAfterSeconds - 1}}}
+				s.Discoveries = []Discovery{{upstreams.DiscoveryStatus{Source: "DNS", Stale: discoveryStaleSeconds - 1}}}
 			}, "DNS: 0 endpoints as of ",
 		},
 		{

@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-type certificatePair struct {
+type certificateNote struct {
 	Of, Text, Level string
 	// Ends says when the certificate expires and what to do, if the headline mentions the
 	// certificate. Soon is true if the expiry is not yet a problem.
@@ -14,7 +14,7 @@ type certificatePair struct {
 	Soon bool
 }
 
-func certificatePairs(s *Status) (out []certificatePair) {
+func certificateNotes(s *Status) (out []certificateNote) {
 	for _, c := range []struct {
 		of, setting string
 		*Certificate
@@ -23,8 +23,8 @@ func certificatePairs(s *Status) (out []certificatePair) {
 			continue
 		}
 		until, left := c.NotAfter.UTC().Format(time.RFC3339), c.NotAfter.Sub(s.Now)
-		p := certificatePair{Of: c.of, Text: "certificate of " + c.of + ": until " + until, Level: LevelOK}
-		ends := "the certificate of " + c.of + " ends in " + FormatDuration(left) + " (" + until + "): " + replaceFilesText(c.setting)
+		p := certificateNote{Of: c.of, Text: "certificate of " + c.of + ": until " + until, Level: LevelOK}
+		ends := "the certificate of " + c.of + " ends in " + FormatDuration(left) + " (" + until + "): " + fileReplacementText(c.setting)
 		overdue, urgent := config.RenewalThresholds(c.NotBefore, c.NotAfter)
 		switch {
 		case c.Trouble(s.Now) != "":
@@ -44,7 +44,7 @@ func certificatePairs(s *Status) (out []certificatePair) {
 	return out
 }
 
-// replaceFilesText tells the operator how to replace a certificate that is read from files.
-func replaceFilesText(setting string) string {
+// fileReplacementText tells the operator how to replace a certificate that is read from files.
+func fileReplacementText(setting string) string {
 	return "write a new pair to the paths of " + setting + ".cert and " + setting + ".key, no restart is needed"
 }

@@ -77,7 +77,7 @@ func TestFullAndOverLimit(t *testing.T) {
 			r.Outcome, r.Code, r.Status = observe.OutcomeClientError, "invalid_value", 400
 		})
 		s := &Status{Now: time.Now(), Models: d.models, Keys: []Key{{ID: "team-b"}}}
-		s.addSummary(d.calls.Summary(s.Now))
+		s.addCallSummary(d.calls.Summary(s.Now))
 		s.SetVerdict(nil)
 		if k := s.Keys[0]; k.Refused != 6 || k.Full != 3 || k.OverLimit != 2 {
 			t.Errorf("key = %+v, want 6 refused, 3 full and 2 over the limit", k)

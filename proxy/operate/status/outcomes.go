@@ -147,8 +147,8 @@ func (s *Status) failureSourceText(model string) string {
 			}
 		}
 	}
-	at, most, all := highestCount(where)
-	code, _, _ := highestCount(why[at])
+	at, most, all := findHighestCount(where)
+	code, _, _ := findHighestCount(why[at])
 	if most*2 <= all {
 		code = mostFrequentReason(why)
 	}
@@ -173,7 +173,7 @@ func mostFrequentReason(why map[string]map[string]int) string {
 			sum[reason] += n
 		}
 	}
-	reason, _, _ := highestCount(sum)
+	reason, _, _ := findHighestCount(sum)
 	return reason
 }
 
@@ -186,15 +186,15 @@ func (s *Status) dominantKeyText(model string) string {
 			whose[r.Key] += r.Minute
 		}
 	}
-	if key, most, all := highestCount(whose); key != "" && most*2 > all {
+	if key, most, all := findHighestCount(whose); key != "" && most*2 > all {
 		return ", most calls are of " + key
 	}
 	return ""
 }
 
-// highestCount returns the name with the highest count. If more than one name has the highest
-// count, highestCount returns the first of these names in alphabetical order.
-func highestCount(counts map[string]int) (name string, most, all int) {
+// findHighestCount returns the name with the highest count. If more than one name has the highest
+// count, findHighestCount returns the first of these names in alphabetical order.
+func findHighestCount(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
 		if c > most || c == most && n < name {
@@ -219,7 +219,7 @@ func (s *Status) mainFailureReason(u *Upstream) string {
 			why[r.causeText()] += r.Minute
 		}
 	}
-	word, _, _ := highestCount(why)
+	word, _, _ := findHighestCount(why)
 	return word
 }
 

@@ -38,7 +38,7 @@ func (d *simulatedEdge) currentStatus() *Status {
 	for _, name := range []string{"tgi-1", "tgi-2"} {
 		s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Name: name, Label: name, State: "up", Mode: "ready", Breaker: "closed"}})
 	}
-	s.addSummary(d.calls.Summary(s.Now))
+	s.addCallSummary(d.calls.Summary(s.Now))
 	s.SetVerdict(nil)
 	return s
 }

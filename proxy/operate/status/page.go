@@ -61,15 +61,15 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	return s.callPage("call", &s.Calls[i])
+	return s.renderCallPage("call", &s.Calls[i])
 }
 
 // UnknownCallPage renders the page about a call that is no longer recorded.
 func (s *Status) UnknownCallPage(id string) ([]byte, error) {
-	return s.callPage("forgotten", &Call{ID: id})
+	return s.renderCallPage("forgotten", &Call{ID: id})
 }
 
-func (s *Status) callPage(name string, c *Call) ([]byte, error) {
+func (s *Status) renderCallPage(name string, c *Call) ([]byte, error) {
 	return renderTemplate(name, struct {
 		Now   time.Time
 		Fleet *fleet.State
@@ -125,7 +125,7 @@ var templateFuncs = template.FuncMap{
 	"engineQueue": engineQueue,
 
 	"fullest":   (*Key).maxBudgetShare,
-	"pairs":     certificatePairs,
+	"pairs":     certificateNotes,
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
 	"many":      func(rows int) bool { return rows > maxUnfoldedRows },
 	"crowd":     func(rows int) bool { return rows > maxNarrowRows },

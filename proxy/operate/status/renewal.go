@@ -56,7 +56,7 @@ func (s *ShownPage) updateSection(section, text string) (r SectionUpdate, ok boo
 	now := make(map[string]string, len(rows))
 	r.Rows = make([]PageRow, len(rows))
 	for i, row := range rows {
-		id := rowID(row)
+		id := parseRowID(row)
 		r.Rows[i] = PageRow{ID: id}
 		r.Rows[i].Text, r.Rows[i].Cells = diffRow(s.rowTexts[section][id], row)
 		now[id] = row
@@ -97,7 +97,7 @@ func splitCells(row string) []string {
 // contain the marker.
 const rowsMarker = " data-rows>"
 
-var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
+var rowTagByListTag = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
 // splitRows removes the rows from a section's text. It returns the text around the rows, and the
 // rows.
@@ -107,7 +107,7 @@ func splitRows(text string) (frame string, rows []string) {
 		return text, nil
 	}
 	holder, _, _ := strings.Cut(head[strings.LastIndexByte(head, '<')+1:], " ")
-	begin, end := "\n<"+rowTags[holder]+` id="`, strings.LastIndex(body, "</"+holder+">")
+	begin, end := "\n<"+rowTagByListTag[holder]+` id="`, strings.LastIndex(body, "</"+holder+">")
 	at := strings.Index(body, begin)
 	if at < 0 || end < at {
 		return text, nil
@@ -119,7 +119,7 @@ func splitRows(text string) (frame string, rows []string) {
 	return head + rowsMarker + body[:at] + body[end:], rows
 }
 
-func rowID(row string) string {
+func parseRowID(row string) string {
 	_, id, _ := strings.Cut(row, ` id="`)
 	id, _, _ = strings.Cut(id, `"`)
 	return html.UnescapeString(id)

@@ -121,7 +121,7 @@ func (c *Certificate) replacementText(setting string) string {
 	if len(c.Domains) > 0 {
 		return ""
 	}
-	return ": " + replaceFilesText(setting)
+	return ": " + fileReplacementText(setting)
 }
 
 type alertRunbook struct {
@@ -137,7 +137,7 @@ type runbookText struct {
 // markdownLink matches a Markdown link. The page shows only the link's text.
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-func alertSections(document string) (all [][2]string) {
+func splitAlertSections(document string) (all [][2]string) {
 	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
 	for _, section := range strings.Split(alerts, "\n### ")[1:] {
 		name, text, _ := strings.Cut(section, "\n")
@@ -149,17 +149,17 @@ func alertSections(document string) (all [][2]string) {
 // AlertInstructions returns the instructions for each alert, by name, without Markdown.
 func AlertInstructions(document string) map[string]string {
 	all := map[string]string{}
-	for _, s := range alertSections(document) {
+	for _, s := range splitAlertSections(document) {
 		all[s[0]] = strings.ReplaceAll(s[1], "`", "")
 	}
 	return all
 }
 
-// RunbookPage renders the instructions for all alerts. The anchor of each text is the name of its
+// RenderRunbookPage renders the instructions for all alerts. The anchor of each text is the name of its
 // alert.
-func RunbookPage(document string, now time.Time) ([]byte, error) {
+func RenderRunbookPage(document string, now time.Time) ([]byte, error) {
 	var all []alertRunbook
-	for _, section := range alertSections(document) {
+	for _, section := range splitAlertSections(document) {
 		one := alertRunbook{Name: section[0]}
 		for i, piece := range strings.Split(section[1], "`") {
 			one.Text = append(one.Text, runbookText{piece, i%2 == 1})

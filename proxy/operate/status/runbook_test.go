@@ -17,7 +17,7 @@ func TestRunbooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := RunbookPage(string(document), now)
+	page, err := RenderRunbookPage(string(document), now)
 	if err != nil {
 		t.Fatal(err)
 	}

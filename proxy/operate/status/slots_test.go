@@ -16,7 +16,7 @@ func TestSlotsOfMixedPools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := set.Plan([]config.Upstream{
+	plan, err := set.PlanChanges([]config.Upstream{
 		{Name: "shared", URL: "http://127.0.0.1:20001", Engine: "openai", Weight: 1, Concurrency: config.Concurrency{Shared: 4}},
 		{Name: "apart", URL: "http://127.0.0.1:20002", Engine: "openai", Weight: 1, Concurrency: config.Concurrency{Text: 3, Vision: 1}},
 	}, nil)

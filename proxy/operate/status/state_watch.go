@@ -195,7 +195,7 @@ func (w *StateWatch) recordConcerns(s *Status, concerns []edgeConcern) {
 	now := s.Now
 	for i := range concerns {
 		c := &concerns[i]
-		if c.subject == reloadConcern { // rejected reloads have separate events
+		if c.subject == reloadConcernSubject { // rejected reloads have separate events
 			continue
 		}
 		if w.concerns[c.subject] == nil {

@@ -26,7 +26,7 @@ func TestStateWatch(t *testing.T) {
 					LastFailure: &upstreams.LastFailure{During: "call", Reason: "truncated"},
 				}, ModeWho: "ann",
 			}}}
-			s.addSummary(d.calls.Summary(s.Now))
+			s.addCallSummary(d.calls.Summary(s.Now))
 			s.SetVerdict(w)
 			return s
 		}

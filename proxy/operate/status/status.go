@@ -34,15 +34,15 @@ type Status struct {
 
 	AdminCertificate *Certificate `json:"admin_certificate,omitempty"`
 
-	Generations []Generation `json:"generations"`
-	LastReload  *Reload      `json:"last_reload"`
-	Retries     Retries      `json:"retries"`
-	Upstreams   []Upstream   `json:"upstreams"`
-	Models      []Model      `json:"models"`
-	Hour        Hour         `json:"hour"`
-	Events      []Event      `json:"events"` // the newest event is first
-	Keys        []Key        `json:"keys"`
-	Calls       []Call       `json:"calls"`
+	Generations []ConfigGeneration `json:"generations"`
+	LastReload  *Reload            `json:"last_reload"`
+	Retries     Retries            `json:"retries"`
+	Upstreams   []Upstream         `json:"upstreams"`
+	Models      []Model            `json:"models"`
+	Hour        Hour               `json:"hour"`
+	Events      []Event            `json:"events"` // the newest event is first
+	Keys        []Key              `json:"keys"`
+	Calls       []Call             `json:"calls"`
 	// Refusals counts, by reason, the calls that were refused before a request was sent to an
 	// engine.
 	Refusals []Reason `json:"refusals"`
@@ -158,12 +158,12 @@ func (d Discovery) Text() string {
 	return d.Source + ": " + pluralize(d.Targets, "endpoint") + ", " + known
 }
 
-// staleAfterSeconds is how many seconds a discovery may fail before the edge reports it.
-const staleAfterSeconds = 10
+// discoveryStaleSeconds is how many seconds a discovery may fail before the edge reports it.
+const discoveryStaleSeconds = 10
 
 // Problem says why the endpoints may be out of date, or returns "".
 func (d Discovery) Problem() string {
-	if d.Stale < staleAfterSeconds {
+	if d.Stale < discoveryStaleSeconds {
 		return ""
 	}
 	return d.Source + ": " + pluralize(d.Targets, "endpoint") + " as of " + FormatDuration(secondsDuration(d.Stale)) + " ago: " + d.Trouble
@@ -274,8 +274,8 @@ func (c Copies) Problem() string {
 	return ""
 }
 
-// Generation is the running configuration, or an older configuration that still has calls.
-type Generation struct {
+// ConfigGeneration is the running configuration, or an older configuration that still has calls.
+type ConfigGeneration struct {
 	Version uint64    `json:"version"`
 	Since   time.Time `json:"since"`
 	Calls   int64     `json:"calls"`
@@ -736,7 +736,7 @@ func New(in *Input) *Status {
 		k.InFlight = running[k.ID]
 		ofGroup[k.Group] += k.InFlight
 	}
-	s.addSummary(outlook)
+	s.addCallSummary(outlook)
 	return s
 }
 
@@ -778,7 +778,7 @@ func isDown(u *upstreams.Upstream, now time.Time) bool {
 	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.StateAt(now) == upstreams.BreakerOpen
 }
 
-var allPools = []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio}
+var allPools = []upstreams.SlotPool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio}
 
 func countSlots(r *routing.Route, now time.Time) Slots {
 	c := r.TotalCapacity(allPools, now)
@@ -808,7 +808,7 @@ func poolStates(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-func (s *Status) addSummary(o *observe.Summary) {
+func (s *Status) addCallSummary(o *observe.Summary) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
 		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)

@@ -39,7 +39,7 @@ func sample() *Status {
 	rate := 41.5
 	return &Status{
 		Now: now, Started: now.Add(-time.Hour), Since: now.Add(-time.Minute), Version: 3, InFlight: 2, Operable: true,
-		Generations: []Generation{{2, now.Add(-time.Hour), 1}, {3, now.Add(-time.Minute), 1}},
+		Generations: []ConfigGeneration{{2, now.Add(-time.Hour), 1}, {3, now.Add(-time.Minute), 1}},
 		LastReload:  &Reload{At: now, Source: "file", Problems: []string{"edge.yaml:3:1: " + hostile}, Version: 3},
 		Upstreams:   []Upstream{up("gpu-a", "up"), down},
 		Models: []Model{
@@ -325,7 +325,7 @@ func TestTerminalIsNarrow(t *testing.T) {
 	for width, most := range map[int]int{20: 40, 40: 40, 41: 41, 59: 59, 80: 80, 200: 200} {
 		text := string(s.TerminalText(width))
 		for line := range strings.Lines(text) {
-			if n := plaintext.LineWidth(strings.TrimSuffix(line, "\n")); n > most {
+			if n := plaintext.LineCells(strings.TrimSuffix(line, "\n")); n > most {
 				t.Errorf("%d wide for %d: %s", n, width, line)
 			}
 		}

@@ -162,7 +162,7 @@ func modelRow(m *Model) Row {
 	n := &m.History.Minute
 	r.Cells = []string{
 		m.ID, state, load,
-		formatSlotUse(m.Slots.Active, m.Slots.Total),
+		formatSlotGauge(m.Slots.Active, m.Slots.Total),
 		queue, strconv.Itoa(n.Calls),
 		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
 		formatMillis(n.TTFTP50Millis), formatMillis(n.TTFTP95Millis), latestSpeed(&m.History),
@@ -198,7 +198,7 @@ func modelRow(m *Model) Row {
 
 const gaugeWidth = 10
 
-func formatSlotUse(active, total int) string {
+func formatSlotGauge(active, total int) string {
 	full := 0
 	if total > 0 {
 		full = min(gaugeWidth, (active*gaugeWidth+total-1)/total)

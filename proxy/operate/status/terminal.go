@@ -60,7 +60,7 @@ func (s *Status) SourceNotes() (out []string) {
 	for _, d := range s.Discovered {
 		out = append(out, d.Text())
 	}
-	for _, c := range certificatePairs(s) {
+	for _, c := range certificateNotes(s) {
 		out = append(out, c.Text)
 	}
 	if s.Certificate != nil {
@@ -110,7 +110,7 @@ func (p *textPrinter) writeLine(text string) {
 }
 
 func (p *textPrinter) writeWrapped(indent, text string) {
-	for _, line := range plaintext.Wrap(plaintext.CleanLine(text), p.width-len(indent)) {
+	for _, line := range plaintext.WrapText(plaintext.CleanLine(text), p.width-len(indent)) {
 		p.writeLine(indent + line)
 	}
 }
@@ -164,7 +164,7 @@ func (t *Table) minColumnWidth(column int) int {
 	width := c.Width
 	for r := range t.Rows {
 		if c.Number {
-			width = max(width, plaintext.LineWidth(plaintext.CleanLine(t.Rows[r].Cells[column])))
+			width = max(width, plaintext.LineCells(plaintext.CleanLine(t.Rows[r].Cells[column])))
 		}
 	}
 	return width
@@ -211,7 +211,7 @@ func (t *Table) Fit(width int) *Grid {
 		}
 		need := g.widths[i]
 		for r := range t.Rows {
-			need = max(need, min(maxTextWidth, plaintext.LineWidth(t.Rows[r].Cells[c])))
+			need = max(need, min(maxTextWidth, plaintext.LineCells(t.Rows[r].Cells[c])))
 		}
 		grown := min(room, need-g.widths[i])
 		g.widths[i], room = g.widths[i]+grown, room-grown

@@ -19,7 +19,7 @@ func TestLastColumn(t *testing.T) {
 			g := table.Fit(width)
 			for i := range table.Rows {
 				line, last := g.RowLine(&table.Rows[i]), table.Rows[i].Cells[4]
-				if plaintext.LineWidth(line) > width || !strings.HasSuffix(line, last) || !strings.Contains(line, table.Rows[i].Cells[2]) {
+				if plaintext.LineCells(line) > width || !strings.HasSuffix(line, last) || !strings.Contains(line, table.Rows[i].Cells[2]) {
 					t.Errorf("in %d columns: %q", width, line)
 				}
 			}

@@ -17,7 +17,7 @@ import (
 // provides how long each state has lasted.
 func (s *Status) SetVerdict(w *StateWatch) {
 	for i := range s.Upstreams {
-		s.Upstreams[i].setBreakerIdle(s.Now)
+		s.Upstreams[i].updateBreakerIdle(s.Now)
 	}
 	s.judgeModels()
 	w.dropChangedLimits(s)
@@ -98,7 +98,7 @@ func (s *Status) SetVerdict(w *StateWatch) {
 			look = append(look, u.silenceText())
 		}
 	}
-	for _, p := range certificatePairs(s) {
+	for _, p := range certificateNotes(s) {
 		if p.Soon {
 			look = append(look, p.Ends)
 		}
@@ -124,8 +124,8 @@ type edgeConcern struct {
 	edgeItself bool // whether the problem is in the edge itself, and therefore precedes problems of models
 }
 
-// reloadConcern is the subject of a rejected configuration.
-const reloadConcern = "the configuration on disk"
+// reloadConcernSubject is the subject of a rejected configuration.
+const reloadConcernSubject = "the configuration on disk"
 
 func (s *Status) collectConcerns() (all []edgeConcern) {
 	add := func(of, text string) {
@@ -133,11 +133,11 @@ func (s *Status) collectConcerns() (all []edgeConcern) {
 			all = append(all, edgeConcern{subject: of, text: text, level: LevelDegraded})
 		}
 	}
-	all = edgeConcerns(s)
+	all = ownEdgeConcerns(s)
 	for _, t := range s.Certificate.overdueRenewals(s.Now) {
 		add("a certificate's renewal", t)
 	}
-	for _, p := range certificatePairs(s) {
+	for _, p := range certificateNotes(s) {
 		if p.Ends != "" && !p.Soon {
 			all = append(all, edgeConcern{"the certificate of " + p.Of, p.Ends, LevelDegraded, p.Level == LevelFailing})
 		}
@@ -155,7 +155,7 @@ func (s *Status) collectConcerns() (all []edgeConcern) {
 		add("the issuer "+i.Name, i.Problem())
 	}
 	add("the fleet", s.Fleet.StoreProblem())
-	add(reloadConcern, s.LastReload.problemText())
+	add(reloadConcernSubject, s.LastReload.problemText())
 	return all
 }
 
@@ -324,7 +324,7 @@ func (v Verdict) tabTitle() string {
 	return v.levelSign() + " Penstock"
 }
 
-func edgeConcerns(s *Status) (all []edgeConcern) {
+func ownEdgeConcerns(s *Status) (all []edgeConcern) {
 	add := func(level, of, text string) { all = append(all, edgeConcern{of, text, level, true}) }
 	if s.Panicking != "" {
 		add(LevelFailing, "panics", "the edge panics repeatedly ("+s.Panicking+
@@ -457,9 +457,9 @@ func (u *Upstream) troubleText() string {
 
 func (u *Upstream) lastsText() string { return lastsSuffix(u.Since()) }
 
-// setBreakerIdle sets BreakerIdle. If an idle edge receives no calls for hours, the failures that
+// updateBreakerIdle sets BreakerIdle. If an idle edge receives no calls for hours, the failures that
 // opened the breaker are too old to describe the engine.
-func (u *Upstream) setBreakerIdle(now time.Time) {
+func (u *Upstream) updateBreakerIdle(now time.Time) {
 	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.activeCalls() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
 }

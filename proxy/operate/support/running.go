@@ -101,13 +101,13 @@ func anonymizeValues(v any, issuers []string) {
 			case name == "mode_who":
 				v[name] = strictyaml.RemovedText
 			case name == "key" || name == "id":
-				v[name] = withoutSubject(text, issuers)
+				v[name] = removeTokenSubject(text, issuers)
 			}
 		}
 	}
 }
 
-func withoutSubject(id string, issuers []string) string {
+func removeTokenSubject(id string, issuers []string) string {
 	for _, name := range issuers {
 		if strings.HasPrefix(id, name+"/") {
 			return name + "/" + strictyaml.RemovedText

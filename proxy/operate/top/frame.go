@@ -32,7 +32,7 @@ func (v *view) renderFrame(width, height int) []frameLine {
 }
 
 func (v *view) headerLines(width, height int) (out []frameLine) {
-	sentence := plaintext.Wrap(plaintext.CleanLine("Penstock  "+v.state.Verdict.Text), width)
+	sentence := plaintext.WrapText(plaintext.CleanLine("Penstock  "+v.state.Verdict.Text), width)
 	if most := max(1, min(4, height/6)); len(sentence) > most {
 		sentence = append(sentence[:most-1], plaintext.Truncate(sentence[most-1], width-2)+" …")
 	}
@@ -65,9 +65,9 @@ func levelStyle(level string) lineStyle {
 	return styleNone
 }
 
-// problemRows counts the rows with a problem. It returns 0 for all tables except models and
+// countProblemRows counts the rows with a problem. It returns 0 for all tables except models and
 // upstreams.
-func problemRows(t *status.Table) (n int) {
+func countProblemRows(t *status.Table) (n int) {
 	if t.Name != "Models" && t.Name != "Upstreams" {
 		return 0
 	}
@@ -84,7 +84,7 @@ func (v *view) tabLine(width int) frameLine {
 	for i := range v.tables {
 		t := &v.tables[i]
 		name := fmt.Sprintf("%d %s %d", i+1, t.Name, t.Total)
-		if n := problemRows(t); n > 0 {
+		if n := countProblemRows(t); n > 0 {
 			name += fmt.Sprintf(" (%d!)", n)
 		}
 		brief := strconv.Itoa(i + 1)
@@ -94,7 +94,7 @@ func (v *view) tabLine(width int) frameLine {
 		long, short = append(long, name), append(short, brief)
 	}
 	text := strings.Join(long, "  ")
-	if plaintext.LineWidth(text) > width {
+	if plaintext.LineCells(text) > width {
 		text = strings.Join(short, " ")
 	}
 	return frameLine{plaintext.Truncate(text, width), styleHead}
@@ -137,7 +137,7 @@ func hiddenRowsText(rows []status.Row, shown int) string {
 
 func detailLines(r *status.Row, width, most int) (out []frameLine) {
 	add := func(text string, s lineStyle) {
-		for _, part := range plaintext.Wrap(plaintext.CleanLine(text), max(1, width-markerWidth)) {
+		for _, part := range plaintext.WrapText(plaintext.CleanLine(text), max(1, width-markerWidth)) {
 			if len(out) < most {
 				out = append(out, frameLine{plaintext.Truncate("  "+part, width), s})
 			}
@@ -160,7 +160,7 @@ func (v *view) footerLines(width, height int) (out []frameLine) {
 		out = append(out, frameLine{plaintext.Truncate(plaintext.CleanLine(text), width), s})
 	}
 	if v.lastErr != nil {
-		add(fmt.Sprintf("No answer, shown is the state of %s ago: %s", status.FormatDuration(v.stateAge(time.Now())), v.lastErr), styleOut)
+		add(fmt.Sprintf("No answer, shown is the state of %s ago: %s", status.FormatDuration(v.statusAge(time.Now())), v.lastErr), styleOut)
 	}
 	if v.paused {
 		add("PAUSED at "+v.state.Now.Local().Format(time.TimeOnly)+": space goes on", styleDegraded)

@@ -72,8 +72,8 @@ func TestFrameFits(t *testing.T) {
 				t.Fatalf("%d lines for %d", len(frame), height)
 			}
 			for _, l := range frame {
-				if plaintext.LineWidth(l.text) > width || l.text != plaintext.CleanLine(l.text) {
-					t.Fatalf("a line of %d in a terminal of %d: %q", plaintext.LineWidth(l.text), width, l.text)
+				if plaintext.LineCells(l.text) > width || l.text != plaintext.CleanLine(l.text) {
+					t.Fatalf("a line of %d in a terminal of %d: %q", plaintext.LineCells(l.text), width, l.text)
 				}
 			}
 		}
@@ -135,7 +135,7 @@ func TestColumnsStandInLine(t *testing.T) {
 	var at []int
 	for _, l := range v.renderFrame(100, 24) {
 		if i := strings.Index(l.text, "served"); i >= 0 && strings.Contains(l.text, "/8") {
-			at = append(at, plaintext.LineWidth(l.text[:i]))
+			at = append(at, plaintext.LineCells(l.text[:i]))
 		}
 	}
 	if len(at) != 3 || at[0] != at[1] || at[1] != at[2] {

@@ -55,4 +55,4 @@ func (v *view) handleKeys(typed []byte) (quit bool) {
 	return false
 }
 
-func (v *view) stateAge(now time.Time) time.Duration { return now.Sub(v.state.Now) }
+func (v *view) statusAge(now time.Time) time.Duration { return now.Sub(v.state.Now) }

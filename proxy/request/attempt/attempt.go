@@ -322,7 +322,7 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 // CloseExchange closes the exchange but does not release the lease.
 func (a *Attempt) CloseExchange(o upstreams.Outcome, now time.Time) {
 	a.params.Abort.ClearExchange()
-	defer a.Reply.x.CloseAt(now)
+	defer a.Reply.x.CloseWithNow(now)
 	a.params.Guard.Point("attempt.end")
 	if a.span != nil {
 		failed := o != upstreams.OutcomeOK && o != upstreams.OutcomeClientGone

@@ -64,7 +64,7 @@ func (a *Attempt) recordDoubtfulRejection(f *failure.Failure, e *engineerror.Err
 	if own || f.Outcome != upstreams.OutcomeRejected && !f.IsBareNotFound() || f.NotNow || status/100 != 4 || status == 413 {
 		return
 	}
-	f.Doubt = a.lease.RecordRefusal(upstreams.Refusal{
+	f.Doubt = a.lease.RecordDisputableRefusal(upstreams.Refusal{
 		Status: status, Text: e.MessageHash(status), Body: a.params.Body.BodyHash(), Path: e.Absent == engineerror.AbsentPath,
 	})
 }

@@ -72,7 +72,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := instant.Earlier(r.timeouts.readDeadline, r.timeouts.nextWakeup())
 		n, err := r.x.Read(p, stop.StdTime())
-		if n > 0 && r.x.IsFresh() { // bytes that arrived with the headers are not new
+		if n > 0 && r.x.IsReadFresh() { // bytes that arrived with the headers are not new
 			r.markBytesRead()
 		}
 		if err == nil || isEOF(err) || !errors.Is(err, http1.ErrNoBytesYet) {
@@ -90,7 +90,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 // LendBytes implements sse.Source.
 func (r *Reply) LendBytes() []byte {
 	p := r.x.TakeBuffered()
-	if len(p) > 0 && r.x.IsFresh() {
+	if len(p) > 0 && r.x.IsReadFresh() {
 		r.markBytesRead()
 	}
 	return p
@@ -211,10 +211,10 @@ func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 	piece := (*in)[:cap(*in)]
 	var short engineerror.StringShortener
 	body := make([]byte, 0, 1<<10)
-	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBody; {
+	for read := 0; read < maxErrorBody && len(body) < engineerror.MaxBodyBytes; {
 		n, err := x.Read(piece, until)
 		for len(body)+n > cap(body) && err == nil {
-			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
+			body, err = memory.grow(body, engineerror.MaxBodyBytes+len(piece))
 		}
 		if err != nil { // if no memory is left, the error message is truncated
 			break
@@ -222,7 +222,7 @@ func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 		body = short.Append(body, piece[:n])
 		read += n
 	}
-	return body[:min(len(body), engineerror.MaxBody)]
+	return body[:min(len(body), engineerror.MaxBodyBytes)]
 }
 
 // ReadTail reads the remaining framing of a complete response, so that the connection can be

@@ -184,7 +184,7 @@ func (c *responseTimeouts) checkTimeouts(now instant.Time) error {
 	case !c.countedWaiting:
 	case (c.upstream.State() == upstreams.StateStalled || c.upstream.Health.ShouldRetryElsewhere()) && c.mover.AcquireOtherSlot():
 		return failure.EngineStalled()
-	case upstreams.ShouldHandOver(c.upstream) && c.mover.AcquireOtherSlot():
+	case upstreams.ShouldHandOverCalls(c.upstream) && c.mover.AcquireOtherSlot():
 		return failure.EngineDraining()
 	case c.upstream.Health.IsSilent():
 		return failure.EngineDown()

@@ -51,7 +51,7 @@ func (a *Attempt) sniffResponse(until time.Time) error {
 	if err != nil {
 		var short engineerror.StringShortener
 		text := short.Append(nil, *in.body)
-		return a.unexpectedTypeFailure(r.sniffed.mediaType, text[:min(len(text), engineerror.MaxBody)])
+		return a.unexpectedTypeFailure(r.sniffed.mediaType, text[:min(len(text), engineerror.MaxBodyBytes)])
 	}
 	if err := r.memory.SetPartSize(PartBody, len(*in.body)+len(events)); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 // AwaitUpgrade waits for the response to the handshake u, which Send has written, and returns the
 // connection. An error must be passed to ClassifyError. Abort.Cancel and End close the connection.
-func (a *Attempt) AwaitUpgrade(u *http1.Upgrade) (net.Conn, error) {
+func (a *Attempt) AwaitUpgrade(u *http1.WebSocketHandshake) (net.Conn, error) {
 	r := &a.Reply
 	// Only streams have a limit for the first event.
 	r.timeouts.isStream = true

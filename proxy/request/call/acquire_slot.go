@@ -148,7 +148,7 @@ func (c *Call) AcquireOtherSlot() bool {
 	if !continued && step != retry.StepMove {
 		return false
 	}
-	if upstreams.ShouldHandOver(t.upstream) {
+	if upstreams.ShouldHandOverCalls(t.upstream) {
 		c.adoptNewestSnapshot()
 	}
 	q, route := c.routingQuery(now), c.config.model.Route

@@ -26,7 +26,7 @@ func routeOf(t *testing.T, tiers ...int) *routing.Route {
 		})
 		m.Deployments = append(m.Deployments, config.Deployment{Upstream: fmt.Sprint(i), Served: "m", Tier: tier, When: config.DeployWhenFull})
 	}
-	plan, err := set.Plan(ups, nil)
+	plan, err := set.PlanChanges(ups, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

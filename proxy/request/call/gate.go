@@ -35,7 +35,7 @@ func (c *Call) admitRequest() error {
 // authenticate checks the key and charges its requests per minute.
 func (c *Call) authenticate() error {
 	snap, ctx := c.config.snapshot, c.client.ctx
-	query, from := ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn())
+	query, from := ctx.URI().QueryString(), listen.AuthConnection(ctx.Conn())
 	key, err := Authenticate(snap, &ctx.Request.Header, query, from, c.ep, c.record.Start)
 	if key != nil {
 		c.limits.key, c.record.Key = key, key.ID

@@ -71,7 +71,7 @@ const leaveInterval = time.Second
 // has passed. It returns true only if it has acquired a slot at another engine.
 func (c *Call) leaveDrainedEngine() bool {
 	t := &c.attemptState
-	if t.recording == nil || !upstreams.ShouldHandOver(t.upstream) {
+	if t.recording == nil || !upstreams.ShouldHandOverCalls(t.upstream) {
 		return false
 	}
 	now := instant.Now()

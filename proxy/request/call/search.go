@@ -8,7 +8,7 @@ import (
 
 // engineSearch describes which engines a call may use.
 type engineSearch struct {
-	pool upstreams.Pool
+	pool upstreams.SlotPool
 	// Whether the call may use overflow tiers and does not wait for a slot any more.
 	usesOverflow   bool
 	neededFeatures upstreams.Features

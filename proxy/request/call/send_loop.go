@@ -151,7 +151,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	}
 	c.services.Counters.countSentElsewhere(step, f)
 	if lease := c.attempt.Lease(); f.Doubt != nil && lease != nil {
-		lease.SetDisputed(f.Doubt)
+		lease.SetDisputedRefusal(f.Doubt)
 	}
 	return result, after
 }

@@ -30,7 +30,7 @@ type detachedStream struct {
 // detachableConn is a plain connection that can leave fasthttp and return to it (listen.Conn).
 type detachableConn interface {
 	net.Conn
-	WriteAtTime(p []byte, now instant.Time) (int, error)
+	WriteWithNow(p []byte, now instant.Time) (int, error)
 	TryWrite(p []byte) int
 	DetachOnClose(then func())
 	ResumeHTTP(idle time.Duration)
@@ -132,7 +132,7 @@ func (t *detachedStream) leaveConn(shared *Services, keep bool) {
 // single write for both.
 func (t *detachedStream) writeChunk(out *[]byte, last bool) (int, error) {
 	if len(t.unwritten) > 0 {
-		if _, err := t.conn.WriteAtTime(t.unwritten, t.readAt); err != nil {
+		if _, err := t.conn.WriteWithNow(t.unwritten, t.readAt); err != nil {
 			return 0, err
 		}
 		t.unwritten = nil
@@ -142,7 +142,7 @@ func (t *detachedStream) writeChunk(out *[]byte, last bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if n, err := t.conn.WriteAtTime(b, t.readAt); err != nil {
+	if n, err := t.conn.WriteWithNow(b, t.readAt); err != nil {
 		return min(max(n-before, 0), payload), err
 	}
 	return payload, nil

@@ -75,7 +75,7 @@ func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, er
 	if len(prompt.Images) > 0 || prompt.HasVideo() {
 		pool = upstreams.PoolVision
 	}
-	out := CheckResult{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes, Dropped: b.chat.UnknownHints()}
+	out := CheckResult{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes, Dropped: b.chat.MembersWithUnknownHints()}
 	if len(prompt.Images)+len(prompt.Media) > 0 {
 		out.PromptBytes = 0
 	}
@@ -133,7 +133,7 @@ func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
 	format.ContinuousUsage = format.ContinuousUsage && (b.usageAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
 	r := b.chat
-	r.segments, r.segmentBuf = r.Segments(r.segments[:0], r.segmentBuf[:0], &format)
+	r.segments, r.segmentBuf = r.AppendSegments(r.segments[:0], r.segmentBuf[:0], &format)
 	return newEngineRequest(p.Path(config.OpChat), to.Stream, r.segments), nil
 }
 

@@ -113,7 +113,7 @@ type DecodeInput struct {
 
 // CheckResult contains the results of CheckRules.
 type CheckResult struct {
-	Pool     upstreams.Pool
+	Pool     upstreams.SlotPool
 	PoolName string // empty if the request was rejected before its pool was known
 	// PromptBytes is the length of the prompt if it contains only text, and 0 otherwise. The edge
 	// uses it to learn how many bytes a token of the model has on average.

@@ -65,11 +65,11 @@ type formRequest struct {
 	form      body.Form
 	fields    formFields
 	operation string // name of the operation in engine profiles
-	pool      upstreams.Pool
+	pool      upstreams.SlotPool
 	engine    *engine.Profile
 }
 
-func (r *formRequest) initCodec(fields formFields, operation string, pool upstreams.Pool) {
+func (r *formRequest) initCodec(fields formFields, operation string, pool upstreams.SlotPool) {
 	r.fields, r.operation, r.pool = fields, operation, pool
 }
 

@@ -92,12 +92,12 @@ type jsonRequest struct {
 	bufferedBody
 	request   *forward.Request
 	operation string // name of the operation in engine profiles
-	pool      upstreams.Pool
+	pool      upstreams.SlotPool
 	rules     chat.ModelRules // the model's rules, including the context length of its engines
 	answer    forwardedAnswer
 }
 
-func (r *jsonRequest) initCodec(request *forward.Request, operation string, pool upstreams.Pool) {
+func (r *jsonRequest) initCodec(request *forward.Request, operation string, pool upstreams.SlotPool) {
 	r.request, r.operation, r.pool = request, operation, pool
 }
 
@@ -134,7 +134,7 @@ func (r *jsonRequest) EncodeRequest(to Target) (EngineRequest, error) {
 		return EngineRequest{}, ErrEngineLacksEndpoint
 	}
 	r.request.SetPriority(to.Priority)
-	return EngineRequest{Path: path, ContentType: jsonType, Accept: acceptAnyType, Body: r.request.Segments(nil, to.Served)}, nil
+	return EngineRequest{Path: path, ContentType: jsonType, Accept: acceptAnyType, Body: r.request.AppendSegments(nil, to.Served)}, nil
 }
 
 func (r *jsonRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {

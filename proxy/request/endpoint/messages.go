@@ -76,7 +76,7 @@ var countTokensEndpoint = &Endpoint{
 	},
 	Local: &LocalTokenCount{
 		Operation: engine.OpCountTokens,
-		Segments:  messages.CountSegments,
+		Segments:  messages.AppendCountSegments,
 		Read:      messages.ReadCount,
 		Append: func(dst []byte, _ Request, about CallInfo) []byte {
 			return messages.AppendCount(dst, about.PromptTokens)

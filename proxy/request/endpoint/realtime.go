@@ -31,7 +31,7 @@ var RealtimeEndpoint = &Endpoint{
 // AddBytesIn, but no other method.
 type RealtimeSession struct {
 	engineSpecificRequest
-	upgrade   *http1.Upgrade
+	upgrade   *http1.WebSocketHandshake
 	audioSent atomic.Bool
 	bytesIn   atomic.Int64
 }
@@ -56,12 +56,12 @@ func (r *RealtimeSession) EncodeRequest(to Target) (EngineRequest, error) {
 	if !profile.HasQuirk(config.QuirkTranscriptionEvents) {
 		path += "?intent=transcription&model=" + url.QueryEscape(to.Served)
 	}
-	r.upgrade = http1.NewUpgrade()
+	r.upgrade = http1.NewWebSocketHandshake()
 	return EngineRequest{Path: path, Reader: r.upgrade}, nil
 }
 
 // Upgrade returns the handshake for the most recent engine.
-func (r *RealtimeSession) Upgrade() *http1.Upgrade { return r.upgrade }
+func (r *RealtimeSession) Upgrade() *http1.WebSocketHandshake { return r.upgrade }
 
 // MarkAudioSent records that audio was sent to an engine. The edge does not store audio, so no
 // other engine can take over.

@@ -81,7 +81,7 @@ func (w *responsesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,
 		Tools: o.Tools, SingleCall: o.SingleToolCall, Seal: about.Seal,
 	})
-	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.NeedsReasoning()
+	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.MustReadReasoning()
 }
 
 func unixNow() int64 { return time.Now().Unix() }

@@ -91,7 +91,7 @@ func (r *speechRequest) Stream(about CallInfo) Stream {
 	}
 	s := &speechEvents{answer: &r.answer}
 	s.Reset(about.Model.ID, 0)
-	s.SetSpeech()
+	s.MarkSpeech()
 	return s
 }
 

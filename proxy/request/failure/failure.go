@@ -384,13 +384,13 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 			f.Label = apierr.CodeRejectedByEngine // an engine's error code must not become a label
 		}
 	case status == 429:
-		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.OutcomeLimited, true
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseConnectionRefused, upstreams.OutcomeRefused, observe.OutcomeLimited, true
 		f.API = &apierr.Error{
 			Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: retryAfter,
 			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", formatSeconds(retryAfter)),
 		}
 	case status == 503 || status == 529:
-		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.OutcomeNoRoute, true
+		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseConnectionRefused, upstreams.OutcomeRefused, observe.OutcomeNoRoute, true
 		f.API = noHealthyRouteError(retryAfter)
 	case e.Absent == engineerror.AbsentPath:
 		return NoEndpoint(status)

@@ -14,7 +14,7 @@ import (
 // the contract requires.
 func TestFullText(t *testing.T) {
 	for _, c := range []struct {
-		pool   upstreams.Pool
+		pool   upstreams.SlotPool
 		silent int
 		want   string
 	}{

@@ -40,7 +40,7 @@ func ParseRetryAfter(b []byte, now time.Time) time.Duration {
 
 // PoolRetryAfter returns the Retry-After for a full pool of a model. If isMinimum is true, the
 // caller should increase after if calls take longer than that.
-func PoolRetryAfter(m *snapshot.Model, p upstreams.Pool) (after time.Duration, isMinimum bool) {
+func PoolRetryAfter(m *snapshot.Model, p upstreams.SlotPool) (after time.Duration, isMinimum bool) {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second, false
 	}

@@ -70,12 +70,12 @@ type Call struct {
 	Request   endpoint.Request
 	Body      *body.Body
 	RequestID []byte
-	Key       *auth.Key      // nil if no key is required
-	Pool      upstreams.Pool // pool of the model's slots that the call uses
-	Tiers     config.TierSet // the tiers that the key may use
-	Tokens    int            // estimated number of prompt tokens
-	Engines   int            // number of engines to which the call was sent
-	Fallback  bool           // whether Model is a fallback for the requested model
+	Key       *auth.Key          // nil if no key is required
+	Pool      upstreams.SlotPool // pool of the model's slots that the call uses
+	Tiers     config.TierSet     // the tiers that the key may use
+	Tokens    int                // estimated number of prompt tokens
+	Engines   int                // number of engines to which the call was sent
+	Fallback  bool               // whether Model is a fallback for the requested model
 	Now       time.Time
 	Abort     *attempt.Abort
 	// Response contains the response headers, to which Join may add headers. It is nil once the

@@ -18,11 +18,11 @@ type testFleet struct {
 	ups   map[upstreams.ID]*upstreams.Upstream
 }
 
-func (f *testFleet) ReportLost(hash uint64, id upstreams.ID, _ time.Duration) {
+func (f *testFleet) ReportLostEngine(hash uint64, id upstreams.ID, _ time.Duration) {
 	f.lost[hash] = append(f.lost[hash], f.ups[id])
 }
 
-func (f *testFleet) ReportCleared(hash uint64) { delete(f.lost, hash) }
+func (f *testFleet) ReportClearedBody(hash uint64) { delete(f.lost, hash) }
 
 func (f *testFleet) shareReports() {
 	for _, r := range f.edges {
@@ -38,7 +38,7 @@ func TestFleetSharesLosses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := set.Plan([]config.Upstream{{Name: "one", URL: "http://127.0.0.1:1", Weight: 1}, {Name: "two", URL: "http://127.0.0.1:2", Weight: 1}}, nil)
+	plan, err := set.PlanChanges([]config.Upstream{{Name: "one", URL: "http://127.0.0.1:1", Weight: 1}, {Name: "two", URL: "http://127.0.0.1:2", Weight: 1}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,11 +36,11 @@ type BodyTracker struct {
 
 // Fleet passes the records of this edge to the other edges.
 type Fleet interface {
-	// ReportLost reports that the body with the given hash has killed an engine. The record expires
+	// ReportLostEngine reports that the body with the given hash has killed an engine. The record expires
 	// after life.
-	ReportLost(hash uint64, engine upstreams.ID, life time.Duration)
-	// ReportCleared reports that an engine has answered the body with the given hash.
-	ReportCleared(hash uint64)
+	ReportLostEngine(hash uint64, engine upstreams.ID, life time.Duration)
+	// ReportClearedBody reports that an engine has answered the body with the given hash.
+	ReportClearedBody(hash uint64)
 }
 
 type lostEngines struct {
@@ -102,7 +102,7 @@ func (r *BodyTracker) RecordEngineLoss(body []byte, u *upstreams.Upstream, now t
 	}
 	r.newestExpiry.Store(until.UnixNano())
 	if r.fleet != nil && r.fleetSeed.Load() != nil {
-		r.fleet.ReportLost(hash, u.ID(), recordTTL)
+		r.fleet.ReportLostEngine(hash, u.ID(), recordTTL)
 	}
 	return hash
 }
@@ -160,7 +160,7 @@ func (r *BodyTracker) ClearLoss(hash uint64) {
 	delete(r.lostByBody, hash)
 	if r.fleet != nil {
 		delete(r.fleetLost, hash)
-		r.fleet.ReportCleared(hash)
+		r.fleet.ReportClearedBody(hash)
 	}
 }
 

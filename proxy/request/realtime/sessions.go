@@ -62,7 +62,7 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 		side.SetKey(key)
 	}
 	args := ctx.URI().QueryArgs()
-	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn()), endpoint.RealtimeEndpoint, time.Now())
+	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.AuthConnection(ctx.Conn()), endpoint.RealtimeEndpoint, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a
 	}

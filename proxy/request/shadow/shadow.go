@@ -191,7 +191,7 @@ func (p *runningCopy) acquire(c *participant.Call, number uint64, now time.Time)
 
 // isUnderused reports whether an upstream is up and less than half of its slots are in use. The
 // load includes the known load from other clients of the engine.
-func isUnderused(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
+func isUnderused(u *upstreams.Upstream, p upstreams.SlotPool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.MomentOf(now))
 	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit

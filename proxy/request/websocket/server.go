@@ -92,7 +92,7 @@ func (c *Server) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if !snap.Config.Responses.WebSocket {
 		return c.rejectDisabled(ctx)
 	}
-	query, from := ctx.URI().QueryString(), listen.ClientConnection(ctx.Conn())
+	query, from := ctx.URI().QueryString(), listen.AuthConnection(ctx.Conn())
 	key, err := call.Authenticate(snap, h, query, from, endpoint.ResponsesEndpoint, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a

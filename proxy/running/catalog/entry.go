@@ -128,15 +128,15 @@ func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 }
 
 // poolsByKind lists the pools of the kinds that use another pool than the text pool.
-var poolsByKind = map[string][]upstreams.Pool{
+var poolsByKind = map[string][]upstreams.SlotPool{
 	config.KindChat:          {upstreams.PoolText, upstreams.PoolVision},
 	config.KindTranscription: {upstreams.PoolAudio},
 	config.KindSpeech:        {upstreams.PoolAudio},
 }
 
-var textPool = []upstreams.Pool{upstreams.PoolText}
+var textPool = []upstreams.SlotPool{upstreams.PoolText}
 
-func poolsOfKind(kind string) []upstreams.Pool {
+func poolsOfKind(kind string) []upstreams.SlotPool {
 	if pools := poolsByKind[kind]; pools != nil {
 		return pools
 	}

@@ -115,7 +115,7 @@ func idsNotIn(a, b []upstreams.ID) (out []upstreams.ID) {
 // without a slot or without an upstream that accepts calls. It first probes the upstreams that the
 // plan adds to these models.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
-	plan *upstreams.Plan,
+	plan *upstreams.ChangePlan,
 ) []*routing.Route {
 	var risky []*routing.Route
 	var unknown []*upstreams.Upstream
@@ -177,7 +177,7 @@ func WriteDiff(w io.Writer, old, next *config.File) error {
 			return err
 		}
 		defer set.Close(context.Background()) //nolint:errcheck // nothing of it was ever live
-		plan, err := set.Plan(f.Upstreams, f.Models, f.Engines...)
+		plan, err := set.PlanChanges(f.Upstreams, f.Models, f.Engines...)
 		if err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func (r *Reloader) applyCandidate(c configCandidate, res *Result) error {
 	old := r.RunningSnapshot()
 	f := withDiscoveredModels(r, c.file, old)
 	c.file = f
-	plan, err := r.opts.Set.Plan(f.Upstreams, f.Models, f.Engines...)
+	plan, err := r.opts.Set.PlanChanges(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func withDiscoveredModels(r *Reloader, f *config.File, old *snapshot.Snapshot) *
 }
 
 // commitCandidate applies a candidate. It cannot fail.
-func (r *Reloader) commitCandidate(c configCandidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
+func (r *Reloader) commitCandidate(c configCandidate, plan *upstreams.ChangePlan, old, next *snapshot.Snapshot) {
 	if c.useCertificates != nil {
 		c.useCertificates()
 	}

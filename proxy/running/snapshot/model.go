@@ -49,7 +49,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	f := s.Config
 	refuse := s.Refused.BySome.WithAllowed(m.AllowMembers...)
 	if routing.HasExternalUpstream(route) {
-		refuse = refuse.WithHosted()
+		refuse = refuse.ForHostedEngine()
 	}
 	limits := chat.ModelRules{
 		Strict:          f.Strict,

@@ -43,10 +43,10 @@ type Snapshot struct {
 
 // RefusedMembers lists the request members that are rejected because they control engines.
 type RefusedMembers struct {
-	BySome *chat.RefusedMembers // members that control at least one engine
+	BySome *chat.ForbiddenMembers // members that control at least one engine
 	// ByAll contains the members that every model rejects. It is used while the model of a request
 	// is unknown.
-	ByAll *chat.RefusedMembers
+	ByAll *chat.ForbiddenMembers
 }
 
 // Secrets protect client data.
@@ -58,7 +58,7 @@ type Secrets struct {
 // BuildInput contains the inputs for building a snapshot.
 type BuildInput struct {
 	File        *config.File
-	Plan        *upstreams.Plan
+	Plan        *upstreams.ChangePlan
 	Credentials Credentials
 	Running     *Snapshot // snapshot to be replaced; nil at the start
 	Queues      *queue.Queues
@@ -122,7 +122,7 @@ func configuredSealKeys(f *config.File, running *Snapshot) *seal.Keys {
 
 // refusedMembers returns the request members that control at least one engine. They are rejected
 // for every engine, so that a request has the same meaning everywhere.
-func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
+func refusedMembers(all *engine.Profiles) *chat.ForbiddenMembers {
 	var out []string
 	seen := map[string]bool{}
 	for _, p := range all.All() {
@@ -133,7 +133,7 @@ func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 			}
 		}
 	}
-	return chat.NewRefusedMembers(out...)
+	return chat.NewForbiddenMembers(out...)
 }
 
 // WithCredentials returns the snapshot with the keys in f and the same version.
@@ -189,7 +189,7 @@ func (s *Snapshot) AllowsSystemInPlace(name []byte) bool {
 // HostedRefusedMembers returns the members that a model rejects because of a hosted engine. It
 // returns nil for all other models. It also returns nil for an unknown model, because the request
 // will be rejected later.
-func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.RefusedMembers {
+func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.ForbiddenMembers {
 	if m, ok := s.LookupModel(name); ok && routing.HasExternalUpstream(m.Route) {
 		return m.Rules.Refuse
 	}

@@ -89,7 +89,7 @@ func (t *Top) Run() error {
 	if !t.Once && !o.JSON && os.Getenv("TERM") != "dumb" && top.IsTerminal(os.Stdout) {
 		o.In, o.Terminal = os.Stdin, os.Stdout
 	}
-	return admin.Top(ctx, o)
+	return admin.ShowTop(ctx, o)
 }
 
 // Usage prints the usage of keys.
@@ -109,7 +109,7 @@ func (u *Usage) Help() string {
 
 // Run requests the usage.
 func (u *Usage) Run() error {
-	period, err := admin.ParsePeriod(u.Day, u.Month)
+	period, err := admin.ParseUsagePeriod(u.Day, u.Month)
 	if err != nil {
 		return usageError("usage: " + err.Error())
 	}

@@ -57,7 +57,7 @@ func (d *Doctor) Run() error {
 	if d.Model != "" && !d.Try {
 		return usageError("doctor: --model is for --try")
 	}
-	return engine.RunDoctor(ctx, plaintext.NewWriter(os.Stdout), &engine.DoctorOptions{
+	return engine.RunDoctor(ctx, plaintext.NewCleanWriter(os.Stdout), &engine.DoctorOptions{
 		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.Format == formatJSON,
 		Timeouts: timeouts,
 	})
@@ -97,7 +97,7 @@ func (d *Doctor) printDiscovered(f *config.File) error {
 			all = append(all, found)
 		}
 	}
-	out := plaintext.NewWriter(os.Stdout)
+	out := plaintext.NewCleanWriter(os.Stdout)
 	if d.Format == formatJSON {
 		if err := json.NewEncoder(out).Encode(all); err != nil {
 			return err

@@ -47,7 +47,7 @@ func (k *keyStoreFlags) openWriter() (w *keystore.Writer, ctx context.Context, d
 	if f == nil {
 		return nil, nil, nil, problems
 	}
-	if w, err = proxy.OpenKeyWriter(f); err != nil {
+	if w, err = proxy.OpenStoreKeyWriter(f); err != nil {
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
@@ -147,7 +147,7 @@ func (k *keyCreate) Run() error {
 	if k.Weight != 0 {
 		fields["weight"] = k.Weight
 	}
-	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Create(fields, os.Stdout)
+	return (&admin.KeyClient{Edge: k.edge(), JSON: k.Format == formatJSON}).Create(fields, os.Stdout)
 }
 
 type keyRotate struct {
@@ -160,7 +160,7 @@ type keyRotate struct {
 func (k *keyRotate) Help() string { return runtimeKeysHelp }
 
 func (k *keyRotate) Run() error {
-	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Rotate(k.ID, k.Overlap, os.Stdout)
+	return (&admin.KeyClient{Edge: k.edge(), JSON: k.Format == formatJSON}).Rotate(k.ID, k.Overlap, os.Stdout)
 }
 
 type keyNew struct {
@@ -286,7 +286,7 @@ func (k *keyRevoke) Help() string { return runtimeKeysHelp }
 
 func (k *keyRevoke) Run() error {
 	if !k.Store {
-		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Revoke(k.ID, os.Stdout)
+		return (&admin.KeyClient{Edge: k.edge(), JSON: k.Format == formatJSON}).Revoke(k.ID, os.Stdout)
 	}
 	w, ctx, done, err := k.openWriter()
 	if err != nil {
@@ -315,7 +315,7 @@ func (k *keyList) Run() error {
 	case !k.Store && k.Config != "":
 		return k.listConfigKeys()
 	case !k.Store:
-		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).List(os.Stdout)
+		return (&admin.KeyClient{Edge: k.edge(), JSON: k.Format == formatJSON}).List(os.Stdout)
 	}
 	w, ctx, done, err := k.openWriter()
 	if err != nil {

@@ -50,7 +50,7 @@ func InitConfig(ctx context.Context, named NamedEngines, to ConfigDestination) e
 	if err := to.checkWritable(); err != nil {
 		return err
 	}
-	engines, missing, err := named.detectEngines(ctx, plaintext.NewWriter(notes))
+	engines, missing, err := named.detectEngines(ctx, plaintext.NewCleanWriter(notes))
 	if err != nil {
 		return err
 	}

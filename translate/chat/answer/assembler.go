@@ -170,7 +170,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := a.addDelta(to, c.Body); err != nil || !c.HasFinished() {
 		return err
 	}
-	return a.applyParts(to, a.tools.ReleaseNames(c.Index)...)
+	return a.applyParts(to, a.tools.ReleaseHeldNames(c.Index)...)
 }
 
 func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {

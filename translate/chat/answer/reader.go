@@ -214,7 +214,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if end {
-		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseNames(0))
+		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseHeldNames(0))
 	}
 	if end && len(r.heldSurrogates) > 0 {
 		r.finishTexts()
@@ -255,7 +255,7 @@ func (r *Reader) readSecondChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if whole || choice.HasFinished() {
-		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseNames(0))
+		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseHeldNames(0))
 	}
 	if r.Finish == FinishStop { // the end of the first choice
 		r.Finish = FinishToolCalls

@@ -26,7 +26,7 @@ func finishToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (piece
 	if !tools.HasToolCalls(c.Index) {
 		return nil
 	}
-	for _, part := range tools.ReleaseNames(c.Index) {
+	for _, part := range tools.ReleaseHeldNames(c.Index) {
 		pieces = append(pieces, namePiece(&part, answer, c.Index))
 	}
 	if c.isTruncated() {

@@ -94,7 +94,7 @@ func (a *Assembler) AddPiece(choice int, p *ToolCallPiece) (PieceContribution, b
 	}
 	var before []PieceContribution
 	if len(a.held) > 0 { // held names must be sent first, because clients rely on the order
-		before = a.ReleaseNames(choice)
+		before = a.ReleaseHeldNames(choice)
 	}
 	part, ok := a.beginToolCall(choice, p, id, name)
 	part.Before = before
@@ -264,7 +264,7 @@ func (a *Assembler) chooseID(at int, part *PieceContribution, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {
 		t.identified = true
-		part.TakeID = id != 0 && !isSmallNumber(part.ID) && !a.idTaken(at, id)
+		part.TakeID = id != 0 && !isSmallNumber(part.ID) && !a.isIDTaken(at, id)
 		part.MakeID = !part.TakeID
 	}
 	if t.id == 0 {
@@ -298,7 +298,7 @@ func (a *Assembler) TakeBlankArguments(positions []int, choice int) []int {
 	return positions
 }
 
-func (a *Assembler) idTaken(at int, id uint64) bool {
+func (a *Assembler) isIDTaken(at int, id uint64) bool {
 	for i := range a.toolCalls {
 		if i != at && a.toolCalls[i].id == id && a.toolCalls[i].choice == a.toolCalls[at].choice {
 			return true

@@ -91,8 +91,8 @@ func (a *Assembler) holdName(at int, p *ToolCallPiece, part *PieceContribution) 
 // hasArgs reports whether the piece has arguments, which means that the name is complete.
 func (p *ToolCallPiece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// ReleaseNames returns the held names of a choice that has ended.
-func (a *Assembler) ReleaseNames(choice int) (released []PieceContribution) {
+// ReleaseHeldNames returns the held names of a choice that has ended.
+func (a *Assembler) ReleaseHeldNames(choice int) (released []PieceContribution) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]
 		t := &a.toolCalls[h.at]

@@ -40,16 +40,16 @@ type objectScanner struct {
 type scanPhase uint8
 
 const (
-	phaseBlank scanPhase = iota // only whitespace so far
-	phaseOpen
-	phaseEnded // the object has ended; only whitespace follows
-	phaseOther // not an object, or more than one object
+	scanPhaseBlank scanPhase = iota // only whitespace so far
+	scanPhaseOpen
+	scanPhaseEnded // the object has ended; only whitespace follows
+	scanPhaseOther // not an object, or more than one object
 )
 
-func (s *objectScanner) isOpen() bool  { return s.phase == phaseOpen }
-func (s *objectScanner) isEnded() bool { return s.phase == phaseEnded }
+func (s *objectScanner) isOpen() bool  { return s.phase == scanPhaseOpen }
+func (s *objectScanner) isEnded() bool { return s.phase == scanPhaseEnded }
 
-func (s *objectScanner) isBegun() bool { return s.phase == phaseOpen || s.phase == phaseEnded }
+func (s *objectScanner) isBegun() bool { return s.phase == scanPhaseOpen || s.phase == scanPhaseEnded }
 
 // IsBlank reports whether raw, the contents of a JSON string, contains only whitespace.
 func IsBlank(raw []byte) bool {
@@ -69,10 +69,10 @@ func IsBlank(raw []byte) bool {
 // addValue scans a piece of the arguments: a string or, as in Ollama's native API, an object.
 func (s *objectScanner) addValue(v jsonx.Value) {
 	switch {
-	case v.IsObject() && s.phase == phaseBlank:
-		s.phase = phaseEnded
+	case v.IsObject() && s.phase == scanPhaseBlank:
+		s.phase = scanPhaseEnded
 	case v.IsObject():
-		s.phase = phaseOther
+		s.phase = scanPhaseOther
 	case v.IsString():
 		s.scan(v.RawContents())
 	}
@@ -80,7 +80,7 @@ func (s *objectScanner) addValue(v jsonx.Value) {
 
 func (s *objectScanner) scan(raw []byte) {
 	for i := 0; i < len(raw); {
-		if s.phase == phaseOther {
+		if s.phase == scanPhaseOther {
 			return
 		}
 		if s.text && !s.afterBackslash { // a backslash precedes quotes and backslashes of the arguments
@@ -108,17 +108,17 @@ func (s *objectScanner) scanByte(c byte) {
 	case s.text:
 		s.text, s.afterBackslash = c != '"', c == '\\'
 	case c == ' ', c == '\t', c == '\n', c == '\r':
-	case s.phase == phaseBlank && c == '{':
-		s.phase, s.depth = phaseOpen, 1
-	case s.phase != phaseOpen:
-		s.phase = phaseOther
+	case s.phase == scanPhaseBlank && c == '{':
+		s.phase, s.depth = scanPhaseOpen, 1
+	case s.phase != scanPhaseOpen:
+		s.phase = scanPhaseOther
 	case c == '"':
 		s.text = true
 	case c == '{', c == '[':
 		s.depth++
 	case c == '}', c == ']':
 		if s.depth--; s.depth == 0 {
-			s.phase = phaseEnded
+			s.phase = scanPhaseEnded
 		}
 	}
 }

@@ -33,14 +33,14 @@ func TestScanner(t *testing.T) {
 			}
 			s.addValue(d.Root())
 			i += n
-			want := phaseOpen
+			want := scanPhaseOpen
 			switch rest := strings.TrimSpace(text[:i]); {
 			case rest == "":
-				want = phaseBlank
+				want = scanPhaseBlank
 			case i >= len(before+object) && rest == strings.TrimSpace(object):
-				want = phaseEnded
+				want = scanPhaseEnded
 			case i > len(before+object):
-				want = phaseOther
+				want = scanPhaseOther
 			}
 			if s.phase != want {
 				t.Fatalf("%q: phase %d, want %d", text[:i], s.phase, want)
@@ -51,7 +51,7 @@ func TestScanner(t *testing.T) {
 
 func TestScannerOfOtherThings(t *testing.T) {
 	for raw, want := range map[string]scanPhase{
-		`""`: phaseBlank, `" \n"`: phaseBlank, `"null"`: phaseOther, `"[{}]"`: phaseOther, `{"a":1}`: phaseEnded, `null`: phaseBlank, `7`: phaseBlank,
+		`""`: scanPhaseBlank, `" \n"`: scanPhaseBlank, `"null"`: scanPhaseOther, `"[{}]"`: scanPhaseOther, `{"a":1}`: scanPhaseEnded, `null`: scanPhaseBlank, `7`: scanPhaseBlank,
 	} {
 		var d jsonx.Doc
 		if err := d.Parse([]byte(raw), jsonx.Options{Record: 1}); err != nil {

@@ -204,7 +204,7 @@ func (d *Decoder) decodeByte(b byte, r *ExtraLimits) error {
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
-		return d.countSkipped(b, r.MaxExtensions)
+		return d.acceptSkippedByte(b, r.MaxExtensions)
 	case stateAtExtension:
 		switch {
 		case httptoken.IsTokenByte(b):
@@ -212,7 +212,7 @@ func (d *Decoder) decodeByte(b byte, r *ExtraLimits) error {
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
-		return d.countSkipped(b, r.MaxExtensions)
+		return d.acceptSkippedByte(b, r.MaxExtensions)
 	case stateInExtensionName, stateInExtension:
 		switch {
 		case b == '\r':
@@ -225,7 +225,7 @@ func (d *Decoder) decodeByte(b byte, r *ExtraLimits) error {
 		case d.state == stateInExtensionName && !httptoken.IsTokenByte(b):
 			return ErrMalformed
 		}
-		return d.countSkipped(b, r.MaxExtensions)
+		return d.acceptSkippedByte(b, r.MaxExtensions)
 	case stateAtSizeLF:
 		d.digits = 0
 		if !r.Total {
@@ -273,10 +273,10 @@ func (d *Decoder) parseSizeByte(b byte, r *ExtraLimits) error {
 		return nil
 	case b == ';':
 		d.state = stateAtExtension
-		return d.countSkipped(b, r.MaxExtensions)
+		return d.acceptSkippedByte(b, r.MaxExtensions)
 	case httptoken.IsBlank(b):
 		d.state = stateInBlanks
-		return d.countSkipped(b, r.MaxExtensions)
+		return d.acceptSkippedByte(b, r.MaxExtensions)
 	default:
 		return ErrMalformed
 	}
@@ -293,11 +293,11 @@ func (d *Decoder) parseTrailerByte(b byte, r *ExtraLimits) error {
 		d.state = stateAtTrailerLF
 		return nil
 	}
-	return d.countSkipped(b, r.MaxTrailers)
+	return d.acceptSkippedByte(b, r.MaxTrailers)
 }
 
-// countSkipped counts a byte of an extension or trailer.
-func (d *Decoder) countSkipped(b byte, limit int) error {
+// acceptSkippedByte counts a byte of an extension or trailer.
+func (d *Decoder) acceptSkippedByte(b byte, limit int) error {
 	if b < ' ' && b != '\t' || b == 0x7f {
 		return ErrMalformed
 	}

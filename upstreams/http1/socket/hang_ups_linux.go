@@ -82,7 +82,7 @@ func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run fun
 	h.lastID++
 	h.callbacks[h.lastID] = gone
 	u.id.Store(h.lastID)
-	err := h.control(syscall.EPOLL_CTL_ADD, c, hangUpEvents, h.lastID)
+	err := h.changeEpoll(syscall.EPOLL_CTL_ADD, c, hangUpEvents, h.lastID)
 	if err != nil {
 		h.removeLocked(u)
 	}
@@ -99,7 +99,7 @@ func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()
 	if h.callbacks[id] == nil {
 		return net.ErrClosed
 	}
-	if err := h.control(syscall.EPOLL_CTL_MOD, c, hangUpEvents|syscall.EPOLLIN, id); err != nil {
+	if err := h.changeEpoll(syscall.EPOLL_CTL_MOD, c, hangUpEvents|syscall.EPOLLIN, id); err != nil {
 		return err
 	}
 	if h.arrivals == nil {
@@ -114,28 +114,28 @@ func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()
 func (h *HangUpWatch) StopAwaitingBytes(u *HangUpHandle) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.endArrival(u.id.Load(), false) != nil
+	return h.endByteWait(u.id.Load(), false) != nil
 }
 
-// endArrival ends a connection's wait for bytes and returns the function to call. It returns nil
+// endByteWait ends a connection's wait for bytes and returns the function to call. It returns nil
 // if the connection is not waiting. Unless the peer has hung up, hang-ups are reported again from
 // then on. The caller must hold mu.
-func (h *HangUpWatch) endArrival(id uint64, hungUp bool) (came func()) {
+func (h *HangUpWatch) endByteWait(id uint64, hungUp bool) (came func()) {
 	a, ok := h.arrivals[id]
 	if !ok {
 		return nil
 	}
 	delete(h.arrivals, id)
 	if !hungUp {
-		_ = h.control(syscall.EPOLL_CTL_MOD, a.raw, hangUpEvents, id) // fails only if the connection is closed
+		_ = h.changeEpoll(syscall.EPOLL_CTL_MOD, a.raw, hangUpEvents, id) // fails only if the connection is closed
 	}
 	return a.came
 }
 
-// control changes the events of a connection in the epoll set. The caller must hold mu.
-func (h *HangUpWatch) control(operation int, c syscall.RawConn, events uint32, id uint64) error {
+// changeEpoll changes the events of a connection in the epoll set. The caller must hold mu.
+func (h *HangUpWatch) changeEpoll(operation int, c syscall.RawConn, events uint32, id uint64) error {
 	event := syscall.EpollEvent{Events: events, Fd: int32(id), Pad: int32(id >> 32)}
-	return h.withEpoll(func(epoll uintptr) error {
+	return h.callWithEpoll(func(epoll uintptr) error {
 		var failed error
 		if err := c.Control(func(fd uintptr) { failed = syscall.EpollCtl(int(epoll), operation, int(fd), &event) }); err != nil {
 			return err
@@ -172,8 +172,8 @@ func (h *HangUpWatch) closeSet() {
 	}
 }
 
-// withEpoll runs f with the epoll set's descriptor.
-func (h *HangUpWatch) withEpoll(f func(epoll uintptr) error) error {
+// callWithEpoll runs f with the epoll set's descriptor.
+func (h *HangUpWatch) callWithEpoll(f func(epoll uintptr) error) error {
 	raw, err := h.epoll.SyscallConn()
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (h *HangUpWatch) reportEvent(e syscall.EpollEvent) {
 	hungUp := e.Events&endEvents != 0
 	h.mu.Lock()
 	gone := h.callbacks[id]
-	came := h.endArrival(id, hungUp)
+	came := h.endByteWait(id, hungUp)
 	h.mu.Unlock()
 	if gone != nil && hungUp {
 		gone()

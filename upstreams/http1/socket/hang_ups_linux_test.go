@@ -56,7 +56,7 @@ func reported(t *testing.T, h *HangUpWatch, within time.Duration) bool {
 	n := 0
 	h.mu.Lock() // meanwhile, the goroutine cannot handle events
 	defer h.mu.Unlock()
-	err := h.withEpoll(func(epoll uintptr) (err error) {
+	err := h.callWithEpoll(func(epoll uintptr) (err error) {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(epoll), Events: unix.POLLIN}}, int(within.Milliseconds()))
 		return err
 	})

@@ -37,12 +37,12 @@ func UnackedBytes(fd uintptr) int {
 }
 
 const (
-	probeSeconds = 1 // interval between keep-alive probes
-	// probeCount is the number of unanswered probes after which the kernel closes the connection.
+	keepAliveProbeSeconds = 1 // interval between keep-alive probes
+	// keepAliveProbeCount is the number of unanswered probes after which the kernel closes the connection.
 	// The kernel would close the connection after about the same time without ProbeEverySecond.
-	probeCount = 30
-	// ackOverdue is the time in milliseconds after which an acknowledgement is overdue.
-	ackOverdue = 1000
+	keepAliveProbeCount = 30
+	// ackOverdueMillis is the time in milliseconds after which an acknowledgement is overdue.
+	ackOverdueMillis = 1000
 )
 
 // ProbeEverySecond makes the kernel send a keep-alive probe every second while no bytes arrive from
@@ -50,10 +50,10 @@ const (
 // minute without an answer, the edge's kernel closes the connection.
 func ProbeEverySecond(fd uintptr) error {
 	return errors.Join(
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds),
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepAliveProbeCount),
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepAliveProbeSeconds),
 		// Must be last, because it sets the timer.
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probeSeconds),
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepAliveProbeSeconds),
 	)
 }
 
@@ -66,6 +66,6 @@ func SilentMillis(fd uintptr) (milliseconds int, owed bool) {
 	if err != nil {
 		return 0, false
 	}
-	owed = info.Probes > 1 || info.Unacked > 0 && info.Last_data_sent >= ackOverdue
+	owed = info.Probes > 1 || info.Unacked > 0 && info.Last_data_sent >= ackOverdueMillis
 	return int(min(info.Last_ack_recv, info.Last_data_recv)), owed
 }

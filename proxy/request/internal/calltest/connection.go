@@ -98,7 +98,7 @@ func (c *serverConn) DetachOnClose(then func())          { c.onDetach = then }
 func (c *serverConn) ResumeHTTP(time.Duration)           {}
 func (c *serverConn) TryWrite([]byte) int                { return 0 }
 
-func (c *serverConn) WriteAtTime(p []byte, _ instant.Time) (int, error) { return c.Write(p) }
+func (c *serverConn) WriteWithNow(p []byte, _ instant.Time) (int, error) { return c.Write(p) }
 
 func (c *serverConn) Write(p []byte) (int, error) {
 	if c.writeTimeout > 0 {

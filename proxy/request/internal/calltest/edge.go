@@ -121,7 +121,7 @@ func (e *Edge) Load(yaml string) {
 	if f == nil {
 		e.t.Fatal(problems)
 	}
-	plan, err := e.Set.Plan(f.Upstreams, f.Models, f.Engines...)
+	plan, err := e.Set.PlanChanges(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
 		e.t.Fatal(err)
 	}
