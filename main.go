@@ -25,7 +25,7 @@ type commandLine struct {
 	Canary command.Canary `cmd:"" help:"Compare the arm of a model that has a share of its calls with the rest: worse, not worse, or not yet known."`
 	Usage  command.Usage  `cmd:"" help:"Print what keys have used of models: calls, tokens and spend, of an edge or of its fleet."`
 
-	command.Modes
+	command.UpstreamModeCommands
 
 	Doctor     command.Doctor           `cmd:"" help:"Ask engines what they are: what they can do, their quirks, and the configuration lines to paste."`
 	Agent      command.Agent            `cmd:"" help:"Print or write the configuration with which a coding agent works through a running edge: claude, codex, opencode, copilot."`

@@ -81,11 +81,11 @@ func listensConflict(one, other string) bool {
 
 // isWildcardOf reports whether host is a wildcard address that includes other.
 func isWildcardOf(host, other string) bool {
-	if canonicalHost(host) != wildcardHost {
+	if canonicalHost(host) != wildcardListenAddress {
 		return false
 	}
 	ip, err := netip.ParseAddr(other)
-	return host != wildcardHost || err != nil || ip.Unmap().Is4() || ip.IsUnspecified()
+	return host != wildcardListenAddress || err != nil || ip.Unmap().Is4() || ip.IsUnspecified()
 }
 
 func isHostName(host string) bool {
@@ -192,18 +192,18 @@ func pointsToListener(address, listen string) bool {
 	here, there := canonicalHost(host), canonicalHost(u.Hostname())
 	ip, err := netip.ParseAddr(there)
 	toHere := err == nil && (ip.IsLoopback() || ip.IsUnspecified())
-	return here == there || here == wildcardHost && toHere || there == wildcardHost && OnLoopback(listen)
+	return here == there || here == wildcardListenAddress && toHere || there == wildcardListenAddress && OnLoopback(listen)
 }
 
-// wildcardHost is the wildcard address of a listener. A client that dials it reaches the loopback
+// wildcardListenAddress is the wildcard address of a listener. A client that dials it reaches the loopback
 // address.
-const wildcardHost = "0.0.0.0"
+const wildcardListenAddress = "0.0.0.0"
 
 // canonicalHost returns a canonical form of a host.
 func canonicalHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
-		return wildcardHost
+		return wildcardListenAddress
 	case strings.EqualFold(host, "localhost"):
 		return "127.0.0.1"
 	case err == nil:
@@ -212,18 +212,18 @@ func canonicalHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpenPorts checks whether f may be served on ports that are already open. It ignores listen
+// CheckAlreadyOpenPorts checks whether f may be served on ports that are already open. It ignores listen
 // and admin.listen, because a running process changes its ports only at a restart, and a service
 // manager may have opened them. public and admin are the addresses of the open ports. admin is ""
 // if there is no admin listener. Validate checks only the addresses in the file, which is not
 // enough. A file that moves every listener to loopback may disable keys while an open port remains
 // reachable.
-func (f *File) CheckOpenPorts(public, admin string) Problems {
+func (f *File) CheckAlreadyOpenPorts(public, admin string) Problems {
 	c := f.newChecks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
 		if f.Auth == AuthNone && port.at != "" && !OnLoopback(port.at) {
 			c.fail("auth", "none is allowed on loopback only, and the port of %s is open at %s %s", port.setting, port.at,
-				openPortNote)
+				openPortDurationNote)
 		}
 	}
 	n := len(f.Admin.Token)
@@ -233,13 +233,13 @@ func (f *File) CheckOpenPorts(public, admin string) Problems {
 			what = fmt.Sprintf("it can be guessed: use at least %d characters", MinAdminTokenLen)
 		}
 		c.fail("admin.token", "%s: the admin listener is open at %s, where other machines reach it, %s", what, admin,
-			openPortNote)
+			openPortDurationNote)
 	}
 	return c.Problems()
 }
 
-// openPortNote explains to the operator how long a port stays open.
-const openPortNote = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
+// openPortDurationNote explains to the operator how long a port stays open.
+const openPortDurationNote = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
 // sanKinds are the prefixes that "openssl x509 -ext subjectAltName" prints before a name to show
 // its kind.

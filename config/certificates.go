@@ -95,7 +95,7 @@ func (c *checker) warnUnusableServiceAccount(path string, k *Kubernetes) {
 		}
 		return
 	}
-	folder := cmp.Or(k.Account, MountedAccount)
+	folder := cmp.Or(k.Account, MountedAccountFolder)
 	token := filepath.Join(folder, "token")
 	if text, err := os.ReadFile(token); err != nil {
 		c.warn(path, "%s, so pods cannot be found: mount a service account into the edge's pod",
@@ -338,14 +338,14 @@ func (c *checker) checkACMEFolder(a *ACME) {
 		return
 	}
 	if there == a.Folder {
-		c.warnIfExposed(path, there)
+		c.warnUnsafePermissions(path, there)
 	}
 }
 
-// warnIfExposed warns if other users of the machine can replace the certificates in a folder or
+// warnUnsafePermissions warns if other users of the machine can replace the certificates in a folder or
 // read its private keys. Other users may list the file names, because the edge writes the files
 // with mode 0600.
-func (c *checker) warnIfExposed(path, folder string) {
+func (c *checker) warnUnsafePermissions(path, folder string) {
 	// Other users cannot open an entry that is unreadable here.
 	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo

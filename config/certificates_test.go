@@ -108,7 +108,7 @@ func TestWarnUnusableServiceAccount(t *testing.T) {
 		{"nothing is sent", "", "server: \"http://127.0.0.1:8001\"", ""},
 		{"outside of a cluster", "", "namespace: llm", "does not run in a pod"},
 		{"a server from outside", "", "server: \"https://127.0.0.1:1\"", ""},
-		{"a pod without an account", "10.0.0.1", "namespace: llm", MountedAccount},
+		{"a pod without an account", "10.0.0.1", "namespace: llm", MountedAccountFolder},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("KUBERNETES_SERVICE_HOST", c.cluster)

@@ -76,8 +76,8 @@ var (
 	decisionOnlySettings = []string{"on_error", "send"}
 )
 
-// reportCopySettings reports settings for copies in a hook with before.
-func (c copyChecks) reportCopySettings(at string) {
+// rejectCopySettings reports settings for copies in a hook with before.
+func (c copyChecks) rejectCopySettings(at string) {
 	for _, name := range copyOnlySettings {
 		if path := at + "." + name; c.positions.HasValue(path) {
 			c.check.fail(path, "it is for copies of calls (after): remove it")
@@ -96,13 +96,13 @@ func (c copyChecks) checkAll(at string, i int) {
 			c.check.fail(path, "it is for hooks that decide (before): remove it")
 		}
 	}
-	c.checkSelected(at+".models", "models", len(h.Models), "")
+	c.requireCopySelection(at+".models", "models", len(h.Models), "")
 	if c.file.Auth == AuthNone {
-		if c.checkSelected(at+".keys", "keys", len(h.Keys), `auth: none has no keys: write ["*"]`) && !matchesAny(h.Keys, "") {
+		if c.requireCopySelection(at+".keys", "keys", len(h.Keys), `auth: none has no keys: write ["*"]`) && !matchesAny(h.Keys, "") {
 			c.check.fail(at+".keys", `auth: none has no keys: write ["*"], which copies the calls of everyone`)
 		}
 	} else {
-		c.checkSelected(at+".keys", "keys", len(h.Keys), "")
+		c.requireCopySelection(at+".keys", "keys", len(h.Keys), "")
 	}
 	switch {
 	case h.Bytes < 1 || h.Bytes > maxCopyBytes:
@@ -113,8 +113,8 @@ func (c copyChecks) checkAll(at string, i int) {
 	c.checkSink(at, i)
 }
 
-// checkSelected checks that a hook specifies which calls to copy. By default, no call is copied.
-func (c copyChecks) checkSelected(path, name string, n int, more string) bool {
+// requireCopySelection checks that a hook specifies which calls to copy. By default, no call is copied.
+func (c copyChecks) requireCopySelection(path, name string, n int, more string) bool {
 	// a null list also has a position, but its value is the default, which selects all calls
 	if n > 0 && c.positions.HasValue(entryPath(path, 0)) {
 		return true

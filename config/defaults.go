@@ -40,7 +40,7 @@ func Defaults() *File {
 		Fleet: Fleet{
 			Lost:  StoreLostDivide,
 			Store: FleetStore{Prefix: "ps", Timeout: Duration(25 * time.Millisecond)},
-			Keys:  FleetKeys{Store: FleetKeysRequired},
+			Keys:  FleetKeys{Store: FleetKeyStoreRequired},
 		},
 		Catalog:  Catalog{Public: true},
 		Watch:    true,
@@ -62,7 +62,7 @@ func (k *Key) SetDefaults() {
 
 // SetDefaults sets the default of an entry in admin.tokens before it is read: the role with the
 // fewest rights.
-func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
+func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: AdminRoleRead} }
 
 // SetDefaults sets the defaults of an entry in upstreams before it is read. The path and timeout of
 // the probe stay empty, because the engine's profile sets them. The concurrency stays empty,
@@ -75,11 +75,11 @@ func (u *Upstream) SetDefaults() {
 
 // SetDefaults sets the defaults of an entry in models before it is read.
 func (m *Model) SetDefaults() {
-	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: PromptCacheShared}
+	*m = Model{Kind: ModelKindChat, Policy: PolicyLeastLoaded, PromptCache: PromptCacheShared}
 }
 
 // SetDefaults sets the defaults of an entry in discover before it is read.
-func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
+func (d *ModelDiscovery) SetDefaults() { *d = ModelDiscovery{Match: "*"} }
 
 // deriveSettings sets values that depend on other values: computed defaults, and settings that
 // entries inherit from the file.
@@ -92,7 +92,7 @@ func (f *File) deriveSettings() {
 	}
 	for i := range f.Upstreams {
 		f.Upstreams[i].Edges = f.Fleet.EdgeCount()
-		of := func(d Discover) bool { return d.Upstream == f.Upstreams[i].Name }
+		of := func(d ModelDiscovery) bool { return d.Upstream == f.Upstreams[i].Name }
 		f.Upstreams[i].Lists = slices.ContainsFunc(f.Discover, of)
 	}
 	for i := range f.Models {
@@ -103,13 +103,13 @@ func (f *File) deriveSettings() {
 				d.Served = m.ID
 			}
 			if d.Tier > 0 && d.When == "" {
-				d.When = DeployWhenFull
+				d.When = DeploymentUsedWhenFull
 			}
 			if d.Traffic != nil {
 				d.Arm = armName(m.Deployments, d)
 			}
 		}
-		m.Deployments = expandGroups(m.Deployments, f.Upstreams)
+		m.Deployments = expandUpstreamGroups(m.Deployments, f.Upstreams)
 	}
 }
 
@@ -131,19 +131,19 @@ func (m *Model) Endpoints() []string {
 		return m.SupportedEndpoints
 	}
 	switch m.Kind {
-	case KindChat:
+	case ModelKindChat:
 		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions", "/tokenize", "/detokenize"}
-	case KindTranscription:
+	case ModelKindTranscription:
 		return []string{"/v1/audio/transcriptions", "/v1/realtime"}
-	case KindSpeech:
+	case ModelKindSpeech:
 		return []string{"/v1/audio/speech"}
-	case KindImage:
+	case ModelKindImage:
 		return []string{"/v1/images/generations"}
-	case KindImageEdit:
+	case ModelKindImageEdit:
 		return []string{"/v1/images/edits"}
-	case KindEmbedding:
+	case ModelKindEmbedding:
 		return []string{"/v1/embeddings", "/v1/score", "/v1/pooling", "/tokenize", "/detokenize"}
-	case KindRerank:
+	case ModelKindRerank:
 		return []string{"/v1/rerank", "/v1/score", "/v1/classify", "/tokenize", "/detokenize"}
 	}
 	return nil

@@ -32,8 +32,8 @@ type ChangedSetting struct {
 	RestartOnly bool // a reload keeps the old value and logs a warning
 }
 
-// IsKeyChange reports whether the change is one that WithKeys applies.
-func (c ChangedSetting) IsKeyChange() bool {
+// IsAccessChange reports whether the change is one that WithAccessSettings applies.
+func (c ChangedSetting) IsAccessChange() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
@@ -56,7 +56,7 @@ func (c ChangedSetting) String() string {
 // matter. A certificate file with the same name but different contents is a change.
 func Diff(old, next *File) []ChangedSetting {
 	d := &fileDiffer{}
-	old, next = withoutDiscovered(old), withoutDiscovered(next)
+	old, next = withoutDiscoveredModels(old), withoutDiscoveredModels(next)
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	was := old.certificates()
 	for path, content := range next.certificates() {
@@ -75,15 +75,15 @@ func Diff(old, next *File) []ChangedSetting {
 // Same reports whether next equals f in all values, including the order of lists, and in the
 // contents of the certificate files.
 func (f *File) Same(next *File) bool {
-	a, b := *withoutDiscovered(f), *withoutDiscovered(next)
+	a, b := *withoutDiscoveredModels(f), *withoutDiscoveredModels(next)
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns a copy of f with the access settings of next: auth, keys, groups, keys_file,
+// WithAccessSettings returns a copy of f with the access settings of next: auth, keys, groups, keys_file,
 // issuers, tls.client_ca, on_revoke and the admin tokens. The copy's ReferencedFiles include those
 // of both files.
-func (f *File) WithKeys(next *File) *File {
+func (f *File) WithAccessSettings(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.Groups, out.KeysFile = next.Auth, next.Keys, next.Groups, next.KeysFile
 	out.Issuers, out.TLS.ClientCA, out.TLS.ClientCAs = next.Issuers, next.TLS.ClientCA, next.TLS.ClientCAs
@@ -105,7 +105,7 @@ func (f *File) WithKeys(next *File) *File {
 // With next, a key that may use such an id may therefore reach different engines.
 func (f *File) ChangedModels(next *File) []string {
 	var out []string
-	next = WithDiscovered(next, DiscoveredByUpstream(f))
+	next = WithDiscoveredModels(next, DiscoveredModelsByUpstream(f))
 	alike := slices.Equal(f.Discover, next.Discover)
 	then, now := next.upstreamsByName(), f.upstreamsByName()
 	served := make(map[string][]string, len(next.Models))
@@ -172,8 +172,8 @@ func (d *fileDiffer) addChange(kind ChangeKind) {
 	d.changes = append(d.changes, ChangedSetting{Path: path, Kind: kind})
 }
 
-// withStep calls f with a step appended to the path.
-func (d *fileDiffer) withStep(s pathStep, f func()) {
+// visitStep calls f with a step appended to the path.
+func (d *fileDiffer) visitStep(s pathStep, f func()) {
 	d.path = append(d.path, s)
 	f()
 	d.path = d.path[:len(d.path)-1]
@@ -184,7 +184,7 @@ func (d *fileDiffer) compare(old, next reflect.Value) {
 	switch {
 	case t.Kind() == reflect.Struct && !isAtomic(t):
 		for _, n := range strictyaml.Fields(t) {
-			d.withStep(pathStep{name: n.Key}, func() { d.compare(old.Field(n.Index), next.Field(n.Index)) })
+			d.visitStep(pathStep{name: n.Key}, func() { d.compare(old.Field(n.Index), next.Field(n.Index)) })
 		}
 	case t.Kind() == reflect.Slice && identityField(t.Elem()) >= 0:
 		d.compareNamed(old, next)
@@ -220,7 +220,7 @@ func (d *fileDiffer) compareNamed(old, next reflect.Value) {
 	name := identityField(old.Type().Elem())
 	before, after := entriesByName(old, name), entriesByName(next, name)
 	for id, v := range before {
-		d.withStep(pathStep{id, true}, func() {
+		d.visitStep(pathStep{id, true}, func() {
 			if w, stays := after[id]; stays {
 				d.compare(v, w)
 			} else {
@@ -230,7 +230,7 @@ func (d *fileDiffer) compareNamed(old, next reflect.Value) {
 	}
 	for id := range after {
 		if _, was := before[id]; !was {
-			d.withStep(pathStep{id, true}, func() { d.addChange(SettingAdded) })
+			d.visitStep(pathStep{id, true}, func() { d.addChange(SettingAdded) })
 		}
 	}
 }
@@ -256,7 +256,7 @@ func identityField(t reflect.Type) int {
 	default:
 		return -1
 	}
-	return strictyaml.FieldByKey(t, name)
+	return strictyaml.FieldIndexByKey(t, name)
 }
 
 // isAtomic reports whether values of type t are compared as a whole.
@@ -320,7 +320,7 @@ func (f *File) KeepRestartOnly(running *File) {
 
 func settingField(file reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
-		file = file.Field(strictyaml.FieldByKey(file.Type(), name))
+		file = file.Field(strictyaml.FieldIndexByKey(file.Type(), name))
 	}
 	return file
 }

@@ -171,7 +171,7 @@ func formatChanges(cs []ChangedSetting) string {
 	return strings.Join(texts, "; ")
 }
 
-// TestWithKeys checks that WithKeys adopts a change if and only if IsKeyChange returns true for it,
+// TestWithKeys checks that WithAccessSettings adopts a change if and only if IsAccessChange returns true for it,
 // and that the files of both configurations are watched.
 func TestWithKeys(t *testing.T) {
 	parse := func(name, text string) *File {
@@ -193,21 +193,21 @@ groups: [{ id: g, limits: { concurrency: 5 } }]
 keys: [{ id: a, hash: "`+hashB+`", group: g, limits: { concurrency: 3 } }, { id: b, hash: "`+hashA+`" }]
 log: { level: debug }
 `+strings.Replace(rest, "http://h:1", "http://h:2", 1))
-	mixed := old.WithKeys(next)
+	mixed := old.WithAccessSettings(next)
 	for _, c := range Diff(old, next) {
 		in := slices.ContainsFunc(Diff(old, mixed), func(d ChangedSetting) bool { return d == c })
-		if in != c.IsKeyChange() {
-			t.Errorf("%s: of keys %v, taken over %v", c, c.IsKeyChange(), in)
+		if in != c.IsAccessChange() {
+			t.Errorf("%s: of keys %v, taken over %v", c, c.IsAccessChange(), in)
 		}
 	}
 	if got, want := formatChanges(Diff(old, mixed)), 7; strings.Count(got, ";")+1 != want {
 		t.Errorf("taken over: %s", got)
 	}
 	if got := formatChanges(Diff(mixed, next)); strings.Contains(got, "keys") || strings.Contains(got, "token") || !strings.Contains(got, "log.level") {
-		t.Errorf("Diff after WithKeys = %q, want log.level and neither keys nor token", got)
+		t.Errorf("Diff after WithAccessSettings = %q, want log.level and neither keys nor token", got)
 	}
 	open := parse("open.yaml", "auth: none"+rest)
-	if m := old.WithKeys(open); m.Auth != AuthNone || len(m.Keys) != 0 || formatChanges(Diff(m, open)) != "" {
+	if m := old.WithAccessSettings(open); m.Auth != AuthNone || len(m.Keys) != 0 || formatChanges(Diff(m, open)) != "" {
 		t.Errorf("without keys: %+v", m)
 	}
 	for _, path := range append(old.ReferencedFiles(), next.ReferencedFiles()...) {

@@ -16,22 +16,22 @@ type ListedModel struct {
 
 const maxDiscoveredModels = 256
 
-// WithDiscovered returns f with the models published by its discover entries. listed contains the
+// WithDiscoveredModels returns f with the models published by its discover entries. listed contains the
 // engines' model lists by upstream. The result omits models that were discovered earlier and are in
 // f. Names in the file take precedence: model ids, aliases and served names. An adapter is
 // published under its own name with the settings of its base model.
-func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
+func WithDiscoveredModels(f *File, listed map[string][]ListedModel) *File {
 	if len(f.Discover) == 0 {
-		return withoutDiscovered(f)
+		return withoutDiscoveredModels(f)
 	}
-	out := *withoutDiscovered(f)
+	out := *withoutDiscoveredModels(f)
 	out.Models, out.LeftOut = slices.Clone(out.Models), map[string]int{}
-	p := modelPublisher{out: &out, writtenCount: len(out.Models), byEngineModel: map[engineModel]int{}, byID: map[string]int{}}
+	p := modelPublisher{out: &out, writtenCount: len(out.Models), byEngineModel: map[engineModelKey]int{}, byID: map[string]int{}}
 	for i := range out.Models {
 		p.byID[out.Models[i].ID] = i
 		for _, d := range out.Models[i].Deployments {
-			if _, twice := p.byEngineModel[engineModel{d.Upstream, d.Served}]; !twice {
-				p.byEngineModel[engineModel{d.Upstream, d.Served}] = i
+			if _, twice := p.byEngineModel[engineModelKey{d.Upstream, d.Served}]; !twice {
+				p.byEngineModel[engineModelKey{d.Upstream, d.Served}] = i
 			}
 		}
 	}
@@ -42,10 +42,10 @@ func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
 			return cmp.Or(cmp.Compare(min(len(a.Parent), 1), min(len(b.Parent), 1)), cmp.Compare(a.Name, b.Name))
 		})
 		for _, l := range all {
-			_, known := p.byEngineModel[engineModel{d.Upstream, l.Name}]
-			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matchesPattern(d.Match, l.Name) && !p.publishListedModel(d, l) {
+			_, known := p.byEngineModel[engineModelKey{d.Upstream, l.Name}]
+			if !known && !p.isServedUnderAlias(d.Upstream, l.Aliases) && matchesPattern(d.Match, l.Name) && !p.publishListedModel(d, l) {
 				// Other entries then skip the model.
-				p.byEngineModel[engineModel{d.Upstream, l.Name}] = notPublished
+				p.byEngineModel[engineModelKey{d.Upstream, l.Name}] = unpublishedModelIndex
 				out.LeftOut[d.Upstream]++
 			}
 		}
@@ -53,8 +53,8 @@ func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
 	return &out
 }
 
-// DiscoveredByUpstream returns f's discovered models by upstream, as model lists.
-func DiscoveredByUpstream(f *File) map[string][]ListedModel {
+// DiscoveredModelsByUpstream returns f's discovered models by upstream, as model lists.
+func DiscoveredModelsByUpstream(f *File) map[string][]ListedModel {
 	out := map[string][]ListedModel{}
 	for i := range f.Models {
 		if m := &f.Models[i]; m.Discovered {
@@ -66,33 +66,33 @@ func DiscoveredByUpstream(f *File) map[string][]ListedModel {
 	return out
 }
 
-// DiscoveredCount counts an upstream's discovered models. LeftOut counts omitted models. A model is
+// DiscoveredModelCount counts an upstream's discovered models. LeftOut counts omitted models. A model is
 // omitted if its name is invalid or in the file, or if there are too many models.
-type DiscoveredCount struct {
+type DiscoveredModelCount struct {
 	Upstream        string
 	Models, LeftOut int
 }
 
-// DiscoveredModels counts the discovered models of each upstream in discover.
-func DiscoveredModels(f *File) (out []DiscoveredCount) {
-	published := DiscoveredByUpstream(f)
+// CountDiscoveredModels counts the discovered models of each upstream in discover.
+func CountDiscoveredModels(f *File) (out []DiscoveredModelCount) {
+	published := DiscoveredModelsByUpstream(f)
 	for i := range f.Discover {
 		name := f.Discover[i].Upstream
-		if !slices.ContainsFunc(out, func(d DiscoveredCount) bool { return d.Upstream == name }) {
-			out = append(out, DiscoveredCount{name, len(published[name]), f.LeftOut[name]})
+		if !slices.ContainsFunc(out, func(d DiscoveredModelCount) bool { return d.Upstream == name }) {
+			out = append(out, DiscoveredModelCount{name, len(published[name]), f.LeftOut[name]})
 		}
 	}
 	return out
 }
 
-// SameDiscovered reports whether two files have the same discovered models and the same number of
+// HaveSameDiscoveredModels reports whether two files have the same discovered models and the same number of
 // omitted ones.
-func SameDiscovered(f, next *File) bool {
-	discovered := func(f *File) []Model { return f.Models[len(withoutDiscovered(f).Models):] }
+func HaveSameDiscoveredModels(f, next *File) bool {
+	discovered := func(f *File) []Model { return f.Models[len(withoutDiscoveredModels(f).Models):] }
 	return reflect.DeepEqual(discovered(f), discovered(next)) && maps.Equal(f.LeftOut, next.LeftOut)
 }
 
-func withoutDiscovered(f *File) *File {
+func withoutDiscoveredModels(f *File) *File {
 	n := slices.IndexFunc(f.Models, func(m Model) bool { return m.Discovered })
 	if n < 0 && f.LeftOut == nil {
 		return f
@@ -105,23 +105,23 @@ func withoutDiscovered(f *File) *File {
 	return &out
 }
 
-// notPublished marks a listed model that is not published.
-const notPublished = -1
+// unpublishedModelIndex marks a listed model that is not published.
+const unpublishedModelIndex = -1
 
-type engineModel struct{ upstream, served string }
+type engineModelKey struct{ upstream, served string }
 
 type modelPublisher struct {
 	out           *File
-	writtenCount  int                 // number of models from the file, which precede the discovered ones
-	byEngineModel map[engineModel]int // indices of models
-	byID          map[string]int      // indices of models
+	writtenCount  int                    // number of models from the file, which precede the discovered ones
+	byEngineModel map[engineModelKey]int // indices of models
+	byID          map[string]int         // indices of models
 }
 
 // publishListedModel adds a model that an upstream lists. If a discovered model already has that
 // name, publishListedModel adds the upstream to that model. It reports whether the model is
 // published.
-func (p *modelPublisher) publishListedModel(d *Discover, l ListedModel) bool {
-	id, at := d.Prefix+l.Name, engineModel{d.Upstream, l.Name}
+func (p *modelPublisher) publishListedModel(d *ModelDiscovery, l ListedModel) bool {
+	id, at := d.Prefix+l.Name, engineModelKey{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
 	}
@@ -150,11 +150,11 @@ func (p *modelPublisher) publishListedModel(d *Discover, l ListedModel) bool {
 	return true
 }
 
-func (p *modelPublisher) publishedModel(d *Discover, l *ListedModel) (m Model) {
+func (p *modelPublisher) publishedModel(d *ModelDiscovery, l *ListedModel) (m Model) {
 	m.SetDefaults()
-	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, KindChat), d.Queue
+	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, ModelKindChat), d.Queue
 	at := Deployment{Upstream: d.Upstream, Served: l.Name}
-	if base, known := p.byEngineModel[engineModel{d.Upstream, l.Parent}]; known && base != notPublished && l.Parent != "" {
+	if base, known := p.byEngineModel[engineModelKey{d.Upstream, l.Parent}]; known && base != unpublishedModelIndex && l.Parent != "" {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
@@ -162,28 +162,28 @@ func (p *modelPublisher) publishedModel(d *Discover, l *ListedModel) (m Model) {
 		if i := slices.IndexFunc(m.Deployments, of); i >= 0 {
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
-	} else if m.Kind == KindChat && p.isSalted(d.Upstream) {
+	} else if m.Kind == ModelKindChat && p.hasSaltedCache(d.Upstream) {
 		m.PromptCache = PromptCachePerKey
 	}
 	m.Discovered, m.Parent, m.Deployments = true, l.Parent, []Deployment{at}
 	return m
 }
 
-// isSalted reports whether any model in the file keeps a separate prompt cache for each key at an
+// hasSaltedCache reports whether any model in the file keeps a separate prompt cache for each key at an
 // upstream.
-func (p *modelPublisher) isSalted(upstream string) bool {
+func (p *modelPublisher) hasSaltedCache(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.writtenCount], func(m Model) bool {
 		return m.PromptCache == PromptCachePerKey &&
 			slices.ContainsFunc(m.Deployments, func(d Deployment) bool { return d.Upstream == upstream })
 	})
 }
 
-// aliasServed reports whether the file already serves the model at the upstream under one of the
+// isServedUnderAlias reports whether the file already serves the model at the upstream under one of the
 // engine's aliases.
-func (p *modelPublisher) aliasServed(upstream string, aliases []string) bool {
+func (p *modelPublisher) isServedUnderAlias(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
-		i, known := p.byEngineModel[engineModel{upstream, alias}]
-		return known && i != notPublished && i < p.writtenCount
+		i, known := p.byEngineModel[engineModelKey{upstream, alias}]
+		return known && i != unpublishedModelIndex && i < p.writtenCount
 	})
 }
 

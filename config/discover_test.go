@@ -58,7 +58,7 @@ func TestDiscover(t *testing.T) {
 				t.Fatal(p)
 			}
 			listed := map[string][]ListedModel{"box": listedNames(c.box), "two": listedNames(c.two), "gpu": listedNames(c.gpu)}
-			out := WithDiscovered(f, listed)
+			out := WithDiscoveredModels(f, listed)
 			var got []string
 			for _, m := range out.Models[1:] {
 				var at []string
@@ -76,13 +76,13 @@ func TestDiscover(t *testing.T) {
 			if d := Diff(out, f); d != nil || !out.Same(f) || !f.Same(out) {
 				t.Errorf("the file counts as another one: %v", d)
 			}
-			if again := WithDiscovered(out, listed); !SameDiscovered(again, out) || len(again.Models) != len(out.Models) {
+			if again := WithDiscoveredModels(out, listed); !HaveSameDiscoveredModels(again, out) || len(again.Models) != len(out.Models) {
 				t.Error("the same lists bring others")
 			}
-			if kept := WithDiscovered(out, DiscoveredByUpstream(out)); len(kept.Models) != len(out.Models) {
+			if kept := WithDiscoveredModels(out, DiscoveredModelsByUpstream(out)); len(kept.Models) != len(out.Models) {
 				t.Errorf("of %d models %d are kept", len(out.Models), len(kept.Models))
 			}
-			if gone := WithDiscovered(out, nil); len(gone.Models) != 1 {
+			if gone := WithDiscoveredModels(out, nil); len(gone.Models) != 1 {
 				t.Errorf("%d models are left", len(gone.Models)-1)
 			}
 		})
@@ -97,7 +97,7 @@ func TestDiscoverVariants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := WithDiscovered(f, map[string][]ListedModel{"box": listedNames("llama[1m] mine[8k] claude-x[1m] other[1m] other llama[1M]")})
+	out := WithDiscoveredModels(f, map[string][]ListedModel{"box": listedNames("llama[1m] mine[8k] claude-x[1m] other[1m] other llama[1M]")})
 	var got []string
 	for _, m := range out.Models[1:] {
 		got = append(got, m.ID)
@@ -115,7 +115,7 @@ func TestDiscoverAliases(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := []ListedModel{{Name: "Llama:latest", Aliases: []string{"Llama"}}, {Name: "x", Aliases: []string{"y"}}, {Name: "y"}}
-	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listed, "box": listed[:1]})
+	out := WithDiscoveredModels(f, map[string][]ListedModel{"gpu": listed, "box": listed[:1]})
 	var got []string
 	for _, m := range out.Models[1:] {
 		got = append(got, m.ID)
@@ -135,12 +135,12 @@ func TestDiscoverBound(t *testing.T) {
 	for i := range 5000 {
 		many = append(many, ListedModel{Name: fmt.Sprintf("m%05d", i)})
 	}
-	out := WithDiscovered(f, map[string][]ListedModel{"box": many})
+	out := WithDiscoveredModels(f, map[string][]ListedModel{"box": many})
 	if n := len(out.Models) - 1; n != maxDiscoveredModels || out.LeftOut["box"] != 5000-maxDiscoveredModels {
 		t.Errorf("%d models, %v left out", n, out.LeftOut)
 	}
 	slices.Reverse(many)
-	if !SameDiscovered(out, WithDiscovered(out, map[string][]ListedModel{"box": many})) {
+	if !HaveSameDiscoveredModels(out, WithDiscoveredModels(out, map[string][]ListedModel{"box": many})) {
 		t.Error("another order of the list brings others")
 	}
 }
@@ -153,7 +153,7 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listedNames("other lora@Llama e=embedding"), "box": listedNames("a")})
+	out := WithDiscoveredModels(f, map[string][]ListedModel{"gpu": listedNames("other lora@Llama e=embedding"), "box": listedNames("a")})
 	for i, want := range map[string]string{"other": PromptCachePerKey, "lora": PromptCachePerKey, "e": PromptCacheShared, "a": PromptCacheShared} {
 		at := slices.IndexFunc(out.Models, func(m Model) bool { return m.ID == i })
 		if at < 0 || out.Models[at].PromptCache != want {
@@ -170,7 +170,7 @@ func TestDiscoveredTiers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listedNames("x@Llama"), "two": listedNames("x@Llama y@Llama z")})
+	out := WithDiscoveredModels(f, map[string][]ListedModel{"gpu": listedNames("x@Llama"), "two": listedNames("x@Llama y@Llama z")})
 	for i, want := range []string{"x gpu 0 , two 1 down", "z two 0 ", "y two 1 down"} {
 		m := out.Models[min(1+i, len(out.Models)-1)]
 		var at []string
@@ -213,7 +213,7 @@ func TestDiscoveredRights(t *testing.T) {
 		}
 		return f
 	}
-	running := WithDiscovered(parse(text), map[string][]ListedModel{"box": listedNames("a")})
+	running := WithDiscoveredModels(parse(text), map[string][]ListedModel{"box": listedNames("a")})
 	for next, want := range map[string][]string{
 		text: nil,
 		strings.Replace(text, "10.0.0.1:1", "10.0.0.9:1", 1):     {"a"},

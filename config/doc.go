@@ -32,7 +32,7 @@
 //     value's path. If a setting existed only in earlier versions, it is ignored and a warning is
 //     reported (retired.go).
 //  2. normalize resolves paths relative to the file's folder and removes the final slash of URLs.
-//  3. readCertificates checks that certificates are readable.
+//  3. hashCertificateFiles checks that certificates are readable.
 //  4. readKeys reads the keys_file in the same way as the file and appends the keys in it.
 //  5. deriveSettings sets defaults that depend on other values, such as a deployment's served name.
 //
@@ -45,7 +45,7 @@
 // [Diff] lists the changes between two Files without their values, and marks those that need a
 // restart. Package filewatch reports when the contents of files change.
 //
-// [WithDiscovered] returns a File with the models that `discover` publishes from the engines' lists
+// [WithDiscoveredModels] returns a File with the models that `discover` publishes from the engines' lists
 // (discover.go). Such models are marked as discovered, and [Diff] ignores them.
 //
 // [Redact] removes the secrets from a file, for example for a bug report. Every setting of type

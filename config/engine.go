@@ -31,11 +31,11 @@ type Engine struct {
 	// The engine usually listens on these ports. Discovery on loopback scans them.
 	Ports []int `yaml:"ports"`
 	// This page and field contain the engine's version.
-	Version EngineValue `yaml:"version"`
+	Version EngineValueLocation `yaml:"version"`
 	// This is how the edge checks the engine's health.
 	Health EngineHealth `yaml:"health"`
 	// The first of these pages lists the engine's models. The other pages add details.
-	Models []EngineModel `yaml:"models"`
+	Models []EngineModelsPage `yaml:"models"`
 	// This defines how reliable the engine's model list is. listed: the engine serves exactly the
 	// models that it lists. ignored: the engine accepts any model name. open: the list may be
 	// incomplete, so a name counts as missing only if an earlier list contained it.
@@ -52,9 +52,9 @@ type Engine struct {
 	// a number.
 	Concurrency int `yaml:"concurrency"`
 	// This page and field contain the number of models that the engine keeps in memory.
-	Residents EngineValue `yaml:"residents"`
+	Residents EngineValueLocation `yaml:"residents"`
 	// This page and field show whether the engine is asleep.
-	Asleep EngineValue `yaml:"asleep"`
+	Asleep EngineValueLocation `yaml:"asleep"`
 
 	// These are the paths of operations that differ from the usual ones. An empty path means that
 	// the engine lacks the operation. There are no usual paths for counting tokens, scoring,
@@ -133,8 +133,8 @@ type EngineSign struct {
 	Contains []string `yaml:"contains"`
 }
 
-// EngineValue describes where a JSON page contains a value.
-type EngineValue struct {
+// EngineValueLocation describes where a JSON page contains a value.
+type EngineValueLocation struct {
 	// The value is on this page of the engine.
 	Path string `yaml:"path"`
 	// The value is in this field of the JSON page.
@@ -163,8 +163,8 @@ type EngineHealth struct {
 	Alive string `yaml:"alive"`
 }
 
-// EngineModel describes how to read one page about models.
-type EngineModel struct {
+// EngineModelsPage describes how to read one page about models.
+type EngineModelsPage struct {
 	// This page lists models or describes one model.
 	Path string `yaml:"path"`
 	// This field of the page contains the array of models. If `list` is empty, the page describes
@@ -250,9 +250,9 @@ const (
 
 // Values of Engine.Names.
 const (
-	NamesListed  = "listed"
-	NamesIgnored = "ignored"
-	NamesOpen    = "open"
+	ModelNamesListed  = "listed"
+	ModelNamesIgnored = "ignored"
+	ModelNamesOpen    = "open"
 )
 
 // Values of Engine.TokenLimit.
@@ -411,7 +411,7 @@ func (e *Engine) Problems() []string {
 	for i, p := range e.Ports {
 		c.require(p > 0 && p < 65536, fmt.Sprintf("ports[%d]: %d is not a port", i, p))
 	}
-	c.checkValue("version", e.Version)
+	c.checkValueLocation("version", e.Version)
 	c.checkPath("health.path", e.Health.Path, false)
 	c.checkOneOf("health.alive", e.Health.Alive, AliveOK, AliveAny)
 	for i, m := range e.Models {
@@ -419,7 +419,7 @@ func (e *Engine) Problems() []string {
 		c.checkPath(at+".path", m.Path, true)
 		c.require(m.ID != "", at+".id: name the field that holds the model's id")
 	}
-	c.checkOneOf("names", e.Names, NamesListed, NamesIgnored, NamesOpen)
+	c.checkOneOf("names", e.Names, ModelNamesListed, ModelNamesIgnored, ModelNamesOpen)
 	for i, l := range e.Load {
 		at := entryPath("load", i)
 		c.checkPath(at+".path", l.Path, true)
@@ -427,12 +427,12 @@ func (e *Engine) Problems() []string {
 			at+": name the fields that report running or waiting requests, or progress")
 	}
 	for i, v := range e.Capacity {
-		c.checkValue(entryPath("capacity", i), EngineValue{v.Path, v.Field})
+		c.checkValueLocation(entryPath("capacity", i), EngineValueLocation{v.Path, v.Field})
 		c.require(v.Path != "", entryPath("capacity", i)+".path: missing")
 	}
 	c.require(e.Concurrency >= 0, "concurrency: must not be negative")
-	c.checkValue("residents", e.Residents)
-	c.checkValue("asleep", e.Asleep)
+	c.checkValueLocation("residents", e.Residents)
+	c.checkValueLocation("asleep", e.Asleep)
 	for _, op := range slices.Sorted(maps.Keys(e.Paths)) {
 		c.require(slices.Contains(EngineOperations, op), fmt.Sprintf("paths.%s: not an operation; use one of %s", op,
 			strings.Join(EngineOperations, ", ")))
@@ -481,7 +481,7 @@ func (c *engineCheck) checkStatuses(list string, errors []EngineError) {
 	}
 }
 
-func (c *engineCheck) checkValue(at string, v EngineValue) {
+func (c *engineCheck) checkValueLocation(at string, v EngineValueLocation) {
 	c.checkPath(at+".path", v.Path, v.Field != "")
 }
 

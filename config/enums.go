@@ -65,8 +65,8 @@ func ClassRank(f *File, class string) int {
 
 // Values of Deployment.When.
 const (
-	DeployWhenFull = "full"
-	DeployWhenDown = "down"
+	DeploymentUsedWhenFull = "full"
+	DeploymentUsedWhenDown = "down"
 )
 
 // MaxTier is the highest tier of a deployment.
@@ -85,7 +85,7 @@ const (
 )
 
 var modelKinds = []string{
-	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
+	ModelKindChat, ModelKindTranscription, ModelKindSpeech, ModelKindImage, ModelKindImageEdit, ModelKindEmbedding, ModelKindRerank,
 }
 
 // allowedValues maps schema paths to closed sets of values. It is used for validation and for the
@@ -98,17 +98,17 @@ var allowedValues = map[string][]string{
 	"keys.operations":   Operations(),
 	"keys.limits.per":   {LimitPerCaller, LimitPerKey},
 	"upstreams.prefill": {PrefillProven},
-	"admin.tokens.role": {RoleRead, RoleKeys, RoleAll},
+	"admin.tokens.role": {AdminRoleRead, AdminRoleKeys, AdminRoleAll},
 	"hooks.on_error":    {HookFailClosed, HookFailOpen},
 	"hooks.send":        {HookSendMeta, HookSendBody},
 	"fleet.lost":        {StoreLostDivide, StoreLostOpen, StoreLostClosed},
-	"fleet.keys.store":  {FleetKeysRequired, FleetKeysCached},
+	"fleet.keys.store":  {FleetKeyStoreRequired, FleetKeyStoreCached},
 
 	"upstreams.concurrency.fleet": {FleetExact},
 
 	"upstreams.wake.method": {"GET", "POST", "PUT"},
 
-	"models.deployments.when": {DeployWhenFull, DeployWhenDown},
+	"models.deployments.when": {DeploymentUsedWhenFull, DeploymentUsedWhenDown},
 
 	"models.kind":              modelKinds,
 	"discover.kind":            modelKinds,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckOpenPorts checks that CheckOpenPorts checks the addresses of the open ports rather than
+// TestCheckOpenPorts checks that CheckAlreadyOpenPorts checks the addresses of the open ports rather than
 // the addresses in the file.
 func TestCheckOpenPorts(t *testing.T) {
 	const open = "auth: none\n" // with loopback addresses, which Validate accepts
@@ -23,10 +23,10 @@ func TestCheckOpenPorts(t *testing.T) {
 		if f == nil {
 			t.Fatalf("%s: the file was refused: %s", row.name, ps)
 		}
-		got := f.CheckOpenPorts(row.public, row.admin)
+		got := f.CheckAlreadyOpenPorts(row.public, row.admin)
 		switch {
 		case row.want == "" && len(got) > 0:
-			t.Errorf("%s: CheckOpenPorts = %q, want no problem", row.name, got)
+			t.Errorf("%s: CheckAlreadyOpenPorts = %q, want no problem", row.name, got)
 		case row.want != "" && (len(got) != 1 || got.Err() == nil || !strings.HasPrefix(got[0].Path+" "+got[0].Message, row.want)):
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)
 		case row.want != "" && !strings.Contains(got[0].Message, "restarts"):

@@ -53,8 +53,8 @@ type FleetKeys struct {
 
 // Values of FleetKeys.Store.
 const (
-	FleetKeysRequired = "required" // the store must be reachable
-	FleetKeysCached   = "cached"   // a copy of the keys is enough
+	FleetKeyStoreRequired = "required" // the store must be reachable
+	FleetKeyStoreCached   = "cached"   // a copy of the keys is enough
 )
 
 // Enabled reports whether the store contains keys.
@@ -68,10 +68,10 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
 
-// ReadKey reads one entry of a keys_file from JSON. It accepts any class and group; use
+// ParseKeyEntry reads one entry of a keys_file from JSON. It accepts any class and group; use
 // File.CheckKey to check them against a configuration. The error is a *KeyError that contains no
 // part of the entry.
-func ReadKey(entry string) (Key, error) {
+func ParseKeyEntry(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
 		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
@@ -105,7 +105,7 @@ func ReadKey(entry string) (Key, error) {
 	return f.Keys[0], nil
 }
 
-// CheckKey checks the class, group and tiers of a key from ReadKey against f. It warns about model
+// CheckKey checks the class, group and tiers of a key from ParseKeyEntry against f. It warns about model
 // names that do not exist in f. Paths in the problems are relative to the key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
@@ -332,9 +332,9 @@ func (c processChecks) checkStoreKeys(f *Fleet) {
 	switch {
 	case k.Enabled() && !f.HasStore():
 		c.check.fail(path, "keys in the store need a store: set fleet.store.url, or remove keys")
-	case !k.Enabled() && (k.Store != FleetKeysRequired || k.Cache != ""):
+	case !k.Enabled() && (k.Store != FleetKeyStoreRequired || k.Cache != ""):
 		c.check.fail(path+".secrets", "keys in the store are signed: set secrets, or remove keys")
-	case (k.Store == FleetKeysCached) != (k.Cache != ""):
+	case (k.Store == FleetKeyStoreCached) != (k.Cache != ""):
 		c.check.fail(path+".cache", "store: cached and the file of the copy go together: give both or none")
 	case !k.Enabled() && c.positions.HasValue(path+".store"):
 		c.check.warn(path+".store", "without keys in the store this has no effect: set fleet.keys.secrets, or remove it")

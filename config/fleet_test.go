@@ -117,17 +117,17 @@ func TestStoreKeys(t *testing.T) {
 		}
 	}
 	hash := "sha256:" + strings.Repeat("ab", 32)
-	k, err := ReadKey(`{"id":"a","hash":"` + hash + `","models":["m*"],"limits":{"concurrency":3}}`)
+	k, err := ParseKeyEntry(`{"id":"a","hash":"` + hash + `","models":["m*"],"limits":{"concurrency":3}}`)
 	if err != nil || k.ID != "a" || k.Limits.Concurrency != 3 || len(k.Operations) == 0 || k.Hash[0].Hash != hash {
-		t.Errorf("ReadKey = %+v, %v, want the key a with 3 calls and its hash", k, err)
+		t.Errorf("ParseKeyEntry = %+v, %v, want the key a with 3 calls and its hash", k, err)
 	}
 	for _, entry := range []string{
 		``, `{}`, `[]`, `{"id":"a"}`, `{"id":"a","hash":"sentinel-words"}`, `{"id":"a","hash":"` + hash + `","limit":{}}`,
 		`{"id":"a","hash":"` + hash + `"}` + "\n- { id: b }", `{"id":"${HOME}","hash":"` + hash + `"}`,
 		`{"id":"\u0024{HOME}","hash":"` + hash + `"}`, `{"id":"\x24{HOME}","hash":"` + hash + `"}`,
 	} {
-		if k, err := ReadKey(entry); err == nil || strings.Contains(err.Error(), "sentinel-words") {
-			t.Errorf("ReadKey(%q) = %+v, %v, want an error without the entry's words", entry, k, err)
+		if k, err := ParseKeyEntry(entry); err == nil || strings.Contains(err.Error(), "sentinel-words") {
+			t.Errorf("ParseKeyEntry(%q) = %+v, %v, want an error without the entry's words", entry, k, err)
 		}
 	}
 }

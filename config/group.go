@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// tagPrefix begins the name of a group that contains all upstreams with a tag, such as tag:h100.
-const tagPrefix = "tag:"
+// tagGroupPrefix begins the name of a group that contains all upstreams with a tag, such as tag:h100.
+const tagGroupPrefix = "tag:"
 
-// InGroup reports whether an upstream belongs to a group. The group gpu-* contains all upstreams
-// whose names start with gpu-. The group tag:h100 contains all upstreams with the tag h100. InGroup
+// IsInUpstreamGroup reports whether an upstream belongs to a group. The group gpu-* contains all upstreams
+// whose names start with gpu-. The group tag:h100 contains all upstreams with the tag h100. IsInUpstreamGroup
 // returns false for other formats.
-func InGroup(group, name string, tags []string) bool {
-	if tag, ok := strings.CutPrefix(group, tagPrefix); ok {
+func IsInUpstreamGroup(group, name string, tags []string) bool {
+	if tag, ok := strings.CutPrefix(group, tagGroupPrefix); ok {
 		return slices.Contains(tags, tag)
 	}
 	prefix, ok := strings.CutSuffix(group, "*")
 	return ok && strings.HasPrefix(name, prefix)
 }
 
-func isGroup(name string) bool {
-	return strings.HasPrefix(name, tagPrefix) || strings.HasSuffix(name, "*")
+func isUpstreamGroup(name string) bool {
+	return strings.HasPrefix(name, tagGroupPrefix) || strings.HasSuffix(name, "*")
 }
 
 type target struct{ upstream, served string }
 
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
-// expandGroups replaces each group (see InGroup) with its upstreams, except those that the list
+// expandUpstreamGroups replaces each group (see IsInUpstreamGroup) with its upstreams, except those that the list
 // names directly. The first upstream replaces the group's entry and the others are appended, so
 // that entries keep their positions in the file. An empty group stays in the list.
-func expandGroups(written []Deployment, upstreams []Upstream) []Deployment {
-	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
+func expandUpstreamGroups(written []Deployment, upstreams []Upstream) []Deployment {
+	if !slices.ContainsFunc(written, func(d Deployment) bool { return isUpstreamGroup(d.Upstream) }) {
 		return slices.Clone(written) // usual case, which must be fast because a file may have a thousand lists
 	}
 	named := map[string]bool{}
@@ -49,14 +49,14 @@ func expandGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	}
 	for i, d := range written {
 		group := d.Upstream
-		if !isGroup(group) || named[group] {
+		if !isUpstreamGroup(group) || named[group] {
 			continue
 		}
 		first := true
 		for j := range upstreams {
 			d.Upstream = upstreams[j].Name
 			switch {
-			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
+			case d.Upstream == "" || !IsInUpstreamGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
 			case targets[d.target()]: // an earlier group already contains it
 			case first:
 				all[i], first, targets[d.target()] = d, false, true

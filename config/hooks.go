@@ -139,7 +139,7 @@ func (c hookChecks) checkAll() {
 			copies.checkAll(at, i)
 		} else {
 			c.checkURL(at, h)
-			copies.reportCopySettings(at)
+			copies.rejectCopySettings(at)
 		}
 		if h.Timeout <= 0 || h.Timeout.D() > maxHookTimeout {
 			c.check.fail(at+".timeout", "%s is out of range: more than 0s, and at most %s", h.Timeout, Duration(maxHookTimeout))
@@ -192,7 +192,7 @@ func (c hookChecks) checkModels(path string, h *Hook) {
 	unsure := c.positions.HasUnknownNames("models", "id", "aliases")
 	for i, pattern := range h.Models {
 		at := entryPath(path, i)
-		if !c.checkPattern(at, pattern) || unsure || c.mayMatchModel(pattern) {
+		if !c.checkNamePattern(at, pattern) || unsure || c.mayMatchModel(pattern) {
 			continue
 		}
 		if n := c.aliasIndex(pattern); n >= 0 {
@@ -219,21 +219,21 @@ func (c hookChecks) checkKeys(path string, h *Hook) {
 	unsure := c.positions.HasUnknownNames("keys", "id")
 	for i, pattern := range h.Keys {
 		at := entryPath(path, i)
-		if !c.checkPattern(at, pattern) || unsure || c.mayMatchKey(pattern) {
+		if !c.checkNamePattern(at, pattern) || unsure || c.mayMatchKey(pattern) {
 			continue
 		}
-		if c.file.MakesKeys() {
+		if c.file.CanCreateKeys() {
 			c.check.warn(at, "no key of the file matches %s, so the hook decides about no call until one is made (penstock key create)%s",
-				c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
+				c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.allKeyIDs))
 			continue
 		}
-		c.check.fail(at, "no key matches %s%s", c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
+		c.check.fail(at, "no key matches %s%s", c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.allKeyIDs))
 	}
 }
 
-// checkPattern checks the format of a name in models or keys. It returns false if the pattern
+// checkNamePattern checks the format of a name in models or keys. It returns false if the pattern
 // contains no name to look up.
-func (c hookChecks) checkPattern(at, pattern string) bool {
+func (c hookChecks) checkNamePattern(at, pattern string) bool {
 	switch {
 	case pattern == "":
 		c.check.fail(at, "an empty name matches nothing")
@@ -256,4 +256,4 @@ func (c hookChecks) mayMatchKey(pattern string) bool {
 		})
 }
 
-func (c hookChecks) keyIDs() (ids []string) { return issuerChecks{c.checks}.keyIDs() }
+func (c hookChecks) allKeyIDs() (ids []string) { return issuerChecks{c.checks}.allKeyIDs() }

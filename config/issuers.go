@@ -85,8 +85,8 @@ func (i *Issuer) jwksFile() string {
 	return name
 }
 
-// IssuerURLs returns the URLs of the issuers' keys. If f requires no credentials, it returns nil.
-func IssuerURLs(f *File) (all []string) {
+// IssuerKeySetURLs returns the URLs of the issuers' keys. If f requires no credentials, it returns nil.
+func IssuerKeySetURLs(f *File) (all []string) {
 	if f.Auth == AuthNone {
 		return nil
 	}
@@ -98,9 +98,9 @@ func IssuerURLs(f *File) (all []string) {
 	return all
 }
 
-// CheckIssuers calls check with each key set that was read from a file, and reports the errors that
+// CheckIssuerKeySets calls check with each key set that was read from a file, and reports the errors that
 // check returns.
-func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
+func CheckIssuerKeySets(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.newChecks().check
 	for i := range f.Issuers {
 		if is := &f.Issuers[i]; is.jwksFile() != "" {
@@ -112,7 +112,7 @@ func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	return c.Problems()
 }
 
-func isTemplate(all []Issuer, id string) bool {
+func isIssuerTemplateKey(all []Issuer, id string) bool {
 	return slices.ContainsFunc(all, func(is Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t IssuerTemplate) bool { return t.Key == id })
 	})
@@ -176,8 +176,8 @@ func (c issuerChecks) checkTemplates(path string, is *Issuer) {
 		switch {
 		case t.Key == "":
 			c.check.fail(at+".key", "name the entry of the keys that gives the rights")
-		case !unsure && !c.hasKey(t.Key):
-			c.check.fail(at+".key", "there is no key %s%s", c.positions.QuoteValue(at+".key", t.Key), c.check.didYouMean(t.Key, c.keyIDs))
+		case !unsure && !c.hasKeyWithID(t.Key):
+			c.check.fail(at+".key", "there is no key %s%s", c.positions.QuoteValue(at+".key", t.Key), c.check.didYouMean(t.Key, c.allKeyIDs))
 		}
 		switch {
 		case (t.Claim == "") != (t.Value == ""):
@@ -196,7 +196,7 @@ func (c issuerChecks) checkTemplates(path string, is *Issuer) {
 	}
 }
 
-func (c issuerChecks) hasKey(id string) bool {
+func (c issuerChecks) hasKeyWithID(id string) bool {
 	for i := range c.file.Keys {
 		if c.file.Keys[i].ID == id {
 			return true
@@ -205,7 +205,7 @@ func (c issuerChecks) hasKey(id string) bool {
 	return false
 }
 
-func (c issuerChecks) keyIDs() (ids []string) {
+func (c issuerChecks) allKeyIDs() (ids []string) {
 	for i := range c.file.Keys {
 		ids = append(ids, c.file.Keys[i].ID)
 	}

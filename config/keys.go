@@ -50,8 +50,8 @@ type Key struct {
 	// many tokens as a key of weight 1.
 	Weight int `yaml:"weight"`
 	// The edge accepts this client certificate instead of the key. The key then needs no hash.
-	Certificate KeyCertificate `yaml:"certificate"`
-	Edges       int            `yaml:"-"` // number of edges that share the limits (Fleet.Edges)
+	Certificate CertificateIdentity `yaml:"certificate"`
+	Edges       int                 `yaml:"-"` // number of edges that share the limits (Fleet.Edges)
 }
 
 // MaxKeyWeight is the maximum weight of a key.
@@ -72,8 +72,8 @@ const MaxClasses = 8
 // Enabled reports whether the key is active. Active is true by default.
 func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
 
-// KeyCertificate identifies a client certificate by one of two properties.
-type KeyCertificate struct {
+// CertificateIdentity identifies a client certificate by one of two properties.
+type CertificateIdentity struct {
 	// The certificate has this name: a DNS name, a URI, or a mail or IP address.
 	SAN string `yaml:"san"`
 	// The certificate's public key has this hash: sha256: and 64 hexadecimal digits.
@@ -81,13 +81,13 @@ type KeyCertificate struct {
 }
 
 // IsSet reports whether a certificate is configured.
-func (k KeyCertificate) IsSet() bool { return k != KeyCertificate{} }
+func (k CertificateIdentity) IsSet() bool { return k != CertificateIdentity{} }
 
 // canonicalize converts the name to the form in which names are compared: lower case, except for
 // the part of a URI after the host. The format of a name determines its kind. A name that parses as
 // an IP address is one. Otherwise, a name with a colon is a URI, a name with an @ is a mail
 // address, and any other name is a DNS name.
-func (k *KeyCertificate) canonicalize() {
+func (k *CertificateIdentity) canonicalize() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
 		k.SAN = strings.ToLower(k.SAN)

@@ -61,7 +61,7 @@ func Parse(name string, src []byte) (*File, error) {
 // LoadValid reads the configuration at path and validates it, so that one run finds mistakes of
 // every kind. If Problems.Err returns an error, the File is nil. Otherwise all problems are
 // warnings. more contains additional checks.
-func LoadValid(path string, k KnownProfiles, more ...Check) (*File, Problems) {
+func LoadValid(path string, k KnownProfiles, more ...CheckFunc) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	return validateLoaded(f, problems, k, more)
 }
@@ -83,12 +83,12 @@ const MaxFileBytes = strictyaml.MaxFileBytes
 // ReadText reads a configuration without parsing it.
 func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFileBytes) }
 
-// Check returns problems with a File. It must tolerate a File that has other mistakes.
-type Check func(*File) Problems
+// CheckFunc returns problems with a File. It must tolerate a File that has other mistakes.
+type CheckFunc func(*File) Problems
 
 // ParseValid is like LoadValid, but reads a source in memory. name has the same meaning as in
 // Parse.
-func ParseValid(name string, src []byte, k KnownProfiles, more ...Check) (*File, Problems) {
+func ParseValid(name string, src []byte, k KnownProfiles, more ...CheckFunc) (*File, Problems) {
 	f, problems := parse(name, src)
 	return validateLoaded(f, problems, k, more)
 }
@@ -129,7 +129,7 @@ func (f *File) ReferencedFiles() []string {
 	return f.origin.files
 }
 
-func validateLoaded(f *File, problems Problems, k KnownProfiles, more []Check) (*File, Problems) {
+func validateLoaded(f *File, problems Problems, k KnownProfiles, more []CheckFunc) (*File, Problems) {
 	if f != nil && len(problems.Errors()) < strictyaml.MaxProblems {
 		problems = append(problems.Errors(), f.Validate(k)...)
 		for _, check := range more {
@@ -182,7 +182,7 @@ func parse(name string, src []byte) (*File, Problems) {
 	f.origin = &fileOrigin{positions: d.Positions, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
 	f.origin.digest.Write(src)
 	f.normalize(filepath.Dir(name))
-	f.readCertificates(d)
+	f.hashCertificateFiles(d)
 	problems := d.Problems()
 	if f.KeysFile != "" && !d.Positions.IsOrContainsBroken("keys_file") {
 		problems = append(problems, f.readKeys()...)
@@ -239,9 +239,9 @@ func (f *File) normalize(dir string) {
 	}
 }
 
-// readCertificates checks that the certificates and key sets of f are readable, and stores their
+// hashCertificateFiles checks that the certificates and key sets of f are readable, and stores their
 // hashes for Same and Diff. It does not check their contents.
-func (f *File) readCertificates(d *strictyaml.Document) {
+func (f *File) hashCertificateFiles(d *strictyaml.Document) {
 	f.origin.certificates = map[string][sha256.Size]byte{}
 	check := func(path, called, name string) (content []byte) {
 		if name == "" {

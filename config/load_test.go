@@ -47,7 +47,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 		t.Errorf("upstream: got %+v, want the defaults", u)
 	}
 	m := f.Models[0]
-	if m.Kind != KindChat || m.Policy != PolicyLeastLoaded || m.Deployments[0].Served != "llama" || m.SupportedReasoningEfforts != nil {
+	if m.Kind != ModelKindChat || m.Policy != PolicyLeastLoaded || m.Deployments[0].Served != "llama" || m.SupportedReasoningEfforts != nil {
 		t.Errorf("model: got %+v, want the defaults", m)
 	}
 	if !slices.Contains(m.Endpoints(), "/v1/messages") {

@@ -19,7 +19,7 @@ func TestRetired(t *testing.T) {
 		at := reflect.TypeFor[File]()
 		for part := range strings.FieldsFuncSeq(in, func(r rune) bool { return r == '.' }) {
 			key, list := strings.CutSuffix(part, "[]")
-			i := strictyaml.FieldByKey(at, key)
+			i := strictyaml.FieldIndexByKey(at, key)
 			if i < 0 {
 				t.Fatalf("%s: there is no %s", path, part)
 			}
@@ -30,7 +30,7 @@ func TestRetired(t *testing.T) {
 				at = at.Elem()
 			}
 		}
-		if strictyaml.FieldByKey(at, name) >= 0 {
+		if strictyaml.FieldIndexByKey(at, name) >= 0 {
 			t.Errorf("%s is a setting", path)
 		}
 		if r.Remedy == "" || strings.HasSuffix(r.Remedy, ".") {

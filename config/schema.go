@@ -113,7 +113,7 @@ type File struct {
 	// The edge publishes these models for as long as an engine lists them: models of Ollama, LM
 	// Studio and llama.cpp's router, and adapters (LoRA) of vLLM. Models in this file take
 	// precedence.
-	Discover []Discover `yaml:"discover"`
+	Discover []ModelDiscovery `yaml:"discover"`
 
 	// LeftOut counts, by upstream, the models that are listed but not published.
 	LeftOut map[string]int `yaml:"-"`
@@ -169,18 +169,18 @@ type AdminKeys struct {
 	File string `yaml:"file"`
 }
 
-// MakesKeys reports whether keys can be made at run time, in a file or in the fleet's store.
-func (f *File) MakesKeys() bool { return f.Admin.Keys.File != "" || f.Fleet.Keys.Enabled() }
+// CanCreateKeys reports whether keys can be made at run time, in a file or in the fleet's store.
+func (f *File) CanCreateKeys() bool { return f.Admin.Keys.File != "" || f.Fleet.Keys.Enabled() }
 
 // Roles of admin tokens. Each role includes the rights of the previous ones.
 const (
-	RoleRead = "read"
-	RoleKeys = "keys"
-	RoleAll  = "all"
+	AdminRoleRead = "read"
+	AdminRoleKeys = "keys"
+	AdminRoleAll  = "all"
 )
 
-// RoleAllows reports whether role has at least the rights of needed.
-func RoleAllows(role, needed string) bool {
+// AdminRoleAllows reports whether role has at least the rights of needed.
+func AdminRoleAllows(role, needed string) bool {
 	roles := allowedValues["admin.tokens.role"]
 	return slices.Index(roles, role) >= slices.Index(roles, needed)
 }
@@ -546,8 +546,8 @@ func (u *Upstream) DescribeDiscovery() string {
 	return ""
 }
 
-// MountedAccount is where Kubernetes mounts a pod's service account.
-const MountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+// MountedAccountFolder is where Kubernetes mounts a pod's service account.
+const MountedAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // Kubernetes selects the pods of an upstream's engines. The upstream's URL sets the scheme, the
 // name and the port.
@@ -783,21 +783,21 @@ type Deployment struct {
 	// conversations. With 0%, the arm gets no conversations yet.
 	Traffic *Percent `yaml:"traffic"`
 	// Only prompts of these lengths go to the deployment's engines.
-	PromptTokens PromptTokens `yaml:"prompt_tokens"`
+	PromptTokens PromptTokenLimits `yaml:"prompt_tokens"`
 
 	Arm string `yaml:"-"` // the arm's name if Traffic is set: the upstream or group as written in the file
 }
 
-// PromptTokens limits the prompts that go to a deployment's engines.
-type PromptTokens struct {
+// PromptTokenLimits limits the prompts that go to a deployment's engines.
+type PromptTokenLimits struct {
 	// Prompts may have at most this many tokens, as estimated by the edge. Longer prompts go to the
 	// model's other deployments. At least one deployment of the model must have no max. 0 means no
 	// limit.
 	Max int `yaml:"max"`
 }
 
-// Discover publishes models as long as an upstream's engines list them.
-type Discover struct {
+// ModelDiscovery publishes models as long as an upstream's engines list them.
+type ModelDiscovery struct {
 	// The edge publishes models of the upstream with this name.
 	Upstream string `yaml:"upstream"`
 	// The edge publishes the models whose names equal this text. If the text ends in *, the edge
@@ -838,13 +838,13 @@ type Vision struct {
 
 // Values of Model.Kind.
 const (
-	KindChat          = "chat"
-	KindTranscription = "audio-transcription"
-	KindSpeech        = "audio-speech"
-	KindImage         = "image"
-	KindImageEdit     = "image-edit"
-	KindEmbedding     = "embedding"
-	KindRerank        = "rerank"
+	ModelKindChat          = "chat"
+	ModelKindTranscription = "audio-transcription"
+	ModelKindSpeech        = "audio-speech"
+	ModelKindImage         = "image"
+	ModelKindImageEdit     = "image-edit"
+	ModelKindEmbedding     = "embedding"
+	ModelKindRerank        = "rerank"
 )
 
 // Operations to which a key can be limited.

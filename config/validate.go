@@ -297,7 +297,7 @@ func (c processChecks) checkAccess() {
 		// A keys_file without keys is only a warning, because its last key may have been revoked.
 		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless {
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
-		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.positions.IsBroken("keys") &&
+		} else if len(f.Keys) == 0 && !f.CanCreateKeys() && !c.positions.IsBroken("keys") &&
 			!c.positions.IsBroken("keys_file") && !c.positions.IsBroken("auth") {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)

@@ -16,7 +16,7 @@ type keyChecks struct{ checks }
 
 func (c keyChecks) checkAll() {
 	n := len(c.file.Keys)
-	ids, hashes, marks := make(map[string]string, n), make(map[string]string, n), map[KeyCertificate]string{}
+	ids, hashes, marks := make(map[string]string, n), make(map[string]string, n), map[CertificateIdentity]string{}
 	for i := range n {
 		k, at := &c.file.Keys[i], entryPath("keys", i)
 		c.check.checkName(at+".id", "a key needs an id", "key id", k.ID, ids)
@@ -52,7 +52,7 @@ func (c keyChecks) checkGroups() {
 		switch {
 		case *l == GroupLimits{}:
 			c.check.warn(at, "the group has no limits, so it does nothing: give it limits")
-		case !slices.ContainsFunc(c.file.Keys, in) && !c.file.MakesKeys() && !c.positions.IsOrContainsBroken("keys"):
+		case !slices.ContainsFunc(c.file.Keys, in) && !c.file.CanCreateKeys() && !c.positions.IsOrContainsBroken("keys"):
 			c.check.warn(at, "no key is in the group, so it does nothing: write group: %s beside the keys that are meant",
 				c.positions.QuoteValue(at+".id", g.ID))
 		}
@@ -71,7 +71,7 @@ func (c keyChecks) checkGroup(at string, k *Key) {
 	switch {
 	case its >= 0:
 		g := c.file.Groups[its].AsKey()
-		if g.Limits.HasBudget() && isTemplate(c.file.Issuers, k.ID) {
+		if g.Limits.HasBudget() && isIssuerTemplateKey(c.file.Issuers, k.ID) {
 			c.check.fail(at, "what callers with an issuer's tokens use in a day or a month is counted for each alone: "+
 				"take this key out of the group, or the budgets out of the group's limits")
 		}
@@ -159,7 +159,7 @@ func (c keyChecks) checkSharedLimits(at string, k *Key) {
 	case l.Per != LimitPerKey:
 	case l.HasBudget():
 		c.check.fail(at+".per", "daily and monthly usage is counted for each caller: remove the budgets, or write per: caller")
-	case !isTemplate(c.file.Issuers, k.ID) && !c.positions.IsBroken("issuers"):
+	case !isIssuerTemplateKey(c.file.Issuers, k.ID) && !c.positions.IsBroken("issuers"):
 		c.check.warn(at+".per", "no issuer's tokens have the rights of this key, so nothing shares its limits: remove it")
 	case l.RequestsPerMinute == 0 && l.TokensPerMinute == 0 && l.Concurrency == 0:
 		c.check.warn(at+".per", "there is no limit for the callers to share: add requests_per_minute, "+
@@ -242,7 +242,7 @@ func (c keyChecks) warnExpiringKeys(some bool) {
 // checkHashes checks the format of a key's hashes. It also checks that no other key has the same
 // hash, because it would be ambiguous who the caller is. Messages never show a hash.
 func (c keyChecks) checkHashes(path string, k *Key, seen map[string]string) {
-	if len(k.Hash) == 0 && !k.Certificate.IsSet() && !isTemplate(c.file.Issuers, k.ID) {
+	if len(k.Hash) == 0 && !k.Certificate.IsSet() && !isIssuerTemplateKey(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
 			"an entry without one that gave an issuer's tokens their rights goes with that issuer")
 	}
@@ -270,7 +270,7 @@ func (c keyChecks) checkHashes(path string, k *Key, seen map[string]string) {
 }
 
 // checkCertificate checks how a key identifies a client certificate.
-func (c keyChecks) checkCertificate(at string, k *KeyCertificate, seen map[KeyCertificate]string) {
+func (c keyChecks) checkCertificate(at string, k *CertificateIdentity, seen map[CertificateIdentity]string) {
 	if !k.IsSet() {
 		return
 	}
@@ -328,7 +328,7 @@ func (c keyChecks) checkScopes(path string, k *Key) {
 // model.
 func (c keyChecks) mayMatchModel(pattern string) bool {
 	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matchesPattern(pattern, m.ID) }) ||
-		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayPublish(pattern) })
+		slices.ContainsFunc(c.file.Discover, func(d ModelDiscovery) bool { return d.mayPublish(pattern) })
 }
 
 // aliasIndex returns the index of a model that has a matching alias, or -1.
@@ -345,7 +345,7 @@ func (c keyChecks) modelIDs() []string {
 	return ids
 }
 
-func (d *Discover) mayPublish(pattern string) bool {
+func (d *ModelDiscovery) mayPublish(pattern string) bool {
 	mine, open := strings.CutSuffix(d.Prefix+d.Match, "*")
 	return open && strings.HasPrefix(strings.TrimSuffix(pattern, "*"), mine) || matchesPattern(pattern, mine)
 }

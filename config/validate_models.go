@@ -163,7 +163,7 @@ func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 		c.check.fail(at, "there is no model with the id %s%s", c.positions.QuoteValue(at, id),
 			c.check.didYouMean(id, func() []string { return slices.Sorted(maps.Keys(ids)) }))
 	case j < 0:
-	case m.Kind != KindChat || c.file.Models[j].Kind != KindChat:
+	case m.Kind != ModelKindChat || c.file.Models[j].Kind != ModelKindChat:
 		c.check.fail(at, "only calls of chat models are copied, and only to chat models")
 	case m.PromptCache == PromptCachePerKey && c.file.Models[j].PromptCache != PromptCachePerKey:
 		c.check.fail(at, "prompts of keys are kept apart here but would share a cache at %s: set prompt_cache: per_key there, too",
@@ -194,7 +194,7 @@ func (c modelChecks) checkResume(at string, m *Model) {
 	if m.Retry.Resume == 0 {
 		return
 	}
-	if m.Kind != KindChat {
+	if m.Kind != ModelKindChat {
 		c.check.fail(at, "only streams of chat models can be resumed")
 		return
 	}
@@ -228,7 +228,7 @@ func (c modelChecks) checkPromptCaches() {
 	f := c.file
 	open := map[string]string{} // the first model with a shared cache, by upstream
 	for i := range f.Models {
-		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != PromptCachePerKey {
+		if m := &f.Models[i]; m.Kind == ModelKindChat && m.PromptCache != PromptCachePerKey {
 			for _, d := range m.Deployments {
 				if open[d.Upstream] == "" {
 					open[d.Upstream] = entryPath("models", i)
@@ -242,13 +242,13 @@ func (c modelChecks) checkPromptCaches() {
 			continue
 		}
 		switch {
-		case m.Kind != KindChat:
+		case m.Kind != ModelKindChat:
 			c.check.fail(at, "only chat models have a prompt cache")
 		case f.Auth == AuthNone:
 			c.check.fail(at, "auth: none has no keys to keep apart")
 		}
 		for _, d := range m.Deployments {
-			if other := open[d.Upstream]; other != "" && m.Kind == KindChat {
+			if other := open[d.Upstream]; other != "" && m.Kind == ModelKindChat {
 				c.check.fail(at,
 					"%s shares the upstream %s, and with it the cache, with the model %s, whose prompt_cache is shared: set per_key there, too", c.positions.QuoteValue(at, m.ID), c.positions.QuoteValue(at, d.Upstream), c.positions.DescribeLine(other, at))
 				break
@@ -307,13 +307,13 @@ func (c modelChecks) checkDeployments(path string, m *Model) {
 		switch {
 		case d.Upstream == "":
 			c.check.fail(at+".upstream", "a deployment needs the name of an upstream")
-		case !unsure && !c.upstreamExists(d.Upstream) && isGroup(d.Upstream):
+		case !unsure && !c.upstreamExists(d.Upstream) && isUpstreamGroup(d.Upstream):
 			reportEmptyGroup(c.checks, at+".upstream", d.Upstream)
 		case !unsure && !c.upstreamExists(d.Upstream):
 			c.check.fail(at+".upstream", "there is no upstream %s%s", c.positions.QuoteValue(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
 		}
-		d.Tier, d.When, d.Traffic, d.Arm, d.PromptTokens = 0, "", nil, "", PromptTokens{}
+		d.Tier, d.When, d.Traffic, d.Arm, d.PromptTokens = 0, "", nil, "", PromptTokenLimits{}
 		if first, twice := seen[d]; !twice {
 			seen[d] = i
 		} else if d.Upstream != "" {
@@ -323,7 +323,7 @@ func (c modelChecks) checkDeployments(path string, m *Model) {
 }
 
 func reportEmptyGroup(c checks, at, group string) {
-	tag, isTag := strings.CutPrefix(group, tagPrefix)
+	tag, isTag := strings.CutPrefix(group, tagGroupPrefix)
 	if !isTag {
 		c.check.fail(at, "the group %s is empty: no upstream matches it that this list does not already name",
 			c.positions.QuoteValue(at, group))
@@ -336,7 +336,7 @@ func reportEmptyGroup(c checks, at, group string) {
 				c.positions.QuoteValue(at, group))
 			return
 		}
-		known = append(known, tagPrefix+t.Tag)
+		known = append(known, tagGroupPrefix+t.Tag)
 	}
 	hint := c.check.didYouMean(group, func() []string { return known })
 	if hint == "" {
@@ -505,7 +505,7 @@ func (c modelChecks) checkCatalogEntry(path string, m *Model) {
 		c.check.checkNotNegative(path+".vision", numericMember{"max_image_edge", v.MaxImageEdge}, numericMember{"max_pixels", v.MaxPixels},
 			numericMember{"max_tokens", v.MaxTokens}, numericMember{"context_length", v.ContextLength})
 		c.check.checkRange(path+".vision.retry_after_seconds", v.RetryAfterSeconds, 0, 3600)
-		if m.Kind != KindChat {
+		if m.Kind != ModelKindChat {
 			c.check.warn(path+".vision", "a model of the kind %s takes no images in messages",
 				c.positions.QuoteValue(path+".kind", m.Kind))
 		}

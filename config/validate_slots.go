@@ -26,7 +26,7 @@ func (c modelChecks) checkSlots(path string, m *Model) {
 	}
 	vision := func(p Concurrency) int { return p.Vision }
 	switch {
-	case m.Kind != KindChat || !text:
+	case m.Kind != ModelKindChat || !text:
 	case m.Vision != nil || slices.Contains(m.InputModalities, "image"):
 		c.checkPoolSlots(path, m, "vision", "every call with an image", vision)
 	case m.InputModalities == nil:

@@ -238,7 +238,7 @@ func (c upstreamChecks) baseProfile(name string) string {
 // warnUnreachableExternal warns about an upstream that no key may use. It does nothing if keys can
 // be made at run time.
 func (c upstreamChecks) warnUnreachableExternal(path string, u *Upstream) {
-	if !u.External || c.file.MakesKeys() || c.positions.IsBroken("keys") || c.positions.IsBroken("keys_file") {
+	if !u.External || c.file.CanCreateKeys() || c.positions.IsBroken("keys") || c.positions.IsBroken("keys_file") {
 		return
 	}
 	var all []Deployment

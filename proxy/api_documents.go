@@ -38,7 +38,7 @@ func newAPIDocument(path, contentType string, body []byte) apiDocument {
 // build.
 func (d *apiDocument) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
-	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(h, endpoint.AppendNewRequestID(nil))
 	h.Set("Cache-Control", "public, max-age=3600")
 	respondWithETag(ctx, d.contentType, d.etag, d.body)
 }

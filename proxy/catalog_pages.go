@@ -69,7 +69,7 @@ func wantsMessagesDialect(ctx *fasthttp.RequestCtx) bool {
 func (p *publicAPI) respondCatalogError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ModelsDialect
 	if wantsMessagesDialect(ctx) {
-		d = endpoint.ModelsForMessages
+		d = endpoint.MessagesModelsDialect
 	}
 	p.respondError(ctx, d, err)
 }
@@ -137,7 +137,7 @@ func (p *publicAPI) respondCatalogPage(ctx *fasthttp.RequestCtx, key *auth.Key, 
 		return
 	}
 	h := &ctx.Response.Header
-	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(h, endpoint.AppendNewRequestID(nil))
 	// Even the public list needs Vary. A cache must not serve it for a key that has a different
 	// list, or to a client that uses another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
@@ -176,14 +176,14 @@ func etagMatches(ifNoneMatch []byte, etag string) bool {
 
 // serveHealth handles GET /health. The response only says that the edge is alive.
 func (p *publicAPI) serveHealth(ctx *fasthttp.RequestCtx) {
-	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendNewRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
 // serveRoot lists the main paths, for a person who opens the address in a browser.
 func (p *publicAPI) serveRoot(ctx *fasthttp.RequestCtx) {
-	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendNewRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"service":"penstock","base_url":"/v1","models":"/v1/models","health":"/health",` +
 		`"openapi":"/openapi.json"}`)
@@ -191,6 +191,6 @@ func (p *publicAPI) serveRoot(ctx *fasthttp.RequestCtx) {
 
 // serveHeadRoot handles HEAD /. Clients use it to check that the host responds.
 func (p *publicAPI) serveHeadRoot(ctx *fasthttp.RequestCtx) {
-	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendNewRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

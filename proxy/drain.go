@@ -22,7 +22,7 @@ import (
 //   - The remaining connections are closed. Their clients have sent only part of a head, do not
 //     send the body, or do not read the response.
 //
-// Options.Hurry ends every wait, except that calls have hurriedFlushTime to send their errors.
+// Options.Hurry ends every wait, except that calls have hurriedErrorFlushTime to send their errors.
 func (e *Edge) drain() {
 	t, end := e.reloads.RunningSnapshot().Config.Timeouts, e.shutdown
 	e.log.Info("draining", zap.Int64("calls", end.runningCalls()))
@@ -42,7 +42,7 @@ func (e *Edge) drain() {
 	}
 	end.waitOrHurry(t.Linger.D(), func() bool { return direct && end.runningCalls() == 0 })
 	e.listener.CloseGracefully()
-	e.websockets.CloseInvalid()
+	e.websockets.CloseDisallowedConns()
 	e.sessions.EndWithoutModel()
 	gone := func() bool { return e.listener.OpenConnCount() == 0 }
 	if !end.waitOrHurry(t.Drain.D(), gone) {
@@ -51,7 +51,7 @@ func (e *Edge) drain() {
 		}
 		e.listener.EachWaiter(func(w listen.DisconnectWaiter) { w.(*call.Call).CancelForShutdown() })
 		if !end.waitOrHurry(errorFlushTime, gone) {
-			pollUntil(hurriedFlushTime, nil, func() bool { return e.listener.BusyConnCount() == 0 })
+			pollUntil(hurriedErrorFlushTime, nil, func() bool { return e.listener.BusyConnCount() == 0 })
 		}
 		e.listener.CloseConns()
 		pollUntil(errorFlushTime, nil, func() bool { return end.runningCalls() == 0 })

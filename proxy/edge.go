@@ -48,7 +48,7 @@ type Edge struct {
 	log             *zap.Logger
 	guard           *guard.Guard
 	metrics         *metrics.Set
-	registry        observe.Registry
+	registry        observe.UpstreamMetricsRegistry
 	upstreamSet     *upstreams.Set
 	reloads         *reload.Reloader
 	services        *call.Services // the components that calls share
@@ -83,7 +83,7 @@ const maxRemovedKeyStates = 1024
 // connections until Serve is called.
 func New(o Options) (*Edge, error) {
 	c := o.Config
-	if exposed := c.CheckOpenPorts(o.addresses()).Err(); exposed != nil {
+	if exposed := c.CheckAlreadyOpenPorts(o.addresses()).Err(); exposed != nil {
 		return nil, exposed
 	}
 	if o.Guard == nil {
@@ -110,8 +110,8 @@ func New(o Options) (*Edge, error) {
 		Log: o.Log, Guard: e.guard,
 		Register: e.registry.Add, Unregister: e.registry.Remove,
 		Lookup:      o.Lookup,
-		OnAddresses: func() { e.reloads.Trigger(reload.SourceAddresses) },
-		OnModels:    func() { e.reloads.Trigger(reload.SourceModels) },
+		OnAddresses: func() { e.reloads.Trigger(reload.SourceUpstreamAddresses) },
+		OnModels:    func() { e.reloads.Trigger(reload.SourceUpstreamModels) },
 		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.StallDecision {
 			return e.services.Current().Routes.DecideStall(u, now)
 		},
@@ -138,7 +138,7 @@ func New(o Options) (*Edge, error) {
 	if e.listener, err = listen.New(o.Public, listen.Options{
 		MaxConns: e.connectionLimit.effectiveLimit(c, o.Log), MaxPerAddress: c.Limits.ConnectionsPerAddress,
 		MakeRoom: true, EvictAfter: minEvictionIdleTime,
-		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, ServeAgain: e.services.ServeNext, Guard: e.guard, RequestID: endpoint.AppendRequestID,
+		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, ServeAgain: e.services.ServeNext, Guard: e.guard, RequestID: endpoint.AppendNewRequestID,
 	}); err != nil {
 		return nil, errors.Join(err, closeAfterFailedStart(e))
 	}
@@ -203,7 +203,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()
 	o := reload.Options{
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.upstreamSet, Queues: queues, Started: started,
-		Keys: &snapshot.CredentialSources{Limits: e.keyLimits, HasSharedStore: shared, Issued: jwks.New(jwks.Options{
+		Keys: &snapshot.ClientCredentialSources{Limits: e.keyLimits, HasSharedStore: shared, Issued: jwks.New(jwks.Options{
 			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.AbortRevokedCalls() },
 		})},
 		Load: e.opts.Load, Parse: e.opts.Parse,
@@ -234,14 +234,14 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 			if newProfiles {
 				s.ForgetProfiles()
 			}
-			e.websockets.CloseInvalid()
+			e.websockets.CloseDisallowedConns()
 		},
 		OnRevoke: func(keys *auth.KeyRing) {
 			e.listener.EachWaiter(func(w listen.DisconnectWaiter) { w.(*call.Call).CancelIfRevoked(keys) })
-			e.websockets.CloseInvalid()
+			e.websockets.CloseDisallowedConns()
 		},
 	}
-	o.OnKeys = e.websockets.CloseInvalid
+	o.OnKeys = e.websockets.CloseDisallowedConns
 	o.Public, o.Admin = e.opts.addresses()
 	return o
 }
@@ -285,7 +285,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 	go e.guard.Loop(work.Done(), guard.PlaceHistory, func() { e.recordHistory(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.PlaceAccept, func() {
-		e.guard.Point("accept.public")
+		e.guard.PanicIfInjected("accept.public")
 		failed <- e.server.Serve(e.opts.wrapTLS(e.listener))
 	})
 	if e.admin != nil {
@@ -302,7 +302,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 
 // serveAdmin runs the admin listener. If it fails, the edge continues to serve clients.
 func (e *Edge) serveAdmin() {
-	e.guard.Point("accept.admin")
+	e.guard.PanicIfInjected("accept.admin")
 	if err := e.admin.Serve(); err != nil {
 		e.log.Error("the admin listener has failed: clients are still served", zap.Error(err))
 	}
@@ -318,7 +318,7 @@ func (e *Edge) recordHistory(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			e.guard.Point(guard.PlaceHistory)
+			e.guard.PanicIfInjected(guard.PlaceHistory)
 			e.services.Calls.UpdateHistory(time.Now())
 			e.rejections.logNewRejections(e.listener.RejectedCount(), time.Now(), e.listener.OpenConnCount(), e.listener.MaxConns(), e.log)
 			if e.admin != nil {

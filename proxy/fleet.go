@@ -42,7 +42,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 			m := fleet.Member{
 				Name: fleetMemberName(e.opts.Public.Addr()), Version: build.Version(), Config: running.Config.Digest(),
 				Started: started.Unix(), InFlight: int(calls.InFlight()),
-				Generation: running.Version, Calls: calls.Finished(),
+				Generation: running.Version, Calls: calls.FinishedCount(),
 			}
 			if e.admin != nil {
 				v := admin.LastStateVerdict(e.admin)
@@ -154,7 +154,7 @@ func slotAccountFactory(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Up
 		return nil
 	}
 	return func(u *upstreams.Upstream) upstreams.FleetSlotAccount {
-		waited, wake := func() bool { return queues.HasWaiters(u) }, func() { queues.OnUpstreamChanged(u) }
+		waited, wake := func() bool { return queues.HasWaitersFor(u) }, func() { queues.OnUpstreamChanged(u) }
 		return fleet.NewSlots(f, board.UpstreamKey(u.ID()), waited, wake)
 	}
 }

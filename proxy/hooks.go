@@ -31,7 +31,7 @@ func recentlyUndecidedHooks(r *reload.Reloader, hooks *hook.Client) func(now tim
 // hooksWithLostCopies lists the hooks for which copies of calls were lost in the last minute.
 func hooksWithLostCopies(r *reload.Reloader, c *copies.CopySinks) func(now time.Time) []status.Copies {
 	return func(now time.Time) (all []status.Copies) {
-		for _, l := range c.RecentlyLost(now) {
+		for _, l := range c.RecentLosses(now) {
 			list := r.RunningSnapshot().Config.Hooks
 			if slices.ContainsFunc(list, func(h config.Hook) bool { return h.Name == l.Hook && h.After != "" }) {
 				all = append(all, status.Copies{Hook: l.Hook, Calls: l.Calls, Lost: l.Lost, Why: l.Why})

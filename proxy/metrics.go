@@ -57,9 +57,9 @@ func (e *Edge) registerGauges() {
 	gauge(`penstock_proxy_headers_refused_total{reason="missing"}`, func() float64 { return float64(e.listener.ProxyHeaderFailures().Missing) })
 	gauge(`penstock_proxy_headers_refused_total{reason="unlisted"}`, func() float64 { return float64(e.listener.ProxyHeaderFailures().Unlisted) })
 	gauge(`penstock_proxy_headers_refused_total{reason="invalid"}`, func() float64 { return float64(e.listener.ProxyHeaderFailures().Invalid) })
-	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.RunningSnapshot().Routes.Claims.RefusedForClaims()) })
+	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.RunningSnapshot().Routes.Claims.RefusedForClaimsCount()) })
 	gauge("penstock_draining", func() float64 { return boolToFloat(e.shutdown.draining.Load()) })
-	for _, where := range guard.Places() {
+	for _, where := range guard.PanicPlaces() {
 		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}",
 			func() float64 { return float64(e.guard.PanicCount(where)) })
 	}
@@ -142,7 +142,7 @@ func (e *Edge) writeComputedMetrics(w io.Writer) {
 				strconv.FormatInt(e.services.Calls.FallbackCalls(m.Config.ID, to), 10), "model", m.Config.ID, "to", to)
 		}
 		if m.Queue != nil {
-			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.WaitingCalls()), "model",
+			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.WaitingCallCount()), "model",
 				m.Config.ID)
 			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.Config.Queue.Depth), "model",
 				m.Config.ID)
@@ -150,7 +150,7 @@ func (e *Edge) writeComputedMetrics(w io.Writer) {
 	}
 	e.services.Calls.AppendChoiceMetrics(&b)
 	appendClassMetrics(&b, s, e.services)
-	for _, d := range config.DiscoveredModels(s.Config) {
+	for _, d := range config.CountDiscoveredModels(s.Config) {
 		observe.AppendSample(&b, "penstock_discovered_models", strconv.Itoa(d.Models), "upstream", d.Upstream)
 		observe.AppendSample(&b, "penstock_discovered_models_left_out", strconv.Itoa(d.LeftOut), "upstream", d.Upstream)
 	}
@@ -204,7 +204,7 @@ func appendArmMetrics(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) 
 		return
 	}
 	for _, a := range append(arms, routing.Arm{Name: observe.NoArm}) {
-		ended, missed, refused := calls.ArmTotals(id, a.Name)
+		ended, missed, refused := calls.ArmCallTotals(id, a.Name)
 		observe.AppendSample(b, "penstock_arm_calls_total", strconv.FormatInt(ended, 10), "model", id, "arm", a.Name)
 		observe.AppendSample(b, "penstock_arm_missed_calls_total", strconv.FormatInt(missed, 10), "model", id, "arm", a.Name)
 		observe.AppendSample(b, "penstock_arm_refused_calls_total", strconv.FormatInt(refused, 10),

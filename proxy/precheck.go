@@ -37,12 +37,12 @@ var recentKeyPool = sync.Pool{New: func() any { return new(auth.LastKeyCache) }}
 // without reading the body, and the connection is closed after the response.
 func (p *publicAPI) checkReceivedHead(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.PlaceConnection, nil)
-	p.services.Guard.Point("head.received")
+	p.services.Guard.PanicIfInjected("head.received")
 	httpserver.ToOriginForm(h)
 	n := h.ContentLength()
 	if n <= 0 && n != -1 { // no body: the length is 0 or absent (-2); -1 means a chunked body
 		h.Del(fasthttp.HeaderExpect) // a request without a body does not wait for "100 Continue"
-		body.StripAnnouncedHeader(h)
+		body.StripAnnouncedLengthHeader(h)
 		return conf
 	}
 	// This timeout limits the wait for the body's first byte. Package body applies its timeouts to
@@ -93,7 +93,7 @@ func (p *publicAPI) handleExpectContinue(ctx *fasthttp.RequestCtx) (status int) 
 		p.respondError(ctx, endpoint.RequestDialect(ctx), apierr.InternalError(failure.ErrPanicked))
 		status = fasthttp.StatusInternalServerError
 	})
-	p.services.Guard.Point("expect")
+	p.services.Guard.PanicIfInjected("expect")
 	h := &ctx.Request.Header
 	a := p.precheck(h, body.AnnouncedLength(h))
 	if a == nil {

@@ -65,7 +65,7 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		}
 		if err := httpserver.CheckRequest(ctx); err != nil {
 			closeAfterResponse(ctx)
-			if !p.rejectConnect(ctx) {
+			if !p.rejectConnectAndTrace(ctx) {
 				p.respondError(ctx, endpoint.RequestDialect(ctx), err)
 			}
 			return
@@ -89,7 +89,7 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		if origin != "" && browser.IsPreflight(ctx) {
 			browser.AnswerPreflight(ctx, origin, func(h *fasthttp.ResponseHeader) {
 				endpoint.SetCommonHeaders(h,
-					endpoint.AppendRequestID(nil))
+					endpoint.AppendNewRequestID(nil))
 			})
 			return
 		}
@@ -160,13 +160,13 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 // first byte of the body. After the response, the connection is closed.
 func (p *publicAPI) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.PlaceConnection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
-	p.services.Guard.Point("head.error")
+	p.services.Guard.PanicIfInjected("head.error")
 	refusal, path := httpserver.RequestParseError(ctx, err)
 	if c := listen.UnwrapConn(ctx.Conn()); c != nil {
 		c.SetWriteTimeout(p.services.Current().Config.Timeouts.Write.D())
 		c.LingerOnClose()
 	}
-	if !p.rejectConnect(ctx) {
+	if !p.rejectConnectAndTrace(ctx) {
 		p.respondError(ctx, endpoint.DialectByPath(path), refusal)
 	}
 }
@@ -178,5 +178,5 @@ func (p *publicAPI) respondError(ctx *fasthttp.RequestCtx, d *endpoint.Dialect, 
 	} else {
 		p.services.Calls.CountRefused(err.Code)
 	}
-	d.WriteError(ctx, err, endpoint.AppendRequestID(nil))
+	d.WriteError(ctx, err, endpoint.AppendNewRequestID(nil))
 }

@@ -56,9 +56,9 @@ func (p *publicAPI) serveRealtime(ctx *fasthttp.RequestCtx) {
 // allowedMethods lists the methods that at least one path of the edge accepts.
 const allowedMethods = "GET, HEAD, POST"
 
-// rejectConnect rejects CONNECT and TRACE. The router would respond with an Allow header for a
+// rejectConnectAndTrace rejects CONNECT and TRACE. The router would respond with an Allow header for a
 // target that is not a path of the edge.
-func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
+func (p *publicAPI) rejectConnectAndTrace(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
 	}

@@ -73,10 +73,10 @@ func ParseConfig(name string, src []byte) (*config.File, config.Problems) {
 }
 
 func checkFiles(f *config.File) config.Problems {
-	files := append(f.CheckCertificates(), config.CheckLedgerPath(f, ledger.CheckLedgerFile)...)
+	files := append(f.CheckCertificates(), config.CheckLedgerPath(f, ledger.CheckIsLedgerFile)...)
 	files = append(files, config.CheckMadeKeys(f, runkeys.CheckFile)...)
 	files = append(files, f.CheckSockets()...)
-	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
+	return append(files, config.CheckIssuerKeySets(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
 // ConfigReloader returns a function that reads the file again for a reload. For the files that the
@@ -130,7 +130,7 @@ func SiblingConfigParser(name string) func(src []byte, called string) (*config.F
 
 // Run runs the serving process until a signal stops it and the edge has drained. If a second signal
 // ends calls before the edge has drained, the error is an *InterruptedError.
-func Run(end *Shutdown, o RunOptions) error {
+func Run(end *ShutdownSignals, o RunOptions) error {
 	c, ctx := o.Config, end.Context
 	signal.Ignore(syscall.SIGPIPE) // the edge must keep running if the process that reads its log exits
 	sink := observe.NewLogSink(os.Stderr, end.guard)
@@ -144,7 +144,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		log.Info(o.Origin)
 	}
 	for _, p := range o.Warnings {
-		log.Warn(reload.FileWarning, zap.String("source", "start"), zap.String("problem", p.String()))
+		log.Warn(reload.ConfigWarningMessage, zap.String("source", "start"), zap.String("problem", p.String()))
 	}
 	ports, err := openListeners(c, o.portOptions(o.NextPort), o.portOptions(o.NextAdminPort))
 	if err != nil {
@@ -183,7 +183,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		stop := e.reloads.WatchChanges(ctx)
 		defer stop()
 	}
-	listen.NotifyReady(e.reloads.Summary())
+	listen.NotifyReady(e.reloads.ConfigSummary())
 	stop := e.startWatchdog(ctx)
 	defer stop()
 	err = e.Serve(ctx)

@@ -37,7 +37,7 @@ func followRuntimeKeys(e *Edge) (leave func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go e.guard.Once(guard.PlaceFiles, func() {
+	go e.guard.RunWithRecover(guard.PlaceFiles, func() {
 		defer close(ended)
 		e.guard.Loop(ctx.Done(), guard.PlaceFiles, func() { e.runtimeKeys.Run(ctx) })
 	})

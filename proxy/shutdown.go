@@ -11,11 +11,11 @@ import (
 )
 
 // errorFlushTime is how long ended calls have to write their error, and their clients to read it.
-// hurriedFlushTime is enough time to pass the errors to the kernel, which sends them even after the
+// hurriedErrorFlushTime is enough time to pass the errors to the kernel, which sends them even after the
 // process has exited.
 const (
-	errorFlushTime   = 2 * time.Second
-	hurriedFlushTime = 250 * time.Millisecond
+	errorFlushTime        = 2 * time.Second
+	hurriedErrorFlushTime = 250 * time.Millisecond
 )
 
 // shutdownState is the state of an edge's shutdown. The operator's second signal (hurry) shortens
@@ -57,14 +57,14 @@ func (e *shutdownState) waitOrHurry(d time.Duration, done func() bool) bool {
 }
 
 // shutdownContext returns a context that expires after errorFlushTime. After a second signal, the
-// context expires hurriedFlushTime after that signal.
+// context expires hurriedErrorFlushTime after that signal.
 func (e *shutdownState) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
-	go e.guard.Once(guard.PlaceShutdown, func() {
-		e.guard.Point("shutdown.patience")
+	go e.guard.RunWithRecover(guard.PlaceShutdown, func() {
+		e.guard.PanicIfInjected("shutdown.patience")
 		select {
 		case <-e.hurry:
-			short, end := context.WithTimeout(limit, hurriedFlushTime)
+			short, end := context.WithTimeout(limit, hurriedErrorFlushTime)
 			<-short.Done()
 			end()
 			cancel()

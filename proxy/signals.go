@@ -15,13 +15,13 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// Shutdown handles SIGTERM and SIGINT. The first signal cancels Context, and the edge drains. The
+// ShutdownSignals handles SIGTERM and SIGINT. The first signal cancels Context, and the edge drains. The
 // second signal closes Hurry, which ends calls that are still running with an error. The third
 // signal kills the process.
 //
 // SIGQUIT and SIGABRT write every goroutine's stack to stderr and end the process without a drain.
 // A service manager sends SIGABRT to a process that hangs. Shutdown is safe for concurrent use.
-type Shutdown struct {
+type ShutdownSignals struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
@@ -35,25 +35,25 @@ type Shutdown struct {
 }
 
 // interruptedFromTerminal reports whether a user ended the edge with Ctrl-C in its terminal.
-func (s *Shutdown) interruptedFromTerminal() bool {
+func (s *ShutdownSignals) interruptedFromTerminal() bool {
 	first := s.firstSignal.Load()
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
 // HandleSignals handles the signals until Stop is called. exit must end the process immediately.
-func HandleSignals(exit func(code int)) *Shutdown {
+func HandleSignals(exit func(code int)) *ShutdownSignals {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
-	s := &Shutdown{
+	s := &ShutdownSignals{
 		Context: ctx, Hurry: hurry, guard: guard.New(), signals: make(chan os.Signal, 2),
 		quitSignals: make(chan os.Signal, 1), stopped: make(chan struct{}),
 	}
 	signal.Notify(s.signals, syscall.SIGTERM, os.Interrupt)
 	signal.Notify(s.quitSignals, syscall.SIGQUIT, syscall.SIGABRT)
-	go s.guard.Once(guard.PlaceShutdown, func() {
+	go s.guard.RunWithRecover(guard.PlaceShutdown, func() {
 		if sig, ok := s.nextSignal(s.quitSignals); ok {
 			defer exit(signalExitBase + int(sig))
-			s.guard.Point("shutdown.quit")
+			s.guard.PanicIfInjected("shutdown.quit")
 			_ = process.WriteGoroutineStacks(os.Stderr) // an error from stderr cannot be reported anywhere
 		}
 	})
@@ -63,7 +63,7 @@ func HandleSignals(exit func(code int)) *Shutdown {
 			s.firstSignal.Store(&first)
 		}
 		end()
-		s.guard.Point("shutdown.signal")
+		s.guard.PanicIfInjected("shutdown.signal")
 		if !ok {
 			return
 		}
@@ -83,13 +83,13 @@ func HandleSignals(exit func(code int)) *Shutdown {
 // HandleHangup adds SIGHUP to the signals that end the process. It is used for an edge without a
 // configuration file, which should drain when its terminal is closed. A process that was started
 // with SIGHUP ignored (nohup) still ignores it.
-func (s *Shutdown) HandleHangup() {
+func (s *ShutdownSignals) HandleHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
 	}
 }
 
-func (s *Shutdown) nextSignal(signals <-chan os.Signal) (syscall.Signal, bool) {
+func (s *ShutdownSignals) nextSignal(signals <-chan os.Signal) (syscall.Signal, bool) {
 	select {
 	case sig := <-signals:
 		number, _ := sig.(syscall.Signal)
@@ -100,7 +100,7 @@ func (s *Shutdown) nextSignal(signals <-chan os.Signal) (syscall.Signal, bool) {
 }
 
 // Stop stops handling the signals.
-func (s *Shutdown) Stop() {
+func (s *ShutdownSignals) Stop() {
 	s.once.Do(func() {
 		signal.Stop(s.signals)
 		signal.Stop(s.quitSignals)
@@ -110,7 +110,7 @@ func (s *Shutdown) Stop() {
 
 // Err returns an *InterruptedError if a second signal has ended calls. cut is the number of calls
 // that the second signal has ended.
-func (s *Shutdown) Err(cut int64) error {
+func (s *ShutdownSignals) Err(cut int64) error {
 	if sig := s.secondSignal.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
 	}

@@ -28,7 +28,7 @@ func (e *Edge) startWatchdog(ctx context.Context) (stop func()) {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
-			e.guard.Point(guard.PlaceWatchdog)
+			e.guard.PanicIfInjected(guard.PlaceWatchdog)
 			if e.shutdown.draining.Load() || listenerResponds(e.opts.Public, e.opts.Certificate != nil, interval, e.listener.LocalProxyHeader) {
 				listen.NotifyAlive()
 			}

@@ -27,14 +27,14 @@ func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// BeginTurn begins a key's turn after Acquire has returned the lease l. weight is Query.Weight. The
-// caller owns the Turn, and uses it to record the call's service. If no key was waiting for slots
-// recently, BeginTurn returns the zero Turn.
-func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now time.Time) turns.Turn {
+// StartCharging begins a key's turn after Acquire has returned the lease l. weight is Query.Weight. The
+// caller owns the CallCharge, and uses it to record the call's service. If no key was waiting for slots
+// recently, StartCharging returns the zero CallCharge.
+func StartCharging(r *Route, key string, weight float64, l *upstreams.Lease, now time.Time) turns.CallCharge {
 	if weight == 0 || r.scheduler.IsQuiet() {
-		return turns.Turn{}
+		return turns.CallCharge{}
 	}
-	return r.scheduler.BeginTurn(key, weight, turns.ServiceUnits(l.Prompt().Uncached, 0), now)
+	return r.scheduler.StartCharging(key, weight, turns.ServiceUnits(l.Prompt().Uncached, 0), now)
 }
 
 // acquireIgnoringClaims is like Acquire, but ignores claims. If only engines that lack a needed
@@ -122,7 +122,7 @@ func (r *Route) pickByPolicy(c *targetScan) (best *Target, eligible bool) {
 }
 
 // A tier is a group of a route's targets. It gets calls only while all targets in earlier tiers are
-// down or, if the tier has config.DeployWhenFull, full. Each call checks the earlier tiers again,
+// down or, if the tier has config.DeploymentUsedWhenFull, full. Each call checks the earlier tiers again,
 // so traffic returns to an earlier tier as soon as that tier has a free slot. Targets that a call
 // has already tried, or that cannot serve the call, do not count. Stalled targets are used only if
 // no tier has other targets.
@@ -135,7 +135,7 @@ func acquireFromTiers(r *Route, q *targetSearch) (*upstreams.Lease, *Target, err
 	var full, starting error
 	for _, q.skipStalled = range [...]bool{true, false} {
 		for _, tier := range tiersOrSelf(r) {
-			if full != nil && !(q.Overflow && tier.When == config.DeployWhenFull) {
+			if full != nil && !(q.Overflow && tier.When == config.DeploymentUsedWhenFull) {
 				break
 			}
 			lease, target, err := acquireInTier(tier, q)

@@ -31,9 +31,9 @@ type armCallRange struct {
 	from, to uint64
 }
 
-// assignArm returns the number of a deployment's arm in the route, counting from 1, or 0 if the
+// getOrAddArmNumber returns the number of a deployment's arm in the route, counting from 1, or 0 if the
 // deployment has no share.
-func assignArm(r *Route, d *config.Deployment) uint8 {
+func getOrAddArmNumber(r *Route, d *config.Deployment) uint8 {
 	if d.Traffic == nil {
 		return 0
 	}
@@ -114,9 +114,9 @@ func ArmNames(r *Route) (names []string) {
 	return names
 }
 
-// MissedArm reports whether a call that belongs to an arm went to a target outside that arm, and
+// FindMissedArm reports whether a call that belongs to an arm went to a target outside that arm, and
 // returns the arm's name. If not, it returns "".
-func MissedArm(r *Route, arms ArmSet, t *Target) (own string, missed bool) {
+func FindMissedArm(r *Route, arms ArmSet, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {
 			return s.name, true
@@ -137,7 +137,7 @@ func CallArmName(r *Route, arms ArmSet, tiers TierSet) string {
 	return ""
 }
 
-// MayUseArm reports whether the query may use the target even while other targets accept calls.
-func (q *Query) MayUseArm(t *Target) bool { return t.isInArmSet(q.Arms) }
+// MayUseArmOf reports whether the query may use the target even while other targets accept calls.
+func (q *Query) MayUseArmOf(t *Target) bool { return t.isInArmSet(q.Arms) }
 
 func (t *Target) isInArmSet(set ArmSet) bool { return set == 0 || set>>t.armNumber&1 != 0 }

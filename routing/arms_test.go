@@ -128,7 +128,7 @@ func TestArms(t *testing.T) {
 				} else if err == nil {
 					got = target.Upstream.Name()
 					l.Release(upstreams.OutcomeOK)
-					own, missed := MissedArm(r, q.Arms, target)
+					own, missed := FindMissedArm(r, q.Arms, target)
 					if want := c.of == "b" && target.Arm != "b" || c.of == "" && target.Arm != ""; missed != want || missed && own != c.of {
 						t.Errorf("at %s, a call of %q misses %q, %v", got, c.of, own, missed)
 					}

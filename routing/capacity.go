@@ -35,7 +35,7 @@ func (r *Route) TotalCapacity(pools []upstreams.SlotPool, now time.Time) Capacit
 			c.Available += max(0, l.Limit-l.Active)
 		}
 	})
-	return c.withUtilization()
+	return c.withComputedUtilization()
 }
 
 // visitPools calls visit for each of the pools at each distinct upstream that a call could use now.
@@ -55,10 +55,10 @@ func (r *Route) visitPools(pools []upstreams.SlotPool, now time.Time, visit func
 // SlotSum sums the slots of routes. Slots that several routes share count once.
 type SlotSum struct {
 	Total   int
-	counted map[countedPool]bool
+	counted map[countedPoolKey]bool
 }
 
-type countedPool struct {
+type countedPoolKey struct {
 	upstream *upstreams.Upstream
 	pool     upstreams.SlotPool
 }
@@ -66,11 +66,11 @@ type countedPool struct {
 // Add adds the slots of the given pools that calls of the route could use now.
 func (s *SlotSum) Add(r *Route, pools []upstreams.SlotPool, now time.Time) {
 	if s.counted == nil {
-		s.counted = map[countedPool]bool{}
+		s.counted = map[countedPoolKey]bool{}
 	}
 	var l upstreams.Load
 	FirstTier(r).visitPools(pools, now, func(u *upstreams.Upstream, p upstreams.SlotPool) {
-		at := countedPool{u, p}
+		at := countedPoolKey{u, p}
 		if u.Limits().Shared {
 			at.pool = upstreams.PoolText
 		}
@@ -96,7 +96,7 @@ func hasModelTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 	return false
 }
 
-func (c Capacity) withUtilization() Capacity {
+func (c Capacity) withComputedUtilization() Capacity {
 	c.Utilization = 0
 	if c.Total > 0 {
 		c.Utilization = min(100, 100*float64(c.Active)/float64(c.Total))
@@ -302,9 +302,9 @@ func (r *Route) IsTextOnly() bool {
 	return some
 }
 
-// HasSeparatePools reports whether any upstream of the route has separate pools for text, vision
+// HasSeparateModalityPools reports whether any upstream of the route has separate pools for text, vision
 // and audio. It considers only the first tier.
-func (r *Route) HasSeparatePools() bool {
+func (r *Route) HasSeparateModalityPools() bool {
 	r = FirstTier(r)
 	for i := range r.targets {
 		if !r.targets[i].Upstream.Limits().Shared {
@@ -339,7 +339,7 @@ func (r *Route) estimateSlotDelay(p upstreams.SlotPool, now time.Time) time.Dura
 	var endsPerSecond float64
 	var l upstreams.Load
 	r.visitEligible(now, func(u *upstreams.Upstream) {
-		if took := r.callTime(u).Seconds(); took > 0 {
+		if took := r.averageCallTime(u).Seconds(); took > 0 {
 			u.ReadLoad(&l, p, upstreams.MomentOf(now))
 			endsPerSecond += float64(l.Limit) / took
 		}
@@ -350,8 +350,8 @@ func (r *Route) estimateSlotDelay(p upstreams.SlotPool, now time.Time) time.Dura
 	return time.Duration(float64(time.Second) / endsPerSecond)
 }
 
-// callTime returns the average duration of the route's calls at u, or 0 if none has ended yet.
-func (r *Route) callTime(u *upstreams.Upstream) (longest time.Duration) {
+// averageCallTime returns the average duration of the route's calls at u, or 0 if none has ended yet.
+func (r *Route) averageCallTime(u *upstreams.Upstream) (longest time.Duration) {
 	for i := range r.targets {
 		if t := &r.targets[i]; t.Upstream == u {
 			longest = max(longest, t.model.AverageCallTime())

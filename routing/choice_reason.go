@@ -42,8 +42,8 @@ type TargetEstimate struct {
 	Cached  int // estimated number of prompt tokens that the engine has cached
 }
 
-// recordReason records why a pick chose best.
-func (q *targetSearch) recordReason(targets []Target, s *targetScores, best *Target, home bool) {
+// recordPickReason records why a pick chose best.
+func (q *targetSearch) recordPickReason(targets []Target, s *targetScores, best *Target, home bool) {
 	w := q.Why
 	var top [maxEstimates]targetScore // the lowest scores, in ascending order
 	n, held := 0, 0

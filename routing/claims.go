@@ -15,9 +15,9 @@ import (
 // return.
 const maxClaimHold = 2 * time.Second
 
-// maxClaims is the maximum number of keys in one claimGroup. Once this number is reached, other
+// maxClaimGroupKeys is the maximum number of keys in one claimGroup. Once this number is reached, other
 // keys get no claims.
-const maxClaims = 1024
+const maxClaimGroupKeys = 1024
 
 // servedTTL is how long a slot that a key has acquired affects the order of claims.
 const servedTTL = time.Minute
@@ -85,8 +85,8 @@ func (c *claimant) goesBefore(o *claimant, served float64, wait time.Duration) b
 	return (soon || o.isFlooding) && own <= served
 }
 
-// RefusedForClaims returns how many calls were refused even though a slot was free.
-func (c *SlotClaims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
+// RefusedForClaimsCount returns how many calls were refused even though a slot was free.
+func (c *SlotClaims) RefusedForClaimsCount() uint64 { return c.refusedCount.Load() }
 
 // hideReservedSlots makes an upstream look full to q if all its free slots are reserved by claims,
 // and reports whether it found any such upstream. The caller then acquires a slot and calls
@@ -104,7 +104,7 @@ func (c *SlotClaims) hideReservedSlots(r *Route, q *targetSearch) (kept bool) {
 // the key's claim.
 func (c *SlotClaims) recordAcquireResult(r *Route, q *Query, kept bool, err error) {
 	switch {
-	case isFull(err):
+	case isFullError(err):
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.addClaim(r, q, err)
@@ -215,7 +215,7 @@ func (c *SlotClaims) recordServed(r *Route, q *Query) {
 // getOrAddKey returns the entry for a key, and adds it if necessary. If the group is full, it
 // returns nil.
 func (g *claimGroup) getOrAddKey(key string) *claimant {
-	if k := g.findKey(key); k != nil || len(g.keys) >= maxClaims {
+	if k := g.findKey(key); k != nil || len(g.keys) >= maxClaimGroupKeys {
 		return k
 	}
 	g.keys = append(g.keys, claimant{key: key})
@@ -242,14 +242,14 @@ func (g *claimGroup) reservesAllFree(r *Route, q *Query) bool {
 	if g.route.ID == r.ID {
 		own = g.findKey(q.Key)
 	}
-	before, held, served := 0, keySlots(g.route, q.Key), g.route.scheduler.KeyWeightedService(q.Key)
+	before, held, served := 0, countSlotsHeldByKey(g.route, q.Key), g.route.scheduler.KeyWeightedService(q.Key)
 	for i := range g.keys {
 		c := &g.keys[i]
 		wait := c.claimDue.Sub(q.Now)
 		if !c.hasClaim() || c.key == q.Key || wait > c.claimHold || c.classRank > q.Rank {
 			continue
 		}
-		theirs := keySlots(g.route, c.key)
+		theirs := countSlotsHeldByKey(g.route, c.key)
 		if theirs < held || q.Rank > c.classRank || theirs == held && c.goesBefore(own, served, wait) {
 			before++
 		}
@@ -266,8 +266,8 @@ func (g *claimGroup) sharesSlotsWith(r *Route, q *Query) bool {
 	})
 }
 
-// keySlots returns the number of slots that a key occupies at the route's upstreams.
-func keySlots(r *Route, key string) (n int) {
+// countSlotsHeldByKey returns the number of slots that a key occupies at the route's upstreams.
+func countSlotsHeldByKey(r *Route, key string) (n int) {
 	for i := range r.targets {
 		u := r.targets[i].Upstream
 		if !slices.ContainsFunc(r.targets[:i], func(t Target) bool { return t.Upstream == u }) {

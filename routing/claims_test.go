@@ -98,7 +98,7 @@ func (c *loadSimulation) ask(l *closedLoopClient, now time.Time) {
 	case err == nil:
 		l.lease, l.next = lease, now.Add(l.call)
 		l.served++
-	case isFull(err):
+	case isFullError(err):
 		l.next = now.Add(l.pause)
 	default:
 		c.t.Fatal(err)
@@ -161,7 +161,7 @@ func TestFloodAloneLosesNothing(t *testing.T) {
 		for _, l := range c.loops {
 			served[refuse] += l.served
 		}
-		if n := c.route.claims.RefusedForClaims(); n != 0 {
+		if n := c.route.claims.RefusedForClaimsCount(); n != 0 {
 			t.Errorf("%d calls yielded to nobody", n)
 		}
 	}
@@ -211,7 +211,7 @@ func TestClaimsEnd(t *testing.T) {
 		t.Fatalf("got %d live claims, want 1", n)
 	}
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
-	if ask("c", time.Second) != nil || claims.RefusedForClaims() != 1 {
+	if ask("c", time.Second) != nil || claims.RefusedForClaimsCount() != 1 {
 		t.Error("a slot that b has a claim on went to c")
 	}
 	got := ask("b", time.Second)

@@ -37,7 +37,7 @@ func (e *FullError) RetryAfter(least time.Duration, waiting int) time.Duration {
 	return max(least, min(e.NextSlot*time.Duration(waiting+1), maxRetryAfter))
 }
 
-func isFull(err error) bool {
+func isFullError(err error) bool {
 	if err == nil {
 		return false
 	}

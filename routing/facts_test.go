@@ -16,9 +16,9 @@ import (
 
 // describedProfile is an engine profile whose models page contains every field that a route uses.
 var describedProfile = config.Engine{
-	Name: "described", Names: config.NamesListed,
+	Name: "described", Names: config.ModelNamesListed,
 	Health: config.EngineHealth{Path: "/v1/models"},
-	Models: []config.EngineModel{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
+	Models: []config.EngineModelsPage{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
 }
 
 // probed returns a route to model m over engines that each respond with a models page, or with an

@@ -21,7 +21,7 @@ func TestCapacityWithoutRefusers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := model("m", "", "a", "b")
-			m.Kind = config.KindChat
+			m.Kind = config.ModelKindChat
 			r := lookup(t, table(t, plan(t, upstream("a", 5), upstream("b", 4)), m), "m")
 			a, b := r.targets[0].Upstream.ID(), r.targets[1].Upstream.ID()
 			lease := func(without upstreams.ID) *upstreams.Lease {

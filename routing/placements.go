@@ -38,8 +38,8 @@ const (
 	minSharedBlockPrompts = 4
 )
 
-// RoutePlacements returns a route's SharedPlacements, or nil if the route shares no placements.
-func RoutePlacements(r *Route) *SharedPlacements {
+// PlacementsOfRoute returns a route's SharedPlacements, or nil if the route shares no placements.
+func PlacementsOfRoute(r *Route) *SharedPlacements {
 	if r.prefixIndex == nil {
 		return nil
 	}

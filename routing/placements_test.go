@@ -47,7 +47,7 @@ func acquireAndRelease(t *testing.T, tab *Table, prompt []uint64, not ...upstrea
 // the new engine, no placement may be shared again.
 func TestPlacementsMoveConversations(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
-	placesA, placesB := RoutePlacements(a.Routes()[0]), RoutePlacements(b.Routes()[0])
+	placesA, placesB := PlacementsOfRoute(a.Routes()[0]), PlacementsOfRoute(b.Routes()[0])
 	exchange := func() (told int) {
 		fresh := placesA.TakeUnshared(nil)
 		fresh = placesB.TakeUnshared(fresh)
@@ -96,7 +96,7 @@ func TestPlacementsOfFirstConversations(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.Release(upstreams.OutcomeOK)
-			return l.Upstream().ID(), RoutePlacements(tab.Routes()[0]).TakeUnshared(nil)
+			return l.Upstream().ID(), PlacementsOfRoute(tab.Routes()[0]).TakeUnshared(nil)
 		}
 		for i := range prompts {
 			prompts[i] = append(prompts[i], system...)
@@ -104,8 +104,8 @@ func TestPlacementsOfFirstConversations(t *testing.T) {
 			if at[i], told = turn(a, i); len(told) != 1 {
 				t.Fatalf("sessions %v: %d placements of conversation %d", sessions, len(told), i)
 			}
-			RoutePlacements(a.Routes()[0]).AddFromFleet(told)
-			RoutePlacements(b.Routes()[0]).AddFromFleet(told)
+			PlacementsOfRoute(a.Routes()[0]).AddFromFleet(told)
+			PlacementsOfRoute(b.Routes()[0]).AddFromFleet(told)
 		}
 		for n, tab := range []*Table{a, b, b, a} {
 			for i := range prompts {
@@ -126,7 +126,7 @@ func TestPlacementsOfFirstConversations(t *testing.T) {
 func TestPlacementsOfSharedPrompts(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
-	p := RoutePlacements(b.Routes()[0])
+	p := PlacementsOfRoute(b.Routes()[0])
 	for range minSharedBlockPrompts {
 		p.AddFromFleet([]Placement{{system[19], a.Routes()[0].targets[1].rankHash}})
 	}
@@ -141,10 +141,10 @@ func TestPlacementsOfSharedPrompts(t *testing.T) {
 
 // TestPlacementsAreBounded checks that placements survive reloads, that placements at unknown
 // upstreams are ignored, and that the number of unshared placements is limited. If the fleet has no
-// store, RoutePlacements returns nil.
+// store, PlacementsOfRoute returns nil.
 func TestPlacementsAreBounded(t *testing.T) {
 	a := sharingTable(t, nil, "e0", "e1")
-	p := RoutePlacements(a.Routes()[0])
+	p := PlacementsOfRoute(a.Routes()[0])
 	prompt := randomBlocks(5)
 	p.AddFromFleet([]Placement{{prompt[4], 12345}})
 	acquireAndRelease(t, a, prompt)
@@ -155,12 +155,12 @@ func TestPlacementsAreBounded(t *testing.T) {
 	if n := len(p.TakeUnshared(nil)); n != maxUnsharedPlacements {
 		t.Errorf("%d wait to be told", n)
 	}
-	if again := sharingTable(t, a, "e0", "e1"); RoutePlacements(again.Routes()[0]) != p {
+	if again := sharingTable(t, a, "e0", "e1"); PlacementsOfRoute(again.Routes()[0]) != p {
 		t.Error("a reload has lost the places")
 	}
 	f := &config.File{Models: []config.Model{model("m", config.PolicyLeastLoaded, "e0")}}
 	tab, err := BuildTable(f, plan(t, upstream("e0", 8)), nil)
-	if err != nil || RoutePlacements(tab.Routes()[0]) != nil {
+	if err != nil || PlacementsOfRoute(tab.Routes()[0]) != nil {
 		t.Errorf("an edge alone tells placements: %v", err)
 	}
 }

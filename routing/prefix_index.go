@@ -390,7 +390,7 @@ func (d *prefixIndex) renewPrefix(blocks []uint64, m engineNumber, session uint6
 		return 0, 0
 	}
 	h, first := &d.memberCaches[m], d.findEngineLink(e, m)
-	rest, n, before := d.markRead(first, blocks, h.newBlocks, session)
+	rest, n, before := d.markBlocksRead(first, blocks, h.newBlocks, session)
 	if first != h.newest {
 		f, last := d.links.at(first), h.oldest
 		d.links.at(f.newer).older = rest
@@ -407,11 +407,11 @@ func (d *prefixIndex) renewPrefix(blocks []uint64, m engineNumber, session uint6
 	return n, before
 }
 
-// markRead marks the leading blocks in the list, beginning at link next, as read by a session. It
+// markBlocksRead marks the leading blocks in the list, beginning at link next, as read by a session. It
 // returns the first unmarked link (or 0), the number of marked blocks, and the previous session of
 // the last of these blocks. The loop runs for every block of every turn, so it must be simple. The
 // caller must hold mu.
-func (d *prefixIndex) markRead(next int32, blocks []uint64, fresh uint32, session uint64) (rest int32, n int, before uint64) {
+func (d *prefixIndex) markBlocksRead(next int32, blocks []uint64, fresh uint32, session uint64) (rest int32, n int, before uint64) {
 	links, entries := d.links.pageList, d.entries.pageList
 	for n < len(blocks) && next != 0 {
 		l := links.at(next)

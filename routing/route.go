@@ -39,7 +39,7 @@ type TierSet = config.TierSet
 type Query struct {
 	Pool    upstreams.SlotPool
 	Key     string   // id of the client's key, or empty
-	Weight  float64  // weight of the key in package turns; 0 if the call has no Turn
+	Weight  float64  // weight of the key in package turns; 0 if the call has no charge
 	Tokens  int      // estimated prompt tokens
 	Prefix  []uint64 // HashBlocks of the prompt; only needed if Route.UsesPrefixIndex
 	Text    int      // size of the prompt text in bytes; 0 means the total size of the blocks in Prefix
@@ -54,7 +54,7 @@ type Query struct {
 	Tiers    TierSet        // the tiers that the key lists
 	Arms     ArmSet         // the call's arms, from SelectArms
 	// Overflow means that the call does not wait for a slot, or has stopped waiting. If the earlier
-	// tiers are full, the call may then use a tier for which When is config.DeployWhenFull.
+	// tiers are full, the call may then use a tier for which When is config.DeploymentUsedWhenFull.
 	Overflow bool
 	Needs    upstreams.Features // features that the call requires
 	Now      time.Time
@@ -146,7 +146,7 @@ type Route struct {
 	ID    string // canonical id of the model
 	Index int    // position in Table.Routes
 	// Tiers are the route's tiers in order, or nil if there is only one. Each tier is a Route over
-	// some of the targets. When is config.DeployWhenFull or config.DeployWhenDown, or empty for the
+	// some of the targets. When is config.DeploymentUsedWhenFull or config.DeploymentUsedWhenDown, or empty for the
 	// first tier.
 	Tiers   []*Route
 	When    string
@@ -165,7 +165,7 @@ type Route struct {
 	siblingSpeeds *upstreams.SiblingSpeeds // speeds of the targets, by position
 }
 
-// AppendTooShortUpstreams appends the upstreams whose maximum prompt length (config.PromptTokens)
+// AppendTooShortUpstreams appends the upstreams whose maximum prompt length (config.PromptTokenLimits)
 // is less than tokens.
 func (r *Route) AppendTooShortUpstreams(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.hasLengthLimits {

@@ -375,7 +375,7 @@ func TestCapacity(t *testing.T) {
 	if c := shared.PoolCapacity(upstreams.PoolText, t0); c.Total != 4 {
 		t.Errorf("an upstream with two targets counts %d slots, want 4", c.Total)
 	}
-	if shared.HasSeparatePools() || !apart.HasSeparatePools() {
+	if shared.HasSeparateModalityPools() || !apart.HasSeparateModalityPools() {
 		t.Error("separate pools are told wrongly")
 	}
 	if _, _, err := apart.Acquire(&Query{Now: t0, Pool: upstreams.PoolVision}); err != nil {

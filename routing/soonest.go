@@ -9,10 +9,10 @@ import (
 // and the call may have to wait until a running call ends.
 
 const (
-	// estimatedTokens is how many response tokens the estimate includes. It is large enough for the
+	// estimatedResponseTokens is how many response tokens the estimate includes. It is large enough for the
 	// decoding speed to matter in addition to the time to first token. It is small compared with
 	// the length of a response, because clients read the response while it streams.
-	estimatedTokens = 10
+	estimatedResponseTokens = 10
 	// uncachedWeight is the weight of tokens that an engine would have to read even though another
 	// engine has cached them. Such tokens count more than others, because reading them again evicts
 	// other prompts from this engine's cache and delays the queued calls. With a weight of 1, calls
@@ -100,7 +100,7 @@ func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) flo
 	// power adds the time of two calls.
 	full := calls / places
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
-	return (wait + v.Start + unread*v.Prefill + estimatedTokens*v.TokenTime(calls)) / l.Weight
+	return (wait + v.Start + unread*v.Prefill + estimatedResponseTokens*v.TokenTime(calls)) / l.Weight
 }
 
 // loadScore returns the score that is used instead of estimateSeconds while speeds are unknown.
@@ -132,7 +132,7 @@ func (c *targetScan) pickSoonest() (best *Target, eligible bool) {
 		best = all.best.pickRandom(c.r.targets, c.q.Rand)
 	}
 	if c.q.Why != nil && best != nil {
-		c.q.recordReason(c.r.targets, &all, best, home)
+		c.q.recordPickReason(c.r.targets, &all, best, home)
 	}
 	return best, all.anyFound
 }

@@ -13,7 +13,7 @@ import (
 // TestEstimateSeconds checks each term of estimateSeconds.
 func TestEstimateSeconds(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
-	tokens := func(calls float64) float64 { return estimatedTokens * (0.02 + 0.001*calls) }
+	tokens := func(calls float64) float64 { return estimatedResponseTokens * (0.02 + 0.001*calls) }
 	own := 0.1 + 0.5
 	for name, c := range map[string]struct {
 		load upstreams.Load

@@ -15,9 +15,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Resolver returns the live upstreams for a configured name. If the name resolves to more than one
+// UpstreamResolver returns the live upstreams for a configured name. If the name resolves to more than one
 // address, each address is an upstream. *upstreams.ChangePlan implements it, and tests use a map.
-type Resolver interface {
+type UpstreamResolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }
 
@@ -37,7 +37,7 @@ type aliasPattern struct {
 
 // BuildTable compiles the models of f. The routes inherit the state of keep (rotating start, prefix
 // index, claims). keep may be nil. BuildTable returns an error only if f was not validated.
-func BuildTable(f *config.File, r Resolver, keep *Table) (*Table, error) {
+func BuildTable(f *config.File, r UpstreamResolver, keep *Table) (*Table, error) {
 	t := &Table{byName: make(map[string]*Route, len(f.Models)), Claims: &SlotClaims{}}
 	if keep != nil {
 		t.Claims = keep.Claims
@@ -77,7 +77,7 @@ func (t *Table) previousRoute(id string) *Route {
 	return &Route{startCounter: new(atomic.Uint32), scheduler: new(turns.Scheduler)}
 }
 
-func newRoute(f *config.File, index int, external map[string]bool, r Resolver, keep *Table) (*Route, error) {
+func newRoute(f *config.File, index int, external map[string]bool, r UpstreamResolver, keep *Table) (*Route, error) {
 	m := &f.Models[index]
 	before := keep.previousRoute(m.ID)
 	route := &Route{
@@ -93,7 +93,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		if served == "" {
 			served = m.ID
 		}
-		arm := assignArm(route, &d)
+		arm := getOrAddArmNumber(route, &d)
 		for _, u := range ups {
 			t := Target{
 				Upstream: u, Served: served, Tier: d.Tier, isExternal: external[d.Upstream],

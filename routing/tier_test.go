@@ -18,7 +18,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	for i := range m.Deployments {
 		d := &m.Deployments[i]
 		if d.Served = "served-" + id; d.Tier > 0 && d.When == "" {
-			d.When = config.DeployWhenFull
+			d.When = config.DeploymentUsedWhenFull
 		}
 	}
 	return m
@@ -110,7 +110,7 @@ func TestTiers(t *testing.T) {
 func TestCapacityOfTiers(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("cloud", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
-	if got := r.Targets()[0].Upstream.Name(); got != "a" || len(r.Tiers) != 2 || r.Tiers[1].When != config.DeployWhenFull {
+	if got := r.Targets()[0].Upstream.Name(); got != "a" || len(r.Tiers) != 2 || r.Tiers[1].When != config.DeploymentUsedWhenFull {
 		t.Fatalf("first %s, %d tiers", got, len(r.Tiers))
 	}
 	want := func(tier int) {
@@ -141,7 +141,7 @@ func TestTiersProperty(t *testing.T) {
 		for tier := range tiers {
 			when := ""
 			if tier > 0 {
-				when = rapid.SampledFrom([]string{config.DeployWhenFull, config.DeployWhenDown}).Draw(rt, "when")
+				when = rapid.SampledFrom([]string{config.DeploymentUsedWhenFull, config.DeploymentUsedWhenDown}).Draw(rt, "when")
 			}
 			for range rapid.IntRange(1, 3).Draw(rt, "targets") {
 				name := fmt.Sprint("u", len(ups))
@@ -237,7 +237,7 @@ func expectedTier(r *Route, q *Query) int {
 			}
 		}
 		switch {
-		case full && (!q.Overflow || when == config.DeployWhenDown):
+		case full && (!q.Overflow || when == config.DeploymentUsedWhenDown):
 			return allFull
 		case slots > 0:
 			return tier
@@ -323,9 +323,9 @@ func TestBusyIsNotDown(t *testing.T) {
 		when     string
 		busy, to bool // to: whether the next tier gets the call
 	}{
-		{config.DeployWhenDown, true, false},
-		{config.DeployWhenDown, false, true},
-		{config.DeployWhenFull, true, true},
+		{config.DeploymentUsedWhenDown, true, false},
+		{config.DeploymentUsedWhenDown, false, true},
+		{config.DeploymentUsedWhenFull, true, true},
 	} {
 		house, cloud := upstream("house", 4), upstream("cloud", 4)
 		p := plan(t, house, cloud)

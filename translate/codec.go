@@ -22,9 +22,9 @@ type Stream interface {
 	// HasStarted reports whether any part of the answer has been appended. Events that only announce
 	// an answer do not count.
 	HasStarted() bool
-	// NextEngine prepares for events from another engine. If the answer has started, the other
+	// PrepareForNextEngine prepares for events from another engine. If the answer has started, the other
 	// engine continues it.
-	NextEngine()
+	PrepareForNextEngine()
 	// IsFinished reports whether every choice has its finish reason, which means that Finish will
 	// succeed.
 	IsFinished() bool
@@ -34,8 +34,8 @@ type Stream interface {
 	IsDone() bool
 	// BufferedBytes returns roughly how many bytes the stream buffers, for the reply memory budget.
 	BufferedBytes() int
-	// Markup returns the markup word at the start of the answer's text, if any.
-	Markup() Markup
+	// UnparsedMarkup returns the markup word at the start of the answer's text, if any.
+	UnparsedMarkup() Markup
 	// Usage returns the token counts so far, whether reported by the engine or estimated.
 	Usage() Usage
 }

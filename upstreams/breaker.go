@@ -160,7 +160,7 @@ func (b *CircuitBreaker) publishAndLogState(cause string, now time.Time) {
 func (b *CircuitBreaker) wakeForTrial() {
 	defer b.hooks.guard.Catch(guardSlotWakeups, nil)
 	defer b.onHalfOpen()
-	b.hooks.guard.Point(guardSlotWakeups)
+	b.hooks.guard.PanicIfInjected(guardSlotWakeups)
 	b.hooks.wakeWaiting()
 }
 

@@ -53,7 +53,7 @@ func (c *conversations) start() {
 // sharePlacements makes the edges share placements for the duration of the test.
 func (c *conversations) sharePlacements() {
 	for i, r := range c.edges {
-		p := routing.RoutePlacements(r)
+		p := routing.PlacementsOfRoute(r)
 		c.stream = p.TakeUnshared(c.stream)
 		p.AddFromFleet(c.stream[c.read[i]:])
 		c.read[i] = len(c.stream)

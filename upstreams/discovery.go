@@ -163,7 +163,7 @@ func (p *ChangePlan) endpoints(spec *config.Upstream, base string) ([]discovered
 func (d *endpointDiscovery) refresh(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	s.o.Guard.Point(guardAddresses)
+	s.o.Guard.PanicIfInjected(guardAddresses)
 	if d.pods != nil {
 		return d.pods.ListOnce(ctx) == nil && d.storeResult(d.podEndpoints())
 	}
@@ -265,7 +265,7 @@ func (d *endpointDiscovery) run(ctx context.Context, s *Set) {
 // handlePodsChange handles an event from the cluster. A deleted pod gets no new calls, even before
 // a new plan omits it. Pods whose readiness has changed are probed immediately.
 func (d *endpointDiscovery) handlePodsChange(ctx context.Context, s *Set) {
-	s.o.Guard.Point(guardAddresses)
+	s.o.Guard.PanicIfInjected(guardAddresses)
 	d.mu.Lock()
 	before := d.readyKeys
 	d.mu.Unlock()

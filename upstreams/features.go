@@ -68,9 +68,9 @@ func OperationFeature(operation string) Features {
 // KindFeature returns the feature that every call to a model of this kind requires.
 func KindFeature(kind string) Features {
 	return OperationFeature(map[string]string{
-		config.KindChat: config.OpChat, config.KindTranscription: config.OpTranscriptions, config.KindSpeech: config.OpSpeech,
-		config.KindImage: config.OpImages, config.KindImageEdit: engine.OpImageEdits, config.KindEmbedding: config.OpEmbeddings,
-		config.KindRerank: config.OpRerank,
+		config.ModelKindChat: config.OpChat, config.ModelKindTranscription: config.OpTranscriptions, config.ModelKindSpeech: config.OpSpeech,
+		config.ModelKindImage: config.OpImages, config.ModelKindImageEdit: engine.OpImageEdits, config.ModelKindEmbedding: config.OpEmbeddings,
+		config.ModelKindRerank: config.OpRerank,
 	}[kind])
 }
 

@@ -86,7 +86,7 @@ func (s *settings) generationSteps(
 	}
 	for _, chat := range []bool{true, false} {
 		for _, w := range s.probeTargets {
-			if isChat := w.kind == "" || w.kind == config.KindChat; isChat != chat || !models.Serves(w.served) {
+			if isChat := w.kind == "" || w.kind == config.ModelKindChat; isChat != chat || !models.Serves(w.served) {
 				continue
 			}
 			if steps = engine.GenerationSteps(w.kind, profile, w.served, toEnd); len(steps) > 0 {
@@ -135,7 +135,7 @@ func (g *generationProber) start(pool SlotPool, trial bool) bool {
 	if g.lastTimeout > 0 && !toEnd {
 		limit = min(limit, g.lastTimeout)
 	}
-	go u.hooks.guard.Once(guardGeneration, func() {
+	go u.hooks.guard.RunWithRecover(guardGeneration, func() {
 		defer turn.EndCall(time.Now())
 		g.run(p, profile, steps, limit, pool, trial)
 	})
@@ -153,7 +153,7 @@ func (g *generationProber) run(
 		}
 	}()
 	defer func() { g.recordResult(result, trial) }()
-	u.hooks.guard.Point(guardGeneration)
+	u.hooks.guard.PanicIfInjected(guardGeneration)
 	notFound := true
 	for i := range steps {
 		begun, reads := time.Now(), u.client.answerWatch.ArrivalNumber()

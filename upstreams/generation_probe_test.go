@@ -93,12 +93,12 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 		kind   string
 		want   string // start of the body
 	}{
-		{"sglang", true, config.KindChat, `{"priority":0,"`},
-		{"vllm", true, config.KindChat, `{"priority":0,"`},
-		{"vllm", true, config.KindEmbedding, `{"priority":0,"`},
-		{"vllm", true, config.KindTranscription, "--"}, // the body is a form
-		{"vllm", false, config.KindChat, `{"max_tokens":`},
-		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // this engine does not order its queue
+		{"sglang", true, config.ModelKindChat, `{"priority":0,"`},
+		{"vllm", true, config.ModelKindChat, `{"priority":0,"`},
+		{"vllm", true, config.ModelKindEmbedding, `{"priority":0,"`},
+		{"vllm", true, config.ModelKindTranscription, "--"}, // the body is a form
+		{"vllm", false, config.ModelKindChat, `{"max_tokens":`},
+		{"llamacpp", true, config.ModelKindChat, `{"max_tokens":`}, // this engine does not order its queue
 	} {
 		t.Run(fmt.Sprint(c.engine, c.told, c.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -445,22 +445,22 @@ func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
 		return config.Model{ID: id, Kind: kind, Deployments: []config.Deployment{{Upstream: "a", Served: served}}}
 	}
-	chat, image := model("mb", "sim", config.KindChat), model("img", "sim", config.KindImage)
-	embedding, other := model("e", "emb", config.KindEmbedding), model("draw", "flux", config.KindImage)
+	chat, image := model("mb", "sim", config.ModelKindChat), model("img", "sim", config.ModelKindImage)
+	embedding, other := model("e", "emb", config.ModelKindEmbedding), model("draw", "flux", config.ModelKindImage)
 	for _, c := range []struct {
 		name         string
 		models       []config.Model
 		served, kind string // served name and kind of the failing calls
 		asks         string // path and model of the probe; empty means no probe
 	}{
-		{"the image behind the chat", []config.Model{chat, image}, "sim", config.KindChat, "/v1/chat/completions sim"},
-		{"before it", []config.Model{image, chat}, "sim", config.KindChat, "/v1/chat/completions sim"},
-		{"an image fails", []config.Model{chat, image}, "sim", config.KindImage, "/v1/chat/completions sim"},
-		{"one of another name", []config.Model{other, embedding, chat}, "flux", config.KindImage, "/v1/chat/completions sim"},
-		{"beside an embedding alone", []config.Model{other, embedding}, "flux", config.KindImage, "/v1/embeddings emb"},
-		{"an embedding fails", []config.Model{chat, embedding}, "emb", config.KindEmbedding, "/v1/embeddings emb"},
-		{"under the name of a chat", []config.Model{chat, model("e", "sim", config.KindEmbedding)}, "sim", config.KindEmbedding, "/v1/embeddings sim"},
-		{"images alone", []config.Model{other}, "flux", config.KindImage, ""},
+		{"the image behind the chat", []config.Model{chat, image}, "sim", config.ModelKindChat, "/v1/chat/completions sim"},
+		{"before it", []config.Model{image, chat}, "sim", config.ModelKindChat, "/v1/chat/completions sim"},
+		{"an image fails", []config.Model{chat, image}, "sim", config.ModelKindImage, "/v1/chat/completions sim"},
+		{"one of another name", []config.Model{other, embedding, chat}, "flux", config.ModelKindImage, "/v1/chat/completions sim"},
+		{"beside an embedding alone", []config.Model{other, embedding}, "flux", config.ModelKindImage, "/v1/embeddings emb"},
+		{"an embedding fails", []config.Model{chat, embedding}, "emb", config.ModelKindEmbedding, "/v1/embeddings emb"},
+		{"under the name of a chat", []config.Model{chat, model("e", "sim", config.ModelKindEmbedding)}, "sim", config.ModelKindEmbedding, "/v1/embeddings sim"},
+		{"images alone", []config.Model{other}, "flux", config.ModelKindImage, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -496,15 +496,15 @@ func TestProbeAmongKinds(t *testing.T) {
 // other clients have one second to send the next trial.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))
+		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.ModelKindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
-			u.failWork(key, "flux", config.KindImage, 1)
+			u.failWork(key, "flux", config.ModelKindImage, 1)
 		}
 		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("five clients: not open")
 		}
 		sleepAndSettle(breakerCoolDown + 2*callTrialHeadStart)
-		u.failWork("a", "flux", config.KindImage, 1) // the trial
+		u.failWork("a", "flux", config.ModelKindImage, 1) // the trial
 		sleepAndSettle(2 * breakerCoolDown)
 		for range 5 {
 			if !u.IsEligibleFor("b", StateUp, MomentOf(time.Now())) || u.IsEligibleFor("a", StateUp, MomentOf(time.Now())) {
@@ -514,7 +514,7 @@ func TestTrialWithoutProbe(t *testing.T) {
 			if !u.IsEligibleFor("a", StateUp, MomentOf(time.Now())) {
 				t.Fatal("no other call has come, and there is no trial")
 			}
-			u.failWork("a", "flux", config.KindImage, 1)
+			u.failWork("a", "flux", config.ModelKindImage, 1)
 			sleepAndSettle(breakerCoolDown)
 		}
 		l, ok := u.TryLease("b", PoolText, 0, time.Now())

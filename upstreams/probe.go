@@ -99,13 +99,13 @@ func newProber(u *Upstream, get http1.GetPageFunc, refresh func()) *prober {
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
-	go p.up.hooks.guard.Once(guardProbe, func() {
+	go p.up.hooks.guard.RunWithRecover(guardProbe, func() {
 		defer close(p.done)
 		defer p.wakes.Wait()
 		defer last()
 		looks := make(chan struct{})
 		defer func() { <-looks }()
-		go p.up.hooks.guard.Once(guardStall, func() {
+		go p.up.hooks.guard.RunWithRecover(guardStall, func() {
 			defer close(looks)
 			p.up.hooks.guard.Loop(ctx.Done(), guardStall, func() { p.watchProgress(ctx) })
 		})
@@ -184,7 +184,7 @@ func (p *prober) nextPause() time.Duration {
 // that an upstream comes up only after its models are known.
 func (p *prober) probeOnce(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
-	u.hooks.guard.Point(guardProbe)
+	u.hooks.guard.PanicIfInjected(guardProbe)
 	p.closeIdleConns()
 	begun := time.Now()
 	p.updateIdleTracker(begun)
@@ -241,7 +241,7 @@ func (p *prober) sendWakeRequest(run wake.StartRequest) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
 	defer u.hooks.wakeWaiting()
-	u.hooks.guard.Point(guardWake)
+	u.hooks.guard.PanicIfInjected(guardWake)
 	first := time.NewTimer(run.Wait)
 	defer first.Stop()
 	select {
@@ -492,7 +492,7 @@ func (p *probeControl) requestWake(run wake.StartRequest) {
 		return
 	}
 	prober.wakes.Add(1)
-	go prober.up.hooks.guard.Once(guardWake, func() {
+	go prober.up.hooks.guard.RunWithRecover(guardWake, func() {
 		defer prober.wakes.Done()
 		prober.sendWakeRequest(run)
 	})

@@ -70,13 +70,13 @@ func (p *prober) watchProgress(ctx context.Context) {
 				p.up.recordCounterSum(time.Now(), c.sum)
 			}
 		case now := <-tick.C:
-			p.up.hooks.guard.Point(guardStall)
+			p.up.hooks.guard.PanicIfInjected(guardStall)
 			p.sampleProgress(now, &l)
 			l.progress.update(p.up, now)
 			p.judgeStall(&l, now)
 			if r := p.reader(countersTimeout); l.countersResult == nil && r.HasCounters() && p.up.Progress.ShouldReadCounters(now) {
 				l.countersResult, r.Get = make(chan counterReading, 1), p.getCounters
-				go p.up.hooks.guard.Once(guardStall, func() { readCounters(ctx, r, l.countersResult) })
+				go p.up.hooks.guard.RunWithRecover(guardStall, func() { readCounters(ctx, r, l.countersResult) })
 			}
 		}
 	}

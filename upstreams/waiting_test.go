@@ -159,7 +159,7 @@ func (w *world) arrive() {
 		return
 	}
 	c.q = w.queues.ForModel(model)
-	if c.q.WaitingCalls() == 0 {
+	if c.q.WaitingCallCount() == 0 {
 		l, err := acquire(r)
 		if err == nil {
 			w.running = append(w.running, l)
@@ -352,7 +352,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				}
 			}
 			for i := range worldModels - 1 {
-				if n := w.queues.ForModel(fmt.Sprint("m", i)).WaitingCalls(); n != 0 {
+				if n := w.queues.ForModel(fmt.Sprint("m", i)).WaitingCallCount(); n != 0 {
 					rt.Fatalf("%d calls wait, want 0", n)
 				}
 			}

@@ -118,7 +118,7 @@ func (a *answer) waitStallOrPreemption(tick *time.Time) bool {
 		}
 		due, read := a.prefillEnd(a.state.Prompt + a.state.Spoken - e.cache.Lookup(a.q.Prompt.Blocks, a.state.Prompt))
 		if !x.client.pauseUntil(due) {
-			e.prefillLine.ReturnUnused(read, due)
+			e.prefillLine.ReturnUnusedTime(read, due)
 			return false
 		}
 	}

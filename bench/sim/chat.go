@@ -155,12 +155,12 @@ func (a *answer) acquireSlot() bool {
 	a.slotHolder, a.admitted = t, time.Now()
 	if x.p.Loads {
 		cold := e.loaded.Load(a.q.Model)
-		a.releaseModel = e.loaded.BeginUse(a.q.Model, x.c.reset)
+		a.releaseModel = e.loaded.RegisterRequest(a.q.Model, x.c.reset)
 		if cold && !x.client.pause(modelLoadTime) {
 			return false
 		}
 	} else if slices.Contains(*e.adapters.Load(), a.q.Model) {
-		a.releaseModel = e.loaded.BeginUse(a.q.Model, func() {})
+		a.releaseModel = e.loaded.RegisterRequest(a.q.Model, func() {})
 	}
 	e.times.queue.Observe(a.admitted.Sub(a.arrived))
 	if x.t.Hold {
@@ -245,7 +245,7 @@ func (a *answer) waitPrefill() bool {
 	}
 	for ping := x.p.Ping; ping > 0 && x.out.headWritten && time.Until(due) > ping; {
 		if !x.client.pause(ping) {
-			e.prefillLine.ReturnUnused(read, due)
+			e.prefillLine.ReturnUnusedTime(read, due)
 			return false
 		}
 		x.stream.appendComment()
@@ -254,7 +254,7 @@ func (a *answer) waitPrefill() bool {
 		}
 	}
 	if !prefillChunks(a, due) || !x.client.pauseUntil(due) || !e.slowdown.waitStall(&x.out) {
-		e.prefillLine.ReturnUnused(read, due)
+		e.prefillLine.ReturnUnusedTime(read, due)
 		return false
 	}
 	e.counters.steps.Add(1)

@@ -90,7 +90,7 @@ func newChatWriter(a *answer, legacy bool) *chatWriter {
 }
 
 func (w *chatWriter) contentChunkJSON(text string) []byte {
-	p := profile.Piece{Kind: profile.PieceText, Word: textgen.NewWord(text)}
+	p := profile.Piece{Kind: profile.PieceText, Token: textgen.NewToken(text)}
 	return w.renderChunk(&chunk{Choice: true, Delta: w.deltaJSON(&p, false)})
 }
 
@@ -128,7 +128,7 @@ func (w *chatWriter) writePiece(i int, c *generate.ChoicePlan, p profile.Piece) 
 func (w *chatWriter) writeRichChunk(i int, c *generate.ChoicePlan, p profile.Piece, first, ends bool) bool {
 	one := chunk{Choice: true, Index: i, Delta: w.deltaJSON(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
-		one.Logprobs = w.logprobsJSON([]textgen.Word{p.Word})
+		one.Logprobs = w.logprobsJSON([]textgen.Token{p.Token})
 	}
 	if ends {
 		c.Closed, one.Finish = true, c.Finish
@@ -144,7 +144,7 @@ func (w *chatWriter) chunkFrame(key deltaKey) [2]string {
 	}
 	around, known := w.cachedChunks[key]
 	if !known {
-		p := profile.Piece{Kind: key.kind, Call: key.call, Word: textgen.Word{Escaped: textPlaceholder}}
+		p := profile.Piece{Kind: key.kind, Call: key.call, Token: textgen.Token{Escaped: textPlaceholder}}
 		text := w.renderChunk(&chunk{Choice: true, Index: key.index, Delta: w.deltaJSON(&p, key.first)})
 		around[0], around[1], _ = strings.Cut(string(text), textPlaceholder)
 		w.cachedChunks[key] = around
@@ -267,13 +267,13 @@ func (w *chatWriter) envelopeMembers(object string) string {
 	}
 	var o wire.JSONBuilder
 	if w.p.Family == "llamacpp" {
-		o.Add(`"created":`).Int(int(w.created)).Add(`,"id":"`, w.state.ID, `","model":`).Quote(w.model)
-		return string(*o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`))
+		o.AddRaw(`"created":`).Int(int(w.created)).AddRaw(`,"id":"`, w.state.ID, `","model":`).Quote(w.model)
+		return string(*o.AddRaw(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`))
 	}
-	o.Add(`"id":"`, w.state.ID, `","object":"`, object, `","created":`).Int(int(w.created)).Add(`,"model":`).Quote(w.model)
+	o.AddRaw(`"id":"`, w.state.ID, `","object":"`, object, `","created":`).Int(int(w.created)).AddRaw(`,"model":`).Quote(w.model)
 	before, after, named := strings.Cut(w.p.Extra, "%s")
-	if o.Add(before); named {
-		o.Quote(w.model).Add(after)
+	if o.AddRaw(before); named {
+		o.Quote(w.model).AddRaw(after)
 	}
 	return string(o)
 }
@@ -310,25 +310,25 @@ func (w *chatWriter) usageJSON() string {
 		thought += w.choices[i].Thought
 	}
 	var o wire.JSONBuilder
-	o.Add(`{"prompt_tokens":`).Int(w.state.Prompt).Add(`,"total_tokens":`).Int(w.state.Prompt + w.state.Spoken)
-	o.Add(`,"completion_tokens":`).Int(w.state.Spoken)
+	o.AddRaw(`{"prompt_tokens":`).Int(w.state.Prompt).AddRaw(`,"total_tokens":`).Int(w.state.Prompt + w.state.Spoken)
+	o.AddRaw(`,"completion_tokens":`).Int(w.state.Spoken)
 	cached, reasoning := w.state.Cached, min(thought, w.state.Spoken)
 	switch {
 	case w.p.MatchesAny("ollama tgi lmstudio"):
 	case w.p.Family == "sglang" && cached == 0:
-		o.Add(`,"prompt_tokens_details":null,"reasoning_tokens":`).Int(reasoning)
+		o.AddRaw(`,"prompt_tokens_details":null,"reasoning_tokens":`).Int(reasoning)
 	case w.p.Family == "sglang":
-		o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`},"reasoning_tokens":`).Int(reasoning)
+		o.AddRaw(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).AddRaw(`},"reasoning_tokens":`).Int(reasoning)
 	default:
-		o.Add(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).Add(`}`)
+		o.AddRaw(`,"prompt_tokens_details":{"cached_tokens":`).Int(cached).AddRaw(`}`)
 		if !w.p.MatchesAny("llamacpp trtllm") {
-			o.Add(`,"completion_tokens_details":{"reasoning_tokens":`).Int(reasoning).Add(`}`)
+			o.AddRaw(`,"completion_tokens_details":{"reasoning_tokens":`).Int(reasoning).AddRaw(`}`)
 		}
 	}
-	return string(*o.Add(`}`))
+	return string(*o.AddRaw(`}`))
 }
 
-func (w *chatWriter) logprobsJSON(ws []textgen.Word) string {
+func (w *chatWriter) logprobsJSON(ws []textgen.Token) string {
 	section := "logprobs"
 	if w.legacy {
 		section = "legacy-logprobs"

@@ -49,7 +49,7 @@ func (x *exchange) begin() {
 // setEarlyFaults determines the faults that are known before the body is read. These faults come
 // from the schedule and from the request header.
 func (x *exchange) setEarlyFaults() {
-	if f := x.e.faults.ForRequest(x.req.path, inferenceKinds[x.req.path] != "" || x.req.path == realtimePath); f != nil {
+	if f := x.e.faults.ForRequest(x.req.path, inferenceKindByPath[x.req.path] != "" || x.req.path == realtimePath); f != nil {
 		x.setFaults(f)
 	}
 	for _, h := range x.req.header {

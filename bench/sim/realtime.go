@@ -200,8 +200,8 @@ func (t *realtimeSession) sendWords() bool {
 	return true
 }
 
-// audioBytesPerItem is the number of audio bytes that complete an item: 1 s at 24 kHz.
-const audioBytesPerItem = 48000
+// realtimeItemBytes is the number of audio bytes that complete an item: 1 s at 24 kHz.
+const realtimeItemBytes = 48000
 
 // handleSpeaches handles a message as src/speaches/realtime does.
 func (t *realtimeSession) handleSpeaches(v *fastjson.Value) bool {
@@ -226,12 +226,12 @@ func (t *realtimeSession) handleSpeaches(v *fastjson.Value) bool {
 				return false
 			}
 		}
-		if t.audio += len(audio); t.audio < audioBytesPerItem {
+		if t.audio += len(audio); t.audio < realtimeItemBytes {
 			return true
 		}
 		return t.sendEvent(`{"type":"input_audio_buffer.speech_stopped","event_id":"event_sim","item_id":"item_%d","audio_end_ms":1000}`, t.items) && t.commitItem()
 	case "input_audio_buffer.commit":
-		if t.audio < audioBytesPerItem/10 {
+		if t.audio < realtimeItemBytes/10 {
 			return t.sendEvent(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"Error committing input audio buffer: buffer too small."}}`)
 		}
 		return t.commitItem()
@@ -245,7 +245,7 @@ func (t *realtimeSession) handleSpeaches(v *fastjson.Value) bool {
 
 // commitItem commits the audio and transcribes it.
 func (t *realtimeSession) commitItem() bool {
-	seconds := float64(t.audio) / audioBytesPerItem
+	seconds := float64(t.audio) / realtimeItemBytes
 	t.audio = 0
 	t.a.addTokens(1)
 	return t.sendEvent(`{"type":"input_audio_buffer.committed","event_id":"event_sim","previous_item_id":null,"item_id":"item_%d"}`, t.items) &&

@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// inferenceKinds maps each path for inference requests to its kind of work. The engine counts and
+// inferenceKindByPath maps each path for inference requests to its kind of work. The engine counts and
 // records the requests on these paths, and a fault without a path affects them.
-var inferenceKinds = map[string]string{
+var inferenceKindByPath = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
 	"/v1/audio/transcriptions": "transcriptions", "/v1/audio/translations": "translations", "/inference": "inference",
@@ -46,7 +46,7 @@ func dispatchRequest(x *exchange) {
 		serveControlPage(x)
 		return
 	}
-	x.isInference = inferenceKinds[r.path] != "" && r.method == "POST"
+	x.isInference = inferenceKindByPath[r.path] != "" && r.method == "POST"
 	if x.isInference {
 		e.counters.requests.Add(1)
 		if strings.Contains(headerValue(r.header, "User-Agent"), "probe") {
@@ -93,7 +93,7 @@ func serveRequest(x *exchange) {
 		serveModelPage(x, name)
 		return
 	}
-	kind, action := inferenceKinds[r.path], auxiliaryHandlers[r.path]
+	kind, action := inferenceKindByPath[r.path], auxiliaryHandlers[r.path]
 	works, acts := kind != "" && x.p.SupportsKind(kind), action.do != nil && x.p.MatchesAny(action.only)
 	shows := !works && !acts && e.pages.HasPage(r.path) && r.path != "/v1/models/"
 	switch {

@@ -65,8 +65,8 @@ func decodeSpeechRequest(e *Engine, x *exchange, p *fastjson.Parser) (s speechRe
 	return s, q, true
 }
 
-// audioPieces returns a function that returns the audio for the next word.
-func (s *speechRequest) audioPieces() func() []byte {
+// newAudioGenerator returns a function that returns the audio for the next word.
+func (s *speechRequest) newAudioGenerator() func() []byte {
 	samples := int(audio.WordTime.Seconds() * audio.SampleRate / s.speed)
 	t := audio.Tone{Step: 2 * math.Pi * float64(180+s.voice%240) / audio.SampleRate}
 	return func() []byte {
@@ -102,7 +102,7 @@ func serveSpeech(x *exchange) {
 	if !a.acquireSlot() || !a.waitPrefill() {
 		return
 	}
-	words, piece := len(strings.Fields(s.input)), s.audioPieces()
+	words, piece := len(strings.Fields(s.input)), s.newAudioGenerator()
 	var opening []byte
 	if s.format == "wav" && !s.sse {
 		opening = audio.WAVHeader()

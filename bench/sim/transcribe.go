@@ -80,10 +80,10 @@ func serveTranscription(x *exchange) {
 	switch {
 	case q.Stream && e.p.Family == "vllm":
 		q.Usage.Last = f.Fields["stream_include_usage"] == "true"
-		a.streamChunks(&t)
+		a.streamTranscriptChunks(&t)
 		return
 	case q.Stream:
-		a.streamSegments(&t, format)
+		a.streamTranscriptSegments(&t, format)
 		return
 	}
 	if gap := a.tokenGap(); gap > 0 && !x.client.pause(time.Duration(t.Count())*gap) {
@@ -115,9 +115,9 @@ func renderTranscript(t *audio.Transcript, format string) (ctype string, body []
 	return ctype, pages.RenderAnswer("transcript", format, t)
 }
 
-// streamSegments streams a transcript as speaches does. It sends one event for each segment in the
+// streamTranscriptSegments streams a transcript as speaches does. It sends one event for each segment in the
 // requested format, and no final [DONE].
-func (a *answer) streamSegments(t *audio.Transcript, format string) {
+func (a *answer) streamTranscriptSegments(t *audio.Transcript, format string) {
 	x := a.x
 	x.beginEventStream()
 	for i := range t.Lines {
@@ -140,10 +140,10 @@ func (a *answer) streamSegments(t *audio.Transcript, format string) {
 	x.finishBody()
 }
 
-// streamChunks streams a transcript as vLLM does. It sends one chunk for each word, followed by
+// streamTranscriptChunks streams a transcript as vLLM does. It sends one chunk for each word, followed by
 // [DONE]. The chunks have no index, and are the same for every requested format. Because vLLM
 // processes half a minute at a time, a finish reason follows each half minute of audio.
-func (a *answer) streamChunks(t *audio.Transcript) {
+func (a *answer) streamTranscriptChunks(t *audio.Transcript) {
 	x := a.x
 	x.beginEventStream()
 	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), unixNow()
@@ -163,7 +163,7 @@ func (a *answer) streamChunks(t *audio.Transcript) {
 	if a.q.Usage.Last {
 		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.state.Prompt, t.Count(),
 			a.state.Prompt+t.Count())
-		if !x.sendEvent("", *beginTranscriptChunk(id, created, a.q.Model).Add(`,"choices":[],"usage":`, u, `}`)) {
+		if !x.sendEvent("", *beginTranscriptChunk(id, created, a.q.Model).AddRaw(`,"choices":[],"usage":`, u, `}`)) {
 			return
 		}
 	}
@@ -176,14 +176,14 @@ func (a *answer) streamChunks(t *audio.Transcript) {
 
 func beginTranscriptChunk(id string, created int64, model string) *wire.JSONBuilder {
 	o := wire.JSONBuilder(`{"id":"` + id + `","object":"transcription.chunk","created":`)
-	return o.Int(int(created)).Add(`,"model":`).Quote(model)
+	return o.Int(int(created)).AddRaw(`,"model":`).Quote(model)
 }
 
 func transcriptChunk(id string, created int64, model, text string, ends bool) []byte {
 	o := beginTranscriptChunk(id, created, model)
-	o.Add(`,"choices":[{"delta":{"content":`).Quote(text).Add(`}`)
+	o.AddRaw(`,"choices":[{"delta":{"content":`).Quote(text).AddRaw(`}`)
 	if ends {
-		o.Add(`,"finish_reason":"stop","stop_reason":null`)
+		o.AddRaw(`,"finish_reason":"stop","stop_reason":null`)
 	}
-	return *o.Add(`}]}`)
+	return *o.AddRaw(`}]}`)
 }

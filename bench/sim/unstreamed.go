@@ -61,13 +61,13 @@ func (w *chatWriter) collectChoice(index int, c *generate.ChoicePlan) choiceMess
 		m.Finish = ""
 	}
 	var text, thought []byte
-	var tokens []textgen.Word
+	var tokens []textgen.Token
 	args := map[int][]byte{}
 	for p, ok := c.Next(); ok; p, ok = c.Next() {
 		switch p.Kind {
 		case profile.PieceText:
 			text = append(text, p.Escaped...)
-			tokens = append(tokens, p.Word)
+			tokens = append(tokens, p.Token)
 		case profile.PieceThought:
 			if !w.q.ExcludeReasoning {
 				thought = append(thought, p.Escaped...)

@@ -54,16 +54,16 @@ func (d *dirWatch) watchDirs(paths []string) {
 	}
 }
 
-// events returns the channel of events. If the system does not support watches, it returns nil,
+// eventChan returns the channel of events. If the system does not support watches, it returns nil,
 // which is never ready.
-func (d *dirWatch) events() <-chan fsnotify.Event {
+func (d *dirWatch) eventChan() <-chan fsnotify.Event {
 	if d.notify == nil {
 		return nil
 	}
 	return d.notify.Events
 }
 
-func (d *dirWatch) errors() <-chan error {
+func (d *dirWatch) errorChan() <-chan error {
 	if d.notify == nil {
 		return nil
 	}

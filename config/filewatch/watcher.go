@@ -80,12 +80,12 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-dirs.events():
+		case <-dirs.eventChan():
 			if settling {
 				missed = true
 				continue
 			}
-		case <-dirs.errors(): //nolint:errcheck // an overflow or a lost directory
+		case <-dirs.errorChan(): //nolint:errcheck // an overflow or a lost directory
 			if settling {
 				missed = true
 				continue

@@ -51,13 +51,13 @@ const maxAliasNodes = 100_000
 // unknown keys.
 func newAliasResolver(r *problemReport, body ast.Node, size int) *aliasResolver {
 	t := &aliasResolver{report: r, anchors: map[string]ast.Node{}, nodesLeft: maxAliasNodes + size}
-	ast.Walk(anchorVisitor{t}, body)
+	ast.Walk(anchorCollector{t}, body)
 	return t
 }
 
-type anchorVisitor struct{ *aliasResolver }
+type anchorCollector struct{ *aliasResolver }
 
-func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
+func (v anchorCollector) Visit(n ast.Node) ast.Visitor {
 	if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil {
 		name := a.Name.GetToken().Value
 		if _, taken := v.anchors[name]; taken {
@@ -68,9 +68,9 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// limitReportedPath is a path that no value can have. Once an exceeded limit has been reported,
+// limitReportedMarkerPath is a path that no value can have. Once an exceeded limit has been reported,
 // this path is marked as broken, so that the limit is not reported again.
-const limitReportedPath = "\x00"
+const limitReportedMarkerPath = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.
 func (t *aliasResolver) resolve(n Node) (Node, bool) {
@@ -78,8 +78,8 @@ func (t *aliasResolver) resolve(n Node) (Node, bool) {
 	t.pathBytes += len(n.path)
 	for hops := 0; ; hops++ {
 		if t.nodesLeft--; t.nodesLeft < 0 || n.depth+hops > maxNestingDepth || t.pathBytes > maxTotalPathBytes {
-			if broken := t.report.positions.broken; !broken[limitReportedPath] {
-				broken[limitReportedPath] = true
+			if broken := t.report.positions.broken; !broken[limitReportedMarkerPath] {
+				broken[limitReportedMarkerPath] = true
 				t.report.fail(first, n.path, "the file nests too deeply or repeats an alias too often")
 			}
 			return n, false
@@ -137,7 +137,7 @@ func (t *aliasResolver) entries(n Node) ([]mappingEntry, bool) {
 			merged = append(merged, v.Value)
 			continue
 		}
-		key := startToken(v.Key)
+		key := firstToken(v.Key)
 		name, ok := keyText(v.Key)
 		if !ok {
 			t.report.failAt(key, n.path, "a key must be a plain word")
@@ -200,20 +200,20 @@ func keyText(k ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// startToken returns the first token of n. For a mapping, the library's token is the first colon.
-func startToken(n ast.Node) *token.Token {
+// firstToken returns the first token of n. For a mapping, the library's token is the first colon.
+func firstToken(n ast.Node) *token.Token {
 	switch x := n.(type) {
 	case nil:
 		return nil
 	case *ast.MappingNode:
 		if !x.IsFlowStyle && len(x.Values) > 0 {
-			return startToken(x.Values[0].Key)
+			return firstToken(x.Values[0].Key)
 		}
 	case *ast.MappingValueNode:
-		return startToken(x.Key)
+		return firstToken(x.Key)
 	case *ast.MappingKeyNode:
 		if x.Value != nil {
-			return startToken(x.Value)
+			return firstToken(x.Value)
 		}
 	}
 	return n.GetToken()

@@ -51,7 +51,7 @@ func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // estimate for the first allocation, taken from a long file
 	places := &Positions{positions: make(map[string]valuePosition, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Positions: places, report: &problemReport{src: newSourceText(name, src), positions: places}}
-	body, size := d.report.parse(src, o.Least)
+	body, size := d.report.parseDocument(src, o.Least)
 	if d.HasContent = body != nil; d.HasContent {
 		b := &Binder{
 			report: d.report, tree: newAliasResolver(d.report, body, size), retired: o.Retired,
@@ -136,7 +136,7 @@ func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.IsFull() {
 		return
 	}
-	b.report.positions.positions[n.path] = b.report.newPosition(startToken(n.ast), n.path)
+	b.report.positions.positions[n.path] = b.report.newPosition(firstToken(n.ast), n.path)
 	n, ok := b.tree.resolve(n)
 	if !ok || isNull(n.ast) {
 		return
@@ -181,9 +181,9 @@ func (b *Binder) bindFields(n Node, v reflect.Value) {
 	fields := Fields(v.Type())
 	for _, m := range members {
 		at := JoinPath(n.path, m.name)
-		i := FieldByKey(v.Type(), m.name)
+		i := FieldIndexByKey(v.Type(), m.name)
 		if i < 0 {
-			if !b.isRetired(m, at) {
+			if !b.reportIfRetired(m, at) {
 				b.reportUnknownKey(m, fields, n.path, at)
 			}
 			continue
@@ -195,9 +195,9 @@ func (b *Binder) bindFields(n Node, v reflect.Value) {
 	}
 }
 
-// isRetired reports whether a key is a retired setting. If so, it adds a problem that contains the
+// reportIfRetired reports whether a key is a retired setting. If so, it adds a problem that contains the
 // remedy.
-func (b *Binder) isRetired(m mappingEntry, at string) bool {
+func (b *Binder) reportIfRetired(m mappingEntry, at string) bool {
 	r, ok := b.retired[listIndexPattern.ReplaceAllString(at, "[]")]
 	if !ok {
 		return false

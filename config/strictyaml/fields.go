@@ -35,8 +35,8 @@ func Fields(t reflect.Type) []Field {
 	return out
 }
 
-// FieldByKey returns the index of the struct field for a key, or -1.
-func FieldByKey(t reflect.Type, key string) int {
+// FieldIndexByKey returns the index of the struct field for a key, or -1.
+func FieldIndexByKey(t reflect.Type, key string) int {
 	fields := Fields(t)
 	i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
 	if i < 0 {

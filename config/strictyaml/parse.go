@@ -12,10 +12,10 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// parse returns the body of the only document in src, and the number of tokens in src. If src does
+// parseDocument returns the body of the only document in src, and the number of tokens in src. If src does
 // not contain exactly one document, it reports a problem and returns nil. least is the remedy for
 // an empty file.
-func (r *problemReport) parse(src []byte, least string) (body ast.Node, size int) {
+func (r *problemReport) parseDocument(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
 			r.src.hide(i+1, 1, i+1)
@@ -24,10 +24,10 @@ func (r *problemReport) parse(src []byte, least string) (body ast.Node, size int
 		}
 	}
 	text := string(bytes.TrimPrefix(src, []byte("\ufeff")))
-	if body, size = parsePlainTree(text); body != nil {
+	if body, size = parseSimpleYAML(text); body != nil {
 		return body, size
 	}
-	file, size, err := parseBounded(text)
+	file, size, err := parseWithinLimits(text)
 	if err != nil {
 		r.reportParseError(err)
 		return nil, 0
@@ -52,10 +52,10 @@ func (r *problemReport) parse(src []byte, least string) (body ast.Node, size int
 	return nil, 0
 }
 
-// parseBounded parses src. If parsing would be too expensive, it returns an error. It converts a
+// parseWithinLimits parses src. If parsing would be too expensive, it returns an error. It converts a
 // panic in the parser to an error, because unusual input must not take down an edge during a
 // reload.
-func parseBounded(src string) (f *ast.File, size int, err error) {
+func parseWithinLimits(src string) (f *ast.File, size int, err error) {
 	defer func() {
 		if recover() != nil {
 			f, err = nil, errors.New("parser panic")

@@ -32,10 +32,10 @@ func (e *tooLargeError) Error() string { return e.why }
 
 // splitTokens splits src into tokens. It returns an error if there are too many.
 func splitTokens(src string) (all token.Tokens, err error) {
-	if countStructure(src) > maxStructureChars {
+	if countStructuralChars(src) > maxStructureChars {
 		return nil, &tooLargeError{why: "the file has too many values"}
 	}
-	if line := longBlankRun(src); line > 0 {
+	if line := findLongBlankLineRun(src); line > 0 {
 		at := &token.Token{Position: &token.Position{Line: line, Column: 1}}
 		return nil, &tooLargeError{at, fmt.Sprintf("more than %d empty lines follow each other: take them out", maxBlankLines)}
 	}
@@ -56,9 +56,9 @@ func splitTokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// countStructure counts the characters that may be structural. There are about as many tokens as
+// countStructuralChars counts the characters that may be structural. There are about as many tokens as
 // such characters, and each token needs about 250 bytes.
-func countStructure(src string) (n int) {
+func countStructuralChars(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
 		case '\n', '[', ']', '{', '}', ',', '&', '*', '!', '#', '%', '@', '`', '|', '>', '\'', '"':
@@ -72,8 +72,8 @@ func countStructure(src string) (n int) {
 	return n
 }
 
-// longBlankRun returns the first line of a run of more than maxBlankLines empty lines, or 0.
-func longBlankRun(src string) int {
+// findLongBlankLineRun returns the first line of a run of more than maxBlankLines empty lines, or 0.
+func findLongBlankLineRun(src string) int {
 	line, run := 0, 0
 	for text := range strings.Lines(src) {
 		line++

@@ -13,28 +13,28 @@ import (
 // tree. The parser reads all other files: those with block texts, anchors, tags, empty values,
 // escapes, non-ASCII characters or syntax errors.
 
-type plainLine struct {
+type simpleLine struct {
 	number, indent int
 	text           string // without indentation, comment and trailing spaces
 }
 
-// plainReader reads a file in the usual format. If unusual becomes true, the results are invalid
+// simpleYAMLReader reads a file in the usual format. If unusual becomes true, the results are invalid
 // and the parser must read the file.
-type plainReader struct {
-	lines   []plainLine // remaining lines
+type simpleYAMLReader struct {
+	lines   []simpleLine // remaining lines
 	depth   int
 	size    int // number of values read
 	unusual bool
 }
 
-// parsePlainTree returns the same tree as the parser for a file in the usual format, and
+// parseSimpleYAML returns the same tree as the parser for a file in the usual format, and
 // approximately the number of its tokens. It returns nil if the file has another format or exceeds
 // a limit.
-func parsePlainTree(src string) (body ast.Node, size int) {
-	if countStructure(src) > maxStructureChars || longBlankRun(src) > 0 {
+func parseSimpleYAML(src string) (body ast.Node, size int) {
+	if countStructuralChars(src) > maxStructureChars || findLongBlankLineRun(src) > 0 {
 		return nil, 0
 	}
-	var p plainReader
+	var p simpleYAMLReader
 	if p.splitLines(src); p.unusual || len(p.lines) == 0 {
 		return nil, 0
 	}
@@ -48,18 +48,18 @@ func parsePlainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLineBytes is the maximum length of a line in bytes. This limits the wasted work if a file
+// maxSimpleLineBytes is the maximum length of a line in bytes. This limits the wasted work if a file
 // has an unusual line near its end.
-const maxPlainLineBytes = 1000
+const maxSimpleLineBytes = 1000
 
-func (p *plainReader) splitLines(src string) {
+func (p *simpleYAMLReader) splitLines(src string) {
 	for i := range len(src) {
 		if c := src[i]; c != '\n' && (c < ' ' || c > '~') {
 			p.unusual = true
 			return
 		}
 	}
-	p.lines = make([]plainLine, 0, strings.Count(src, "\n")+1)
+	p.lines = make([]simpleLine, 0, strings.Count(src, "\n")+1)
 	number := 0
 	for line := range strings.SplitSeq(src, "\n") {
 		number++
@@ -68,7 +68,7 @@ func (p *plainReader) splitLines(src string) {
 			continue
 		}
 		// The parser would report different columns.
-		if len(text) > maxPlainLineBytes || strings.HasSuffix(text, " ") {
+		if len(text) > maxSimpleLineBytes || strings.HasSuffix(text, " ") {
 			p.unusual = true
 			return
 		}
@@ -80,18 +80,18 @@ func (p *plainReader) splitLines(src string) {
 			}
 			text = text[:i]
 		}
-		p.lines = append(p.lines, plainLine{number, indent, strings.TrimRight(text, " ")})
+		p.lines = append(p.lines, simpleLine{number, indent, strings.TrimRight(text, " ")})
 	}
 }
 
-// maxPlainKeyBytes is the maximum length of a key in bytes.
-const maxPlainKeyBytes = 64
+// maxSimpleKeyBytes is the maximum length of a key in bytes.
+const maxSimpleKeyBytes = 64
 
 // keyLength returns the length of the key at the start of text, including the colon and the spaces
 // after it. It returns 0 if text does not start with a key.
 func keyLength(text string) int {
 	n := 0
-	for n < len(text) && n < maxPlainKeyBytes && isKeyByte(text[n], n == 0) {
+	for n < len(text) && n < maxSimpleKeyBytes && isKeyByte(text[n], n == 0) {
 		n++
 	}
 	if n == 0 || n == len(text) || text[n] != ':' {
@@ -147,7 +147,7 @@ func isPlainTextByte(c byte, first bool) bool {
 }
 
 // readBlock reads the list, mapping or value that starts on the next line.
-func (p *plainReader) readBlock() ast.Node {
+func (p *simpleYAMLReader) readBlock() ast.Node {
 	p.depth++
 	defer func() { p.depth-- }()
 	switch first := &p.lines[0]; {
@@ -164,7 +164,7 @@ func (p *plainReader) readBlock() ast.Node {
 	}
 }
 
-func (p *plainReader) readList(indent int) ast.Node {
+func (p *simpleYAMLReader) readList(indent int) ast.Node {
 	list := ast.Sequence(token.SequenceEntry("-", tokenPosition(&p.lines[0], 0)), false)
 	for !p.unusual && p.continuesBlock(indent) && strings.HasPrefix(p.lines[0].text, "- ") {
 		first := &p.lines[0]
@@ -176,7 +176,7 @@ func (p *plainReader) readList(indent int) ast.Node {
 	return list
 }
 
-func (p *plainReader) readMapping(indent int) ast.Node {
+func (p *simpleYAMLReader) readMapping(indent int) ast.Node {
 	mapping := ast.Mapping(nil, false)
 	for !p.unusual && p.continuesBlock(indent) {
 		line := p.lines[0]
@@ -209,7 +209,7 @@ func (p *plainReader) readMapping(indent int) ast.Node {
 // continuesBlock reports whether the next line belongs to the block with this indentation. A line
 // that is indented further is either part of a multi-line value or a mistake. In either case,
 // p.unusual is set to true.
-func (p *plainReader) continuesBlock(indent int) bool {
+func (p *simpleYAMLReader) continuesBlock(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
 	}
@@ -217,18 +217,18 @@ func (p *plainReader) continuesBlock(indent int) bool {
 	return p.lines[0].indent == indent
 }
 
-func tokenPosition(l *plainLine, offset int) *token.Position {
+func tokenPosition(l *simpleLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
 // Patterns for values in brackets.
 var (
-	flowTextPattern   = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
-	quotedTextPattern = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
+	flowTextPattern       = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
+	flowQuotedTextPattern = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
 )
 
 // readValue reads the remainder of a line as a value.
-func (p *plainReader) readValue(text string, line, column int) ast.Node {
+func (p *simpleYAMLReader) readValue(text string, line, column int) ast.Node {
 	at := &token.Position{Line: line, Column: column}
 	if text[0] != '{' && text[0] != '[' && text[0] != '"' && text[0] != '\'' {
 		p.unusual = p.unusual || !isPlainText(text)
@@ -242,7 +242,7 @@ func (p *plainReader) readValue(text string, line, column int) ast.Node {
 
 // newScalar returns a node for an unquoted text. The characters of the text determine the node's
 // type.
-func (p *plainReader) newScalar(text string, at *token.Position) ast.Node {
+func (p *simpleYAMLReader) newScalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads all other types
 	case token.StringType:
@@ -260,7 +260,7 @@ func (p *plainReader) newScalar(text string, at *token.Position) ast.Node {
 
 // flowReader reads a value in brackets or quotes on one line.
 type flowReader struct {
-	*plainReader
+	*simpleYAMLReader
 	rest string // the remaining part of the line
 	at   *token.Position
 }
@@ -298,7 +298,7 @@ func (f *flowReader) readValue() ast.Node {
 		return list
 	case '"', '\'':
 		f.size++
-		quoted := quotedTextPattern.FindString(f.rest)
+		quoted := flowQuotedTextPattern.FindString(f.rest)
 		if f.unusual = quoted == ""; f.unusual {
 			return nil
 		}

@@ -37,14 +37,14 @@ func describeBound(src string, body ast.Node, size int) string {
 	return out.String()
 }
 
-// comparePlain checks that parsePlainTree and the parser agree on src, if parsePlainTree accepts
+// comparePlain checks that parseSimpleYAML and the parser agree on src, if parseSimpleYAML accepts
 // it.
 func comparePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
-	body, size := parsePlainTree(src)
+	body, size := parseSimpleYAML(src)
 	if body == nil {
 		return false
 	}
-	file, tokens, err := parseBounded(src)
+	file, tokens, err := parseWithinLimits(src)
 	if err != nil || len(file.Docs) != 1 {
 		t.Fatalf("%q is not for the plain reader: %v", src, err)
 	}
@@ -74,7 +74,7 @@ func TestPlainTree(t *testing.T) {
 		"a:\tb\n", "---\na: b\n", "a: null\n", "a: 'it''s'\n", "a: {b: c}}\n", "a: [b,]\n", "  a: b\nc: d\n", "a: b\n- c\n", "- a\nb: c\n",
 		"a: \"b # c\"\n", "a:\n  - b\n c: d\n", "true: a\n",
 	} {
-		if body, _ := parsePlainTree(src); body != nil {
+		if body, _ := parseSimpleYAML(src); body != nil {
 			t.Errorf("%q is not left to the parser", src)
 		}
 	}

@@ -27,7 +27,7 @@ type RedactionRules struct {
 func Redact(src []byte, to reflect.Type, rules RedactionRules) (text []byte, left []string, ok bool) {
 	places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
 	r := &problemReport{src: newSourceText("", src), positions: places}
-	body, size := r.parse(src, "")
+	body, size := r.parseDocument(src, "")
 	if body == nil {
 		return nil, nil, false
 	}
@@ -58,11 +58,11 @@ func (x *redactor) redactValue(n Node, t reflect.Type) (inline string, lines []s
 		return x.removeSecret(n.ast), nil
 	case isNull(n.ast):
 		return "null", nil
-	case isText && (bindsItself || !hasParts(t)):
+	case isText && (bindsItself || !isContainerType(t)):
 		return x.redactScalar(n), nil
 	case n.IsMapping() && t.Kind() == reflect.Struct:
 		return x.redactMembers(n, func(name string) reflect.Type {
-			if i := FieldByKey(t, name); i >= 0 {
+			if i := FieldIndexByKey(t, name); i >= 0 {
 				return t.Field(i).Type
 			}
 			return nil
@@ -86,8 +86,8 @@ func (x *redactor) redactValue(n Node, t reflect.Type) (inline string, lines []s
 	return strconv.Quote(RemovedText), nil // a value of an unexpected kind may contain any text
 }
 
-// hasParts reports whether values of type t contain other values.
-func hasParts(t reflect.Type) bool {
+// isContainerType reports whether values of type t contain other values.
+func isContainerType(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Map, reflect.Slice:
 		return true

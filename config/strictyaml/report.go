@@ -29,7 +29,7 @@ func (r *problemReport) newPosition(t *token.Token, path string) valuePosition {
 
 // fail reports a problem with n, the value at path.
 func (r *problemReport) fail(n ast.Node, path, format string, args ...any) {
-	r.failAt(startToken(n), path, format, args...)
+	r.failAt(firstToken(n), path, format, args...)
 }
 
 func (r *problemReport) failAt(t *token.Token, path, format string, args ...any) {
@@ -40,14 +40,14 @@ func (r *problemReport) failAt(t *token.Token, path, format string, args ...any)
 }
 
 func (r *problemReport) warn(n ast.Node, path, message string) {
-	p := r.newPosition(startToken(n), path).newProblem(message)
+	p := r.newPosition(firstToken(n), path).newProblem(message)
 	p.Warning = true
 	r.Add(p)
 }
 
 // hideFromExcerpts excludes the value of n from excerpts.
 func (r *problemReport) hideFromExcerpts(n ast.Node) {
-	at := r.newPosition(startToken(n), "")
+	at := r.newPosition(firstToken(n), "")
 	last := at.line
 	switch x := n.(type) {
 	case *ast.StringNode:

@@ -93,11 +93,11 @@ func TestGolden(t *testing.T) {
 
 // clientResponse returns the client's response for a completion assembled from a stream.
 func clientResponse(completion string) string {
-	var c answer.Completion
+	var c answer.ChatCompletion
 	if c.Parse([]byte(completion)) != nil {
 		return completion
 	}
-	return string(c.Append(nil, &answer.Options{Model: "public"}))
+	return string(c.Append(nil, &answer.WriteOptions{Model: "public"}))
 }
 
 // answerSections are the golden file sections with answers to clients.

@@ -46,8 +46,8 @@ func TestQueueUnderChurn(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if p.q.WaitingCalls() != 0 || p.free.Load() != total || len(p.q.keys) != 0 || p.q.keyOrder.Len() != 0 {
-		t.Errorf("%d wait, %d free, %d keys", p.q.WaitingCalls(), p.free.Load(), len(p.q.keys))
+	if p.q.WaitingCallCount() != 0 || p.free.Load() != total || len(p.q.keys) != 0 || p.q.keyOrder.Len() != 0 {
+		t.Errorf("%d wait, %d free, %d keys", p.q.WaitingCallCount(), p.free.Load(), len(p.q.keys))
 	}
 	if served.Load() < 1000 {
 		t.Errorf("only %d served", served.Load())
@@ -73,7 +73,7 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	for c := range 60 {
 		wg.Go(func() {
 			for i := range 100 {
-				first := queues[c%3].WaitingCalls() == 0
+				first := queues[c%3].WaitingCallCount() == 0
 				if err := queues[c%3].Wait(nil, &WaitRequest{Key: fmt.Sprint(c % 5)}, time.Now().Add(time.Minute), func() bool {
 					if !first {
 						woken.Add(1)
@@ -137,7 +137,7 @@ func BenchmarkOnSlotFreed(b *testing.B) {
 				}
 			})
 		}
-		for p.q.WaitingCalls() < n {
+		for p.q.WaitingCallCount() < n {
 			time.Sleep(time.Millisecond)
 		}
 		b.Run(fmt.Sprintf("another model's/%d wait", n), func(b *testing.B) {

@@ -50,8 +50,8 @@ func TestQueueServesBatchesLast(t *testing.T) {
 		if want := []string{"user-0", "batch-0", "user-1", "user-2", "batch-1"}; !slices.Equal(served, want) {
 			t.Errorf("served %v, want %v", served, want)
 		}
-		if p.q.laterRankWaiters != 0 || p.q.WaitingCalls() != 0 {
-			t.Errorf("%d wait, %d of batches", p.q.WaitingCalls(), p.q.laterRankWaiters)
+		if p.q.laterRankWaiters != 0 || p.q.WaitingCallCount() != 0 {
+			t.Errorf("%d wait, %d of batches", p.q.WaitingCallCount(), p.q.laterRankWaiters)
 		}
 	})
 }
@@ -86,8 +86,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 			p.release()
 		}
 		synctest.Wait()
-		if p.q.WaitingCalls() != 0 || len(ended) != 0 {
-			t.Errorf("%d wait, %d were evicted", p.q.WaitingCalls(), len(ended))
+		if p.q.WaitingCallCount() != 0 || len(ended) != 0 {
+			t.Errorf("%d wait, %d were evicted", p.q.WaitingCallCount(), len(ended))
 		}
 	})
 }

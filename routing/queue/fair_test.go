@@ -45,7 +45,7 @@ func TestQueueServesByTokens(t *testing.T) {
 							if !p.take() {
 								return false
 							}
-							line.BeginTurn(key, weight, tokens, time.Now())
+							line.StartCharging(key, weight, tokens, time.Now())
 							return true
 						})
 						if err != nil {
@@ -119,14 +119,14 @@ func TestQueueMovesToAnotherScheduler(t *testing.T) {
 		synctest.Wait()
 		next := new(turns.Scheduler)
 		p.set.ApplyConfigs([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Scheduler: next}})
-		if line.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !line.IsQuiet() || next.IsQuiet() {
+		if line.StartCharging("late", 1, 1, time.Now().Add(time.Hour)); !line.IsQuiet() || next.IsQuiet() {
 			t.Error("calls wait in the line that was left")
 		}
 		for range 3 {
 			p.release()
 			synctest.Wait()
 		}
-		if next.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !next.IsQuiet() {
+		if next.StartCharging("late", 1, 1, time.Now().Add(time.Hour)); !next.IsQuiet() {
 			t.Error("keys wait that have left")
 		}
 	})

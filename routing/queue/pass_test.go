@@ -69,7 +69,7 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 					synctest.Wait()
 				} else {
 					n, take := p.need(r.IntN(2), fmt.Sprint(r.IntN(3)))
-					room, served, evicted, full := p.room(n.Reserve), p.served.Load(), p.evicted.Load(), p.q.WaitingCalls() == depth
+					room, served, evicted, full := p.room(n.Reserve), p.served.Load(), p.evicted.Load(), p.q.WaitingCallCount() == depth
 					p.ask(n, take)
 					if room > 0 && (p.served.Load() != served+1 || p.evicted.Load() != evicted) {
 						t.Fatalf("step %d of seed %d: beside %d free slots %d were served and %d lost their places",
@@ -79,11 +79,11 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 						beside++
 					}
 				}
-				if w := p.q.WaitingCalls(); w > depth {
+				if w := p.q.WaitingCallCount(); w > depth {
 					t.Fatalf("step %d of seed %d: %d wait", step, seed, w)
 				}
 			}
-			for p.q.WaitingCalls() > 0 || p.free.Load() < passingSlots {
+			for p.q.WaitingCallCount() > 0 || p.free.Load() < passingSlots {
 				p.release()
 				synctest.Wait()
 			}
@@ -110,15 +110,15 @@ func TestPassingLosesItsSlot(t *testing.T) {
 			p.free.CompareAndSwap(1, 0) // a call for a different model acquires the slot
 			return take()
 		})
-		if p.q.WaitingCalls() != depth || p.evicted.Load() != 1 || p.q.WaitingInRank(1) != depth-1 {
-			t.Errorf("%d wait, %d of them of batches, and %d lost their places", p.q.WaitingCalls(), p.q.WaitingInRank(1), p.evicted.Load())
+		if p.q.WaitingCallCount() != depth || p.evicted.Load() != 1 || p.q.WaitingInRank(1) != depth-1 {
+			t.Errorf("%d wait, %d of them of batches, and %d lost their places", p.q.WaitingCallCount(), p.q.WaitingInRank(1), p.evicted.Load())
 		}
 		for range depth {
 			p.free.Store(passingSlots - 1)
 			p.release()
 			synctest.Wait()
 		}
-		if p.served.Load() != depth || p.q.WaitingCalls() != 0 {
+		if p.served.Load() != depth || p.q.WaitingCallCount() != 0 {
 			t.Errorf("%d were served", p.served.Load())
 		}
 	})

@@ -178,9 +178,9 @@ func (w *waiter) rankAt(now time.Time) int {
 	return 0
 }
 
-// WaitingCalls returns the number of waiting calls. If it is not 0, a new call must join the queue
+// WaitingCallCount returns the number of waiting calls. If it is not 0, a new call must join the queue
 // before it tries to acquire a slot.
-func (q *Queue) WaitingCalls() int { return int(q.count.Load()) }
+func (q *Queue) WaitingCallCount() int { return int(q.count.Load()) }
 
 // WaitingInRank returns the number of waiting calls that have the given rank.
 func (q *Queue) WaitingInRank(rank int) int {
@@ -272,7 +272,7 @@ func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func(
 		if try() {
 			return nil
 		}
-		p.q.putBackToSleep(p.w)
+		p.q.putWaiterBackToSleep(p.w)
 	}
 	end := ErrDeadline
 	if until.Before(deadline) {
@@ -299,7 +299,7 @@ func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func(
 		if try() {
 			return nil
 		}
-		p.q.putBackToSleep(p.w)
+		p.q.putWaiterBackToSleep(p.w)
 	}
 }
 
@@ -309,7 +309,7 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	k, passes := q.keys[n.Key], false
-	if q.WaitingCalls() >= q.depth {
+	if q.WaitingCallCount() >= q.depth {
 		own := 0
 		if k != nil {
 			own = k.waiters.Len()
@@ -363,8 +363,8 @@ func (q *Queue) getOrAddClass(n *WaitRequest) *waiterClass {
 	return c
 }
 
-// moveToScheduler moves the waiting keys to a different scheduler. queues.mu must be held.
-func (q *Queue) moveToScheduler(line *turns.Scheduler) {
+// changeScheduler moves the waiting keys to a different scheduler. queues.mu must be held.
+func (q *Queue) changeScheduler(line *turns.Scheduler) {
 	q.scheduler = line
 	now := time.Now()
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
@@ -508,10 +508,10 @@ func (q *Queue) removeWaiterLocked(w *waiter) {
 	}
 }
 
-// putBackToSleep puts a waiter that found no slot back to sleep, and moves its key to the front.
+// putWaiterBackToSleep puts a waiter that found no slot back to sleep, and moves its key to the front.
 // Slots that were freed while the waiter was awake were not offered to it, so all free slots are
 // offered again.
-func (q *Queue) putBackToSleep(w *waiter) {
+func (q *Queue) putWaiterBackToSleep(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	if w.element == nil {
@@ -529,7 +529,7 @@ func (q *Queue) putBackToSleep(w *waiter) {
 	}
 	if w.joinedOverDepth { // the queue was full, and another call acquired the slot first
 		w.joinedOverDepth = false
-		if q.WaitingCalls() > q.depth && !q.evictForNewCall(w.rank, w.key.waiters.Len()-1) {
+		if q.WaitingCallCount() > q.depth && !q.evictForNewCall(w.rank, w.key.waiters.Len()-1) {
 			q.evictWaiter(w)
 		}
 	}
@@ -540,7 +540,7 @@ func (q *Queue) putBackToSleep(w *waiter) {
 // a waiter. It also wakes waiters whose calls can no longer use any upstream, so that these calls
 // fail.
 func (q *Queue) wakeNextWaiter(p *queuedUpstream, now time.Time) bool {
-	if q.WaitingCalls() == 0 || q.tryingWaiter != nil {
+	if q.WaitingCallCount() == 0 || q.tryingWaiter != nil {
 		return false
 	}
 	suits := false
@@ -600,7 +600,7 @@ func (q *Queue) wakeNextInRank(p *queuedUpstream, now time.Time, rank int, own b
 			if !own {
 				of = w.rankAt(now)
 			}
-			if w.class.canUseSlot && of == rank && q.isWakeable(w) {
+			if w.class.canUseSlot && of == rank && q.isWaiterWakeable(w) {
 				next, least = w, served
 				break
 			}
@@ -633,15 +633,15 @@ func (q *Queue) updateCredits(served int) {
 func (q *Queue) wakeAllInClass(c *waiterClass, p *queuedUpstream) {
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		for f := e.Value.(*waitingKey).waiters.Front(); f != nil; f = f.Next() {
-			if w := f.Value.(*waiter); w.class == c && q.isWakeable(w) {
+			if w := f.Value.(*waiter); w.class == c && q.isWaiterWakeable(w) {
 				q.wakeWaiterForSlot(w, p)
 			}
 		}
 	}
 }
 
-// isWakeable reports whether a waiter is asleep and was not woken by the current event.
-func (q *Queue) isWakeable(w *waiter) bool {
+// isWaiterWakeable reports whether a waiter is asleep and was not woken by the current event.
+func (q *Queue) isWaiterWakeable(w *waiter) bool {
 	return w.offered == nil && w.lastEvent < q.queues.eventNumber
 }
 

@@ -113,8 +113,8 @@ func TestQueueServesKeysInTurn(t *testing.T) {
 		if !slices.Equal(served, want) {
 			t.Errorf("served %v, want %v", served, want)
 		}
-		if p.q.WaitingCalls() != 0 || len(p.q.keys) != 0 || p.q.keyOrder.Len() != 0 {
-			t.Errorf("%d waiters, %d keys left", p.q.WaitingCalls(), len(p.q.keys))
+		if p.q.WaitingCallCount() != 0 || len(p.q.keys) != 0 || p.q.keyOrder.Len() != 0 {
+			t.Errorf("%d waiters, %d keys left", p.q.WaitingCallCount(), len(p.q.keys))
 		}
 	})
 }
@@ -141,8 +141,8 @@ func TestQueueEnds(t *testing.T) {
 		if err := p.wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrDeadline) {
 			t.Errorf("no deadline: %v", err)
 		}
-		if p.q.WaitingCalls() != 0 {
-			t.Errorf("%d calls wait, want 0", p.q.WaitingCalls())
+		if p.q.WaitingCallCount() != 0 {
+			t.Errorf("%d calls wait, want 0", p.q.WaitingCallCount())
 		}
 	})
 }
@@ -248,8 +248,8 @@ func TestQueueWakesWaiterThatCanUseSlot(t *testing.T) {
 		time.Sleep(2 * time.Minute) // lets the other waiters time out
 		p.set.mu.Lock()
 		defer p.set.mu.Unlock()
-		if len(p.q.classes) != 0 || p.q.WaitingCalls() != 0 || p.set.waitingCount.Load() != 0 {
-			t.Errorf("%d classes, %d wait", len(p.q.classes), p.q.WaitingCalls())
+		if len(p.q.classes) != 0 || p.q.WaitingCallCount() != 0 || p.set.waitingCount.Load() != 0 {
+			t.Errorf("%d classes, %d wait", len(p.q.classes), p.q.WaitingCallCount())
 		}
 	})
 }
@@ -536,7 +536,7 @@ func TestQueueOffersSlotsAfterReload(t *testing.T) {
 		if asked.Load() != 6 {
 			t.Errorf("%d were woken for 6 slots", asked.Load())
 		}
-		if n := p.q.WaitingCalls(); n != 34 {
+		if n := p.q.WaitingCallCount(); n != 34 {
 			t.Errorf("%d calls wait, want 34", n)
 		}
 		time.Sleep(2 * time.Minute)
@@ -549,7 +549,7 @@ func TestQueueSurvivesPanic(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = p.wait(nil, "a", time.Now().Add(time.Hour), func() bool { panic("try") })
 	}()
-	if p.q.WaitingCalls() != 0 {
+	if p.q.WaitingCallCount() != 0 {
 		t.Error("a waiter whose try panicked still waits")
 	}
 }

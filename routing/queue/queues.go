@@ -106,7 +106,7 @@ func (s *Queues) replaceQueues(uses []QueueConfig) {
 	defer s.mu.Unlock()
 	left := s.byModel // even empty queues, because calls may still join them
 	for model, q := range s.retired {
-		if q.WaitingCalls() > 0 {
+		if q.WaitingCallCount() > 0 {
 			left[model] = q
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Queues) replaceQueues(uses []QueueConfig) {
 	for _, u := range uses {
 		u.Queue.depth, u.Queue.route = u.Depth, u.Route
 		if u.Scheduler != nil && u.Scheduler != u.Queue.scheduler {
-			u.Queue.moveToScheduler(u.Scheduler)
+			u.Queue.changeScheduler(u.Scheduler)
 		}
 		for i := range u.Queue.ranks {
 			u.Queue.ranks[i].floor = 0
@@ -159,7 +159,7 @@ func (s *Queues) replaceQueues(uses []QueueConfig) {
 // OnSlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call
 // is waiting for u, OnSlotFreed costs almost nothing.
 func (s *Queues) OnSlotFreed(u *upstreams.Upstream) {
-	if p := s.findAwaited(u); p != nil {
+	if p := s.findAwaitedUpstream(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.eventNumber++
@@ -171,7 +171,7 @@ func (s *Queues) OnSlotFreed(u *upstreams.Upstream) {
 // other upstreams of a route. For example, pending upstreams get calls only while no upstream is
 // up.
 func (s *Queues) OnUpstreamChanged(u *upstreams.Upstream) {
-	if p := s.findAwaited(u); p != nil {
+	if p := s.findAwaitedUpstream(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.eventNumber++
@@ -192,18 +192,18 @@ func (s *Queues) OfferAllSlots() {
 	}
 }
 
-// HasWaiters reports whether calls are waiting for a model that uses the upstream.
-func (s *Queues) HasWaiters(u *upstreams.Upstream) bool { return s.findAwaited(u) != nil }
+// HasWaitersFor reports whether calls are waiting for a model that uses the upstream.
+func (s *Queues) HasWaitersFor(u *upstreams.Upstream) bool { return s.findAwaitedUpstream(u) != nil }
 
-// findAwaited returns the queuedUpstream of u if calls are waiting for a model that uses u, and nil
+// findAwaitedUpstream returns the queuedUpstream of u if calls are waiting for a model that uses u, and nil
 // otherwise.
-func (s *Queues) findAwaited(u *upstreams.Upstream) *queuedUpstream {
+func (s *Queues) findAwaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	if s.waitingCount.Load() == 0 {
 		return nil
 	}
 	if p := (*s.byUpstream.Load())[u]; p != nil {
 		for _, q := range *p.queues.Load() {
-			if q.WaitingCalls() > 0 {
+			if q.WaitingCallCount() > 0 {
 				return p
 			}
 		}
@@ -229,7 +229,7 @@ func (s *Queues) offerSlots(p *queuedUpstream) {
 // offerSlotsOfTargets offers the slots of all upstreams that serve a queue's model. The caller must
 // hold mu.
 func (s *Queues) offerSlotsOfTargets(q *Queue) {
-	if q.WaitingCalls() == 0 {
+	if q.WaitingCallCount() == 0 {
 		return
 	}
 	places := *s.byUpstream.Load()

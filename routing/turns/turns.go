@@ -27,19 +27,19 @@ import (
 	"time"
 )
 
-// answerWeight is the number of prompt tokens that count as much as one response token. In one
+// answerTokenWeight is the number of prompt tokens that count as much as one response token. In one
 // step, an engine reads many prompt tokens but generates only one token per call. The value was
 // chosen without a measurement.
-const answerWeight = 4
+const answerTokenWeight = 4
 
 // ServiceUnits returns the service of a call: the prompt tokens that its engine had to read, plus
-// answerWeight for each response token.
+// answerTokenWeight for each response token.
 func ServiceUnits(uncached, answer int) int64 {
-	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
+	return int64(max(0, uncached)) + answerTokenWeight*int64(max(0, answer))
 }
 
-// countingWindow is how long a scheduler continues to count service after the last wait.
-const countingWindow = time.Minute
+// countingTimeAfterWait is how long a scheduler continues to count service after the last wait.
+const countingTimeAfterWait = time.Minute
 
 // maxIdleAccounts is the maximum number of accounts for keys that are not waiting.
 const maxIdleAccounts = 1024
@@ -47,7 +47,7 @@ const maxIdleAccounts = 1024
 // Scheduler orders the keys that wait for one model. The zero value is ready to use. It is safe for
 // concurrent use.
 type Scheduler struct {
-	counting atomic.Bool // keys are waiting, or were waiting within countingWindow
+	counting atomic.Bool // keys are waiting, or were waiting within countingTimeAfterWait
 
 	mu          sync.Mutex
 	accounts    map[string]*Account
@@ -75,7 +75,7 @@ func (l *Scheduler) IsQuiet() bool { return !l.counting.Load() }
 func (l *Scheduler) StartWait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire(now)
+	l.stopCountingIfQuiet(now)
 	l.counting.Store(true)
 	a := l.getOrAddAccount(key, weight)
 	if a.waiters++; a.waiters == 1 {
@@ -104,7 +104,7 @@ func (a *Account) EndWait(now time.Time) {
 		l.lastWaitEnd, l.totalWeight = now, 0
 		l.virtualTime = max(l.virtualTime, a.WeightedService())
 	}
-	l.dropIfPassed(a)
+	l.dropIdleAccount(a)
 }
 
 // WeightedService returns the key's service divided by its weight. The key with the lowest value is
@@ -133,9 +133,9 @@ func (l *Scheduler) KeyWeightedService(key string) float64 {
 	return a.WeightedService()
 }
 
-// Turn records the service of one call in its key's account. The zero value belongs to no scheduler
-// and records nothing. Only one goroutine may use a Turn.
-type Turn struct {
+// CallCharge records the service of one call in its key's account. The zero value belongs to no scheduler
+// and records nothing. Only one goroutine may use a CallCharge.
+type CallCharge struct {
 	scheduler *Scheduler
 	key       string
 	weight    float64
@@ -144,18 +144,18 @@ type Turn struct {
 }
 
 // IsActive reports whether the turn belongs to a scheduler.
-func (t *Turn) IsActive() bool { return t.scheduler != nil }
+func (t *CallCharge) IsActive() bool { return t.scheduler != nil }
 
-// BeginTurn charges the expected service of a call that has acquired its slot, but at least 1. If
-// the scheduler is quiet, BeginTurn charges nothing and returns the zero Turn.
-func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now time.Time) Turn {
+// StartCharging charges the expected service of a call that has acquired its slot, but at least 1. If
+// the scheduler is quiet, StartCharging charges nothing and returns the zero CallCharge.
+func (l *Scheduler) StartCharging(key string, weight float64, expected int64, now time.Time) CallCharge {
 	if l.IsQuiet() {
-		return Turn{}
+		return CallCharge{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.expire(now) {
-		return Turn{}
+	if l.stopCountingIfQuiet(now) {
+		return CallCharge{}
 	}
 	a := l.getOrAddAccount(key, weight)
 	if a.waiters == 0 {
@@ -164,27 +164,27 @@ func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now ti
 	}
 	expected = max(1, expected)
 	l.charge(a, expected)
-	return Turn{l, key, a.keyWeight(), expected, expected}
+	return CallCharge{l, key, a.keyWeight(), expected, expected}
 }
 
-// chargeInterval is the number of response tokens between two charges.
-const chargeInterval = 16
+// chargeIntervalTokens is the number of response tokens between two charges.
+const chargeIntervalTokens = 16
 
 // ChargeAnswered charges the response tokens received so far, in addition to the expected service
 // of the prompt. A long response therefore counts while it streams. ChargeAnswered is cheap enough
 // to be called for each token.
-func (t *Turn) ChargeAnswered(tokens int) {
+func (t *CallCharge) ChargeAnswered(tokens int) {
 	if t.scheduler == nil {
 		return
 	}
-	if served := t.expected + ServiceUnits(0, tokens); served-t.charged >= answerWeight*chargeInterval {
+	if served := t.expected + ServiceUnits(0, tokens); served-t.charged >= answerTokenWeight*chargeIntervalTokens {
 		t.SetCharge(served)
 	}
 }
 
 // ChargeFinal charges the call's final service. If the engine has reported no token counts (known
 // is false) but has sent response tokens, the estimate for the prompt stays.
-func (t *Turn) ChargeFinal(uncached, answer int, known bool) {
+func (t *CallCharge) ChargeFinal(uncached, answer int, known bool) {
 	switch {
 	case known:
 		t.SetCharge(ServiceUnits(uncached, answer))
@@ -196,7 +196,7 @@ func (t *Turn) ChargeFinal(uncached, answer int, known bool) {
 }
 
 // SetCharge sets the call's total service, which may be less than expected.
-func (t *Turn) SetCharge(served int64) {
+func (t *CallCharge) SetCharge(served int64) {
 	more := served - t.charged
 	if t.scheduler == nil || more == 0 {
 		return
@@ -217,11 +217,11 @@ func (t *Turn) SetCharge(served int64) {
 		a.raiseTo(l.virtualTime)
 	}
 	l.charge(a, more)
-	l.dropIfPassed(a)
+	l.dropIdleAccount(a)
 }
 
-// Charged returns the service charged so far.
-func (t *Turn) Charged() int64 { return t.charged }
+// ChargedService returns the service charged so far.
+func (t *CallCharge) ChargedService() int64 { return t.charged }
 
 // charge adds service to an account and advances virtual time.
 func (l *Scheduler) charge(a *Account, more int64) {
@@ -276,10 +276,10 @@ func (l *Scheduler) getOrAddAccount(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the scheduler quiet if no key has waited for longer than countingWindow. It reports
+// stopCountingIfQuiet makes the scheduler quiet if no key has waited for longer than countingTimeAfterWait. It reports
 // whether the scheduler is quiet.
-func (l *Scheduler) expire(now time.Time) (quiet bool) {
-	if len(l.waiting) == 0 && l.counting.Load() && now.Sub(l.lastWaitEnd) > countingWindow {
+func (l *Scheduler) stopCountingIfQuiet(now time.Time) (quiet bool) {
+	if len(l.waiting) == 0 && l.counting.Load() && now.Sub(l.lastWaitEnd) > countingTimeAfterWait {
 		clear(l.accounts)
 		l.virtualTime = 0
 		l.counting.Store(false)
@@ -287,8 +287,8 @@ func (l *Scheduler) expire(now time.Time) (quiet bool) {
 	return l.IsQuiet()
 }
 
-// dropIfPassed drops an account if its key is not waiting and virtual time has passed the account.
-func (l *Scheduler) dropIfPassed(a *Account) {
+// dropIdleAccount drops an account if its key is not waiting and virtual time has passed the account.
+func (l *Scheduler) dropIdleAccount(a *Account) {
 	if a.waiters == 0 && a.WeightedService() <= l.virtualTime {
 		delete(l.accounts, a.name)
 	}

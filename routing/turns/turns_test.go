@@ -32,18 +32,21 @@ func TestWeight(t *testing.T) {
 func TestTurnCharges(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		do   func(*Turn)
+		do   func(*CallCharge)
 		want int64
 	}{
-		{"an estimate at first", func(*Turn) {}, 500},
-		{"little of an answer", func(u *Turn) { u.ChargeAnswered(chargeInterval - 1) }, 500},
-		{"more of it", func(u *Turn) { u.ChargeAnswered(chargeInterval) }, 500 + 4*chargeInterval},
-		{"more still, not yet booked", func(u *Turn) { u.ChargeAnswered(chargeInterval); u.ChargeAnswered(2*chargeInterval - 1) }, 500 + 4*chargeInterval},
-		{"what the engine has counted", func(u *Turn) { u.ChargeAnswered(100); u.ChargeFinal(20, 101, true) }, 424},
-		{"no count: the estimate of what is read stays", func(u *Turn) { u.ChargeFinal(9000, 10, false) }, 540},
-		{"no count of a shorter prompt", func(u *Turn) { u.ChargeFinal(300, 10, false) }, 340},
-		{"no answer", func(u *Turn) { u.ChargeFinal(0, 0, false) }, 0},
-		{"twice the same", func(u *Turn) { u.ChargeFinal(20, 1, true); u.ChargeFinal(20, 1, true) }, 24},
+		{"an estimate at first", func(*CallCharge) {}, 500},
+		{"little of an answer", func(u *CallCharge) { u.ChargeAnswered(chargeIntervalTokens - 1) }, 500},
+		{"more of it", func(u *CallCharge) { u.ChargeAnswered(chargeIntervalTokens) }, 500 + 4*chargeIntervalTokens},
+		{"more still, not yet booked", func(u *CallCharge) {
+			u.ChargeAnswered(chargeIntervalTokens)
+			u.ChargeAnswered(2*chargeIntervalTokens - 1)
+		}, 500 + 4*chargeIntervalTokens},
+		{"what the engine has counted", func(u *CallCharge) { u.ChargeAnswered(100); u.ChargeFinal(20, 101, true) }, 424},
+		{"no count: the estimate of what is read stays", func(u *CallCharge) { u.ChargeFinal(9000, 10, false) }, 540},
+		{"no count of a shorter prompt", func(u *CallCharge) { u.ChargeFinal(300, 10, false) }, 340},
+		{"no answer", func(u *CallCharge) { u.ChargeFinal(0, 0, false) }, 0},
+		{"twice the same", func(u *CallCharge) { u.ChargeFinal(20, 1, true); u.ChargeFinal(20, 1, true) }, 24},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var l Scheduler
@@ -51,37 +54,37 @@ func TestTurnCharges(t *testing.T) {
 			defer other.EndWait(start)
 			a := l.StartWait("a", 1, start)
 			defer a.EndWait(start)
-			turn := l.BeginTurn("a", 1, 500, start)
+			turn := l.StartCharging("a", 1, 500, start)
 			c.do(&turn)
-			if got := int64(a.WeightedService()); turn.Charged() != c.want || got != c.want {
-				t.Errorf("booked %d, and the account has %d, want %d", turn.Charged(), got, c.want)
+			if got := int64(a.WeightedService()); turn.ChargedService() != c.want || got != c.want {
+				t.Errorf("booked %d, and the account has %d, want %d", turn.ChargedService(), got, c.want)
 			}
 		})
 	}
 }
 
 func TestZeroTurnChargesNothing(t *testing.T) {
-	var none Turn
+	var none CallCharge
 	none.ChargeAnswered(1e6)
 	none.ChargeFinal(1e6, 1e6, true)
 	none.SetCharge(1e6)
-	if none.IsActive() || none.Charged() != 0 {
+	if none.IsActive() || none.ChargedService() != 0 {
 		t.Errorf("got %+v, want no turn", none)
 	}
 }
 
 func TestQuietSchedulerCountsNothing(t *testing.T) {
 	var l Scheduler
-	if turn := l.BeginTurn("a", 1, 500, start); turn.IsActive() || len(l.accounts) != 0 {
-		t.Fatalf("BeginTurn = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
+	if turn := l.StartCharging("a", 1, 500, start); turn.IsActive() || len(l.accounts) != 0 {
+		t.Fatalf("StartCharging = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
 	}
 	a := l.StartWait("a", 1, start)
-	running := l.BeginTurn("b", 1, 500, start)
+	running := l.StartCharging("b", 1, 500, start)
 	a.EndWait(start)
-	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow)); !turn.IsActive() {
+	if turn := l.StartCharging("a", 1, 500, start.Add(countingTimeAfterWait)); !turn.IsActive() {
 		t.Error("the line has forgotten that a key waited a minute ago")
 	}
-	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow+1)); turn.IsActive() || !l.IsQuiet() || len(l.accounts) != 0 {
+	if turn := l.StartCharging("a", 1, 500, start.Add(countingTimeAfterWait+1)); turn.IsActive() || !l.IsQuiet() || len(l.accounts) != 0 {
 		t.Errorf("%+v, quiet %v, %d accounts", turn, l.IsQuiet(), len(l.accounts))
 	}
 	running.ChargeFinal(1e6, 1e6, true)
@@ -97,8 +100,8 @@ func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Scheduler
 	a, b := l.StartWait("a", 1, start), l.StartWait("b", 1, start)
 	for range 10 {
-		l.BeginTurn("a", 1, 1000, start)
-		l.BeginTurn("b", 1, 1000, start)
+		l.StartCharging("a", 1, 1000, start)
+		l.StartCharging("b", 1, 1000, start)
 	}
 	late := l.StartWait("late", 1, start)
 	if got := late.WeightedService(); got < min(a.WeightedService(), b.WeightedService()) || got > max(a.WeightedService(), b.WeightedService()) {
@@ -109,8 +112,8 @@ func TestIdleKeysSaveNoCredit(t *testing.T) {
 func TestKeyWeightedService(t *testing.T) {
 	var l Scheduler
 	a := l.StartWait("a", 2, start)
-	l.BeginTurn("a", 2, 1000, start)
-	l.BeginTurn("busy", 1, 5000, start)
+	l.StartCharging("a", 2, 1000, start)
+	l.StartCharging("busy", 1, 5000, start)
 	if got := l.KeyWeightedService("a"); got != 500 || got != a.WeightedService() || a.WeightedServiceAfter(100) != 550 {
 		t.Errorf("a key that waits has %v, %v with 100 more", got, a.WeightedServiceAfter(100))
 	}
@@ -126,8 +129,8 @@ func TestKeyWeightedService(t *testing.T) {
 func TestWeightChanges(t *testing.T) {
 	var l Scheduler
 	a, b := l.StartWait("a", 1, start), l.StartWait("b", 1, start)
-	l.BeginTurn("a", 1, 1000, start)
-	l.BeginTurn("a", 4, 1000, start)
+	l.StartCharging("a", 1, 1000, start)
+	l.StartCharging("a", 4, 1000, start)
 	if a.WeightedService() != 1250 || l.totalWeight != 5 {
 		t.Errorf("served %v, the weights of those that wait are %v", a.WeightedService(), l.totalWeight)
 	}
@@ -141,7 +144,7 @@ func TestWeightChanges(t *testing.T) {
 // runningCall is a call of a simulated key that occupies a slot.
 type runningCall struct {
 	key  *simulatedKey
-	turn Turn
+	turn CallCharge
 	cost int64
 }
 
@@ -190,7 +193,7 @@ func TestServedInProportion(t *testing.T) {
 			expected := rapid.Int64Range(1, 20_000).Draw(t, "expected")
 			cost := rapid.Int64Range(0, 100_000).Draw(t, "cost")
 			largest = max(largest, float64(cost), float64(expected)+400)
-			calls = append(calls, runningCall{k, l.BeginTurn(fmt.Sprint(indexOf(keys, k)), k.weight, expected, start), cost})
+			calls = append(calls, runningCall{k, l.StartCharging(fmt.Sprint(indexOf(keys, k)), k.weight, expected, start), cost})
 		}
 		for _, c := range calls {
 			c.turn.SetCharge(c.cost)
@@ -226,7 +229,7 @@ func TestNoKeyStarves(t *testing.T) {
 		debt := rapid.Int64Range(0, 10_000).Draw(t, "debt")
 		if debt > 0 {
 			other := l.StartWait("first", 1, start)
-			l.BeginTurn("behind", 1, debt, start)
+			l.StartCharging("behind", 1, debt, start)
 			other.EndWait(start)
 		}
 		cost := rapid.Int64Range(100, 1000).Draw(t, "cost")
@@ -236,7 +239,7 @@ func TestNoKeyStarves(t *testing.T) {
 			if behind.WeightedService() <= newcomer.WeightedService() {
 				return
 			}
-			turn := l.BeginTurn(key, 1, cost, start)
+			turn := l.StartCharging(key, 1, cost, start)
 			newcomer.EndWait(start)
 			turn.SetCharge(cost)
 		}
@@ -250,7 +253,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Scheduler
 		var waits []*Account
-		var turns []Turn
+		var turns []CallCharge
 		now := start
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			key := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))
@@ -263,7 +266,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 					waits = waits[:n-1]
 				}
 			case 2:
-				turns = append(turns, l.BeginTurn(key, 1, rapid.Int64Range(-1, 1000).Draw(t, "expected"), now))
+				turns = append(turns, l.StartCharging(key, 1, rapid.Int64Range(-1, 1000).Draw(t, "expected"), now))
 			case 3:
 				if n := len(turns); n > 0 {
 					turns[n-1].SetCharge(rapid.Int64Range(0, 2000).Draw(t, "served"))
@@ -289,7 +292,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 		for i := range turns {
 			turns[i].SetCharge(0)
 		}
-		if l.BeginTurn("late", 1, 1, now.Add(2*countingWindow)); !l.IsQuiet() || len(l.accounts) != 0 || len(l.waiting) != 0 {
+		if l.StartCharging("late", 1, 1, now.Add(2*countingTimeAfterWait)); !l.IsQuiet() || len(l.accounts) != 0 || len(l.waiting) != 0 {
 			t.Fatalf("quiet %v, %d accounts, %d wait", l.IsQuiet(), len(l.accounts), len(l.waiting))
 		}
 	})
@@ -299,7 +302,7 @@ func TestIdleAccountsAreBounded(t *testing.T) {
 	var l Scheduler
 	a := l.StartWait("a", 1, start)
 	for i := range 5 * maxIdleAccounts {
-		l.BeginTurn(fmt.Sprint(i), 1, 1e9, start)
+		l.StartCharging(fmt.Sprint(i), 1, 1e9, start)
 	}
 	if n := len(l.accounts); n > maxIdleAccounts+1 || l.accounts["a"] != a {
 		t.Errorf("got %d accounts, want at most %d", n, maxIdleAccounts+1)

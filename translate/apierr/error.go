@@ -71,10 +71,10 @@ const (
 	CodeHookUnavailable     = "hook_unavailable"
 )
 
-// DetailThread is the DetailCode for a Messages request that asks the server to store the
+// DetailCodeThreadUnsupported is the DetailCode for a Messages request that asks the server to store the
 // conversation. When SDK helpers receive this code, they send the whole conversation. Source: the
 // SDK's ThreadUnsupportedRequestErrorDetails.
-const DetailThread = "thread_unsupported_request"
+const DetailCodeThreadUnsupported = "thread_unsupported_request"
 
 // StatusOverloaded is the status of a Messages error that is a 502, 503 or 504 in the other
 // dialects.
@@ -92,9 +92,9 @@ type Error struct {
 	// The offending parameter, as a path in the edge's spelling (messages[2].content); may be
 	// empty.
 	Param      string
-	RetryAfter time.Duration       // when to retry; 0 if unknown
-	Metadata   *VisionLoadMetadata // only if vision capacity is full
-	Quota      *Quota              // only if a budget refuses the call
+	RetryAfter time.Duration           // when to retry; 0 if unknown
+	Metadata   *VisionPoolLoadMetadata // only if vision capacity is full
+	Quota      *ExceededBudget         // only if a budget refuses the call
 	// Accepted codings of a request body, for the Accept-Encoding header of a 415.
 	Codings string
 	// Details.error_code for Messages clients; if empty, the error has no details.
@@ -105,8 +105,8 @@ type Error struct {
 	Cause error // for the log; never rendered
 }
 
-// VisionLoadMetadata describes the load of the vision pool. All fields are rendered.
-type VisionLoadMetadata struct {
+// VisionPoolLoadMetadata describes the load of the vision pool. All fields are rendered.
+type VisionPoolLoadMetadata struct {
 	RetryAfter           int    // seconds
 	Modality             string // "vision"
 	State                string // "saturated"
@@ -115,9 +115,9 @@ type VisionLoadMetadata struct {
 	AvailableConcurrency int
 }
 
-// Quota describes a budget that refused a call. All fields except Group, Grantable and OnlyReserved
+// ExceededBudget describes a budget that refused a call. All fields except Group, Grantable and OnlyReserved
 // are rendered.
-type Quota struct {
+type ExceededBudget struct {
 	Group       string // the group that owns the budget, or "" if the budget is the key's
 	Name        string // the limit, for example tokens per day
 	Limit, Used string // decimal numbers
@@ -131,7 +131,7 @@ type Quota struct {
 	Renews       time.Time
 }
 
-func (q *Quota) budgetOwner() string {
+func (q *ExceededBudget) budgetOwner() string {
 	if q.Group != "" {
 		return "The budget of the group " + q.Group
 	}
@@ -277,7 +277,7 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 }
 
 // QuotaExceeded returns the 429 for a budget that is exhausted, or too small for the call.
-func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
+func QuotaExceeded(q ExceededBudget, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.budgetOwner(),
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
 	if q.Remaining != "" {

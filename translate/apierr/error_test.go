@@ -15,9 +15,9 @@ import (
 
 func TestAppend(t *testing.T) {
 	saturated := New(429, CodeCapacityFull, "Vision capacity is full: %d of %d in use. Retry after %d s.", 4, 4, 5)
-	saturated.Metadata = &VisionLoadMetadata{RetryAfter: 5, Modality: "vision", State: "saturated", ActiveRequests: 4, TotalConcurrency: 4, AvailableConcurrency: 0}
+	saturated.Metadata = &VisionPoolLoadMetadata{RetryAfter: 5, Modality: "vision", State: "saturated", ActiveRequests: 4, TotalConcurrency: 4, AvailableConcurrency: 0}
 	thread := Invalid("thread", CodeUnsupportedParameter, "No.")
-	thread.DetailCode = DetailThread
+	thread.DetailCode = DetailCodeThreadUnsupported
 	for _, c := range []struct {
 		name           string
 		err            *Error
@@ -185,13 +185,13 @@ func TestQuotaExceeded(t *testing.T) {
 	renews := time.Unix(86400, 0)
 	const end = ` It renews at 1970-01-02T00:00:00Z.","type":"rate_limit_error","code":"quota_exceeded","param":null,"metadata":{"retry_after":1,"quota":"tokens per day","limit":"300","used":`
 	for _, row := range [...]struct {
-		quota Quota
+		quota ExceededBudget
 		want  string
 	}{
-		{Quota{Used: "300"}, `used up: 300 of 300 tokens per day.` + end + `"300","renews_at":86400}`},
-		{Quota{Used: "244", Remaining: "56", Needed: "90"}, `leaves 56 of 300 tokens per day, and this call may need 90: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"90","renews_at":86400}`},
-		{Quota{Used: "244", Remaining: "56", Needed: "50", OnlyReserved: true}, `leaves 56 of 300 tokens per day less what running calls may need, and this call may need 50: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
-		{Quota{Used: "244", Remaining: "56", Needed: "50", Grantable: "28", OnlyReserved: true}, `leaves 56 of 300 tokens per day, of which this edge may give 28 until it has heard of the others, and this call may need 50: retry after 1 s, or a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
+		{ExceededBudget{Used: "300"}, `used up: 300 of 300 tokens per day.` + end + `"300","renews_at":86400}`},
+		{ExceededBudget{Used: "244", Remaining: "56", Needed: "90"}, `leaves 56 of 300 tokens per day, and this call may need 90: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"90","renews_at":86400}`},
+		{ExceededBudget{Used: "244", Remaining: "56", Needed: "50", OnlyReserved: true}, `leaves 56 of 300 tokens per day less what running calls may need, and this call may need 50: a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
+		{ExceededBudget{Used: "244", Remaining: "56", Needed: "50", Grantable: "28", OnlyReserved: true}, `leaves 56 of 300 tokens per day, of which this edge may give 28 until it has heard of the others, and this call may need 50: retry after 1 s, or a smaller max_tokens may fit.` + end + `"244","remaining":"56","needed":"50","renews_at":86400}`},
 	} {
 		row.quota.Name, row.quota.Limit, row.quota.Renews = "tokens per day", "300", renews
 		e := QuotaExceeded(row.quota, time.Second)

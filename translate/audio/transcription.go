@@ -24,26 +24,26 @@ type Transcription struct {
 }
 
 const (
-	fieldModel = iota
-	fieldFile
-	fieldLanguage
-	fieldPrompt
-	fieldFormat
-	fieldTemperature
-	fieldStream
+	modelFieldIndex = iota
+	fileFieldIndex
+	languageFieldIndex
+	promptFieldIndex
+	formatFieldIndex
+	temperatureFieldIndex
+	streamFieldIndex
 )
 
 var formFields = []string{
-	fieldModel:       "model",
-	fieldFile:        "file",
-	fieldLanguage:    "language",
-	fieldPrompt:      "prompt",
-	fieldFormat:      "response_format",
-	fieldTemperature: "temperature",
-	fieldStream:      "stream",
+	modelFieldIndex:       "model",
+	fileFieldIndex:        "file",
+	languageFieldIndex:    "language",
+	promptFieldIndex:      "prompt",
+	formatFieldIndex:      "response_format",
+	temperatureFieldIndex: "temperature",
+	streamFieldIndex:      "stream",
 }
 
-var formatContentTypes = map[string]string{
+var contentTypeByTranscriptionFormat = map[string]string{
 	"json":          "application/json",
 	"verbose_json":  "application/json",
 	"diarized_json": "application/json", // not in the contract, but some engines support it
@@ -52,7 +52,7 @@ var formatContentTypes = map[string]string{
 	"vtt":           "text/vtt",
 }
 
-const defaultFormat = "json"
+const defaultTranscriptionFormat = "json"
 
 // The two spellings of one field. Engines expect the spelling with brackets.
 const (
@@ -63,12 +63,12 @@ const (
 // The two spellings of one field. The field contains audio samples that let an engine recognize
 // speakers.
 const (
-	speakerReferences      = "known_speaker_references[]"
+	speakerReferencesField = "known_speaker_references[]"
 	speakerReferencesAlias = "known_speaker_references"
 )
 
-// checkReference accepts only a data URL, because an engine would fetch any other URL.
-func checkReference(value []byte) error {
+// checkSpeakerReference accepts only a data URL, because an engine would fetch any other URL.
+func checkSpeakerReference(value []byte) error {
 	head, _, ok := bytes.Cut(value, []byte{','})
 	head = bytes.ToLower(head)
 	if !ok || !bytes.HasPrefix(head, []byte("data:")) || !bytes.HasSuffix(head, []byte(";base64")) {
@@ -77,35 +77,35 @@ func checkReference(value []byte) error {
 	return nil
 }
 
-// AddText processes a text field. It returns the field's name for the engine, or "" to drop the
+// AddTextField processes a text field. It returns the field's name for the engine, or "" to drop the
 // field.
-func (t *Transcription) AddText(name string, value []byte) (as string, err error) {
+func (t *Transcription) AddTextField(name string, value []byte) (as string, err error) {
 	switch name {
 	case granularitiesField, granularitiesAlias:
 		return granularitiesField, t.readGranularity(value)
-	case speakerReferences, speakerReferencesAlias:
-		return name, checkReference(value)
+	case speakerReferencesField, speakerReferencesAlias:
+		return name, checkSpeakerReference(value)
 	}
 	which, err := t.seen.RecordField(name, formFields)
 	if err != nil {
 		return "", err
 	}
-	if which != fieldModel && which != fieldFile && which >= 0 && len(value) == 0 {
+	if which != modelFieldIndex && which != fileFieldIndex && which >= 0 && len(value) == 0 {
 		return "", nil
 	}
 	switch which {
-	case fieldModel:
+	case modelFieldIndex:
 		t.model = append([]byte{}, value...)
 		return "", forward.CheckModelName(t.model)
-	case fieldFile:
+	case fileFieldIndex:
 		return "", chat.InvalidTypeError("file", "must be sent as a file: its part needs a file name").Err()
-	case fieldFormat:
+	case formatFieldIndex:
 		err = t.readResponseFormat(string(value))
-	case fieldTemperature:
+	case temperatureFieldIndex:
 		err = checkTemperature(string(value))
-	case fieldStream:
+	case streamFieldIndex:
 		return "", t.readStream(string(value)) // Finish adds the field once the format is known
-	case fieldLanguage, fieldPrompt:
+	case languageFieldIndex, promptFieldIndex:
 	default:
 		if err = chat.CheckMediaField(name, value); err == nil {
 			err = t.Refuse.CheckName(name)
@@ -118,7 +118,7 @@ func (t *Transcription) readResponseFormat(value string) error {
 	if t.Strict && value == "diarized_json" {
 		return chat.WrongValueError("response_format", "must be json, text, srt, verbose_json or vtt").Err()
 	}
-	if formatContentTypes[value] == "" {
+	if contentTypeByTranscriptionFormat[value] == "" {
 		return chat.WrongValueError("response_format", "must be json, text, srt, verbose_json, diarized_json or vtt").Err()
 	}
 	t.format = value
@@ -172,13 +172,13 @@ func (t *Transcription) readStream(value string) error {
 	return nil
 }
 
-// BeginFile processes a part with a file name. It returns the same values as AddText.
+// BeginFile processes a part with a file name. It returns the same values as AddTextField.
 func (t *Transcription) BeginFile(name string) (as string, err error) {
 	which, err := t.seen.RecordField(name, formFields)
 	switch {
 	case err != nil:
 		return "", err
-	case which == fieldFile:
+	case which == fileFieldIndex:
 		return name, nil
 	case which >= 0:
 		return "", forward.TextFieldError(formFields, which, nil)
@@ -197,15 +197,15 @@ func (t *Transcription) EndFile(size int64) error {
 // Finish checks the whole form and returns the fields to add to it.
 func (t *Transcription) Finish() ([]forward.Field, error) {
 	switch {
-	case !t.seen.Has(fieldModel):
+	case !t.seen.Has(modelFieldIndex):
 		return nil, chat.MissingError("model").Err()
-	case !t.seen.Has(fieldFile):
+	case !t.seen.Has(fileFieldIndex):
 		return nil, chat.MissingError("file").Err()
 	}
 	var add []forward.Field
 	if t.format == "" {
-		t.format = defaultFormat
-		add = append(add, forward.Field{Name: "response_format", Value: defaultFormat})
+		t.format = defaultTranscriptionFormat
+		add = append(add, forward.Field{Name: "response_format", Value: defaultTranscriptionFormat})
 	}
 	if t.wantsStream && t.format != "srt" && t.format != "vtt" { // events would split the lines of subtitles
 		add = append(add, forward.Field{Name: "stream", Value: "true"})
@@ -223,9 +223,9 @@ func (t *Transcription) WantsStream() bool { return t.wantsStream }
 func (t *Transcription) IsPlainText() bool { return t.format == "text" }
 
 // ContentType returns the media type of a response that is not streamed. Call it after Finish.
-func (t *Transcription) ContentType() string { return formatContentTypes[t.format] }
+func (t *Transcription) ContentType() string { return contentTypeByTranscriptionFormat[t.format] }
 
 // IsJSON reports whether a response that is not streamed is JSON.
 func (t *Transcription) IsJSON() bool {
-	return formatContentTypes[t.format] == formatContentTypes[defaultFormat]
+	return contentTypeByTranscriptionFormat[t.format] == contentTypeByTranscriptionFormat[defaultTranscriptionFormat]
 }

@@ -23,7 +23,7 @@ func passFields(t *Transcription, form string) (out []string, err error) {
 				err = t.EndFile(n)
 			}
 		} else {
-			as, err = t.AddText(name, []byte(value))
+			as, err = t.AddTextField(name, []byte(value))
 		}
 		if err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func TestSpeakerReferences(t *testing.T) {
 		"data:audio/wav,x": false, "UklGRg==": false, " http://10.0.0.1/data:;base64,": false, "data:audio/wav;base64": false,
 	} {
 		for _, name := range []string{"known_speaker_references[]", "known_speaker_references"} {
-			as, err := new(Transcription).AddText(name, []byte(value))
+			as, err := new(Transcription).AddTextField(name, []byte(value))
 			if (err == nil) != good || good && as != name {
 				t.Errorf("%s=%q: got %q, %v, want success: %v", name, value, as, err, good)
 			}

@@ -151,7 +151,7 @@ func replaceFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 }
 
 func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
-	answer.BoundIn(edits, usage)
+	answer.BoundNumbersIn(edits, usage)
 	if b := answer.BoundCreated(created); b != nil {
 		edits.Set(created, b)
 	}

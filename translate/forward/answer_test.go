@@ -169,7 +169,7 @@ func TestEdit(t *testing.T) {
 		{"image", "https://example.com/a.png", "", "invalid_value"},
 		{"Bootstrap_Host", "x", "Bootstrap_Host", "unsupported_parameter"},
 	} {
-		as, err := e.AddText(c.name, []byte(c.value))
+		as, err := e.AddTextField(c.name, []byte(c.value))
 		if as != c.as && err == nil || errorCode(err) != c.code {
 			t.Errorf("%s=%s: got %q, %v, want %q with the code %q", c.name, c.value, as, err, c.as, c.code)
 		}
@@ -192,7 +192,7 @@ func TestEdit(t *testing.T) {
 	for _, c := range []struct{ name, value, code string }{
 		{"MODEL", "m", "duplicate_member"}, {"model", "", "invalid_value"}, {"stream", "False", ""}, {"stream", "false", "duplicate_member"},
 	} {
-		if as, err := e.AddText(c.name, []byte(c.value)); as != "" || errorCode(err) != c.code {
+		if as, err := e.AddTextField(c.name, []byte(c.value)); as != "" || errorCode(err) != c.code {
 			t.Errorf("%s=%s: got %q, %v, want nothing with the code %q", c.name, c.value, as, err, c.code)
 		}
 	}

@@ -2,7 +2,7 @@
 // legacy completions. It replaces the model's public name with the engine's name, and counts
 // tokens. All other members pass through unread.
 //
-//	Request    a JSON request: Decode, CheckRules, Segments with the served name spliced in
+//	Request    a JSON request: Decode, CheckRules, AppendSegments with the served name spliced in
 //	ImageEdit  the fields of a form (images/edits)
 //	Answer     a whole JSON answer: the public model spliced in, the usage read
 //	Relay      the same in pieces, for an answer too large to be buffered

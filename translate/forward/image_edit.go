@@ -22,9 +22,9 @@ const (
 
 var imageEditFields = []string{fieldModel: "model", fieldStream: "stream"}
 
-// AddText processes a text field. It returns the field's name for the engine, or "" to drop the
+// AddTextField processes a text field. It returns the field's name for the engine, or "" to drop the
 // field. The error is an *apierr.Error.
-func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
+func (e *ImageEdit) AddTextField(name string, value []byte) (as string, err error) {
 	which, err := e.seenFields.RecordField(name, imageEditFields)
 	switch {
 	case err != nil:
@@ -41,7 +41,7 @@ func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
 	return name, e.Refuse.CheckName(name)
 }
 
-// BeginFile processes a part with a file name. It returns the same values as AddText.
+// BeginFile processes a part with a file name. It returns the same values as AddTextField.
 func (e *ImageEdit) BeginFile(name string) (as string, err error) {
 	if which, err := e.seenFields.RecordField(name, imageEditFields); err != nil || which >= 0 {
 		return "", TextFieldError(imageEditFields, which, err)

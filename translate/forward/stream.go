@@ -121,8 +121,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 // HasStarted reports whether the client has been sent an event.
 func (s *Stream) HasStarted() bool { return s.eventCount > 0 || s.closed }
 
-// NextEngine prepares for another engine, which starts the answer again.
-func (s *Stream) NextEngine() { s.doneSeen, s.speech.unsentBytes = false, nil }
+// PrepareForNextEngine prepares for another engine, which starts the answer again.
+func (s *Stream) PrepareForNextEngine() { s.doneSeen, s.speech.unsentBytes = false, nil }
 
 // IsFinished reports whether the stream may now end successfully.
 func (s *Stream) IsFinished() bool {
@@ -177,9 +177,9 @@ func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 // AppendKeepalive appends a comment, which clients ignore.
 func (s *Stream) AppendKeepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns 0. Engines never parse the markup in these answers, so visible markup is not an
+// UnparsedMarkup returns 0. Engines never parse the markup in these answers, so visible markup is not an
 // error.
-func (s *Stream) Markup() translate.Markup { return 0 }
+func (s *Stream) UnparsedMarkup() translate.Markup { return 0 }
 
 // Usage returns the engine's token counts or, for a completion, an estimate.
 func (s *Stream) Usage() translate.Usage {

@@ -161,7 +161,7 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkAppendCompletion(b *testing.B) {
 	const body = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"I look.","tool_calls":[{"id":"c0","type":"function","function":{"name":"read","arguments":"{\"path\":\"a.go\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
 	var (
-		c   answer.Completion
+		c   answer.ChatCompletion
 		s   Stream
 		dst []byte
 	)

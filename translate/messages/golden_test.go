@@ -141,7 +141,7 @@ func (e *echo) reset(s *Stream) {
 	s.Reset(&e.AnswerIdentity)
 }
 
-func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
+func appendWhole(dst []byte, c *answer.ChatCompletion, e *echo) ([]byte, error) {
 	var s Stream
 	e.reset(&s)
 	return s.AppendCompletion(dst, c)
@@ -185,11 +185,11 @@ func translateWhole(e *echo, upstream []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, err := a.Append(nil, &answer.Options{Model: "public", ID: "msg_1"})
+	body, err := a.AppendCompletion(nil, &answer.WriteOptions{Model: "public", ID: "msg_1"})
 	if err != nil {
 		return nil, err
 	}
-	var c answer.Completion
+	var c answer.ChatCompletion
 	if err := c.Parse(body); err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func threadError() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: "+
 			"send the whole conversation in messages with every request.")
-	e.DetailCode = apierr.DetailThread
+	e.DetailCode = apierr.DetailCodeThreadUnsupported
 	return e
 }
 

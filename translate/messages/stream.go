@@ -53,7 +53,7 @@ func (s *Stream) Reset(i *dialects.AnswerIdentity) {
 	s.identity, s.phase = *i, streamPhaseIdle
 	s.block.index = 0
 	s.queue.reset()
-	s.NextEngine()
+	s.PrepareForNextEngine()
 }
 
 // HasStarted reports whether a block has started.
@@ -61,9 +61,9 @@ func (s *Stream) HasStarted() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == streamPhaseClosed
 }
 
-// NextEngine prepares for events from another engine. It may be called after message_start or while
+// PrepareForNextEngine prepares for events from another engine. It may be called after message_start or while
 // a text block is open.
-func (s *Stream) NextEngine() {
+func (s *Stream) PrepareForNextEngine() {
 	if s.HasStarted() {
 		s.reader.Resume()
 		return
@@ -333,8 +333,8 @@ func (s *Stream) BufferedBytes() int {
 	return s.reader.ToolCalls.BufferedBytes() + s.queue.bufferedBytes()
 }
 
-// Markup returns the markup word at the start of the text, if any.
-func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
+// UnparsedMarkup returns the markup word at the start of the text, if any.
+func (s *Stream) UnparsedMarkup() translate.Markup { return s.reader.UnparsedMarkup() }
 
 // Usage returns the engine's counts so far, or an estimate.
 func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }

@@ -138,7 +138,7 @@ func TestStartAfterBadEvent(t *testing.T) {
 	if err == nil || s.HasStarted() {
 		t.Fatalf("error %v, started %t, want an error before the start", err, s.HasStarted())
 	}
-	s.NextEngine()
+	s.PrepareForNextEngine()
 	if out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`)}); err == nil {
 		out, err = s.Finish(out)
 	}

@@ -201,7 +201,7 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	if err != nil || s.HasStarted() {
 		t.Fatalf("error %v, started %t, want neither: %s", err, s.HasStarted(), out)
 	}
-	s.NextEngine()
+	s.PrepareForNextEngine()
 	for _, c := range reasoningChunks[1:] {
 		if out, err = s.Append(out, sse.Event{Data: []byte(c)}); err != nil {
 			t.Fatal(err)
@@ -265,7 +265,7 @@ func TestAppliedEdits(t *testing.T) {
 		}
 		s.RequestInfo = info
 		s.Reset(&dialects.AnswerIdentity{Model: "m", ID: "msg_1"})
-		var c answer.Completion
+		var c answer.ChatCompletion
 		if err = c.Parse([]byte(strings.Replace(chunk, "delta", "message", 1))); err == nil {
 			out, err = s.AppendCompletion(nil, &c)
 		}
@@ -276,7 +276,7 @@ func TestAppliedEdits(t *testing.T) {
 }
 
 func translateAnswer(e *echo, completion []byte) ([]byte, error) {
-	var c answer.Completion
+	var c answer.ChatCompletion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
 	}

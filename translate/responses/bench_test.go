@@ -69,7 +69,7 @@ func BenchmarkRequest(b *testing.B) {
 func BenchmarkAppendCompletion(b *testing.B) {
 	body := []byte(`{"choices":[{"finish_reason":"stop","index":0,"message":{"role":"assistant","content":"The harbour opens before it meets the valley changes every hour."}}],"created":1795227007,"model":"org/served-7b","object":"chat.completion","usage":{"completion_tokens":13,"prompt_tokens":28,"total_tokens":41},"id":"chatcmpl-1"}`)
 	a := newStream(b, nil)
-	var c answer.Completion
+	var c answer.ChatCompletion
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -95,7 +95,7 @@ func (o *answerOutput) checkSummary() error {
 
 // AppendCompaction appends the compaction object for a completion. The error is a
 // *translate.BadAnswerError. Source: OpenAI's API reference, POST /responses/compact.
-func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, error) {
+func (s *Stream) AppendCompaction(dst []byte, c *answer.ChatCompletion) ([]byte, error) {
 	if err := s.readCompletion(c); err != nil {
 		return dst, err
 	}

@@ -69,7 +69,7 @@ func TestCompaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c answer.Completion
+	var c answer.ChatCompletion
 	if err := c.Parse(completion); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("not JSON: %s", out)
 		}
 		a.Reset(&testIdentity)
-		var completion answer.Completion
+		var completion answer.ChatCompletion
 		if err := completion.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			return // other choices, which this stream has not read
 		}
-		var c answer.Completion
+		var c answer.ChatCompletion
 		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
 			return
 		}

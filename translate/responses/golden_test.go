@@ -110,7 +110,7 @@ var testIdentity = dialects.AnswerIdentity{Model: "model", ID: "0123456789", Cre
 // checkWhole checks that the members that the answer repeats result in a valid response object.
 func checkWhole(t *testing.T, a *Stream) {
 	t.Helper()
-	var c answer.Completion
+	var c answer.ChatCompletion
 	if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -186,11 +186,11 @@ func assemble(src io.Reader, strip bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return as.Append(nil, &answer.Options{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
+	return as.AppendCompletion(nil, &answer.WriteOptions{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
 }
 
 func translateWhole(a *Stream, completion []byte) ([]byte, error) {
-	var c answer.Completion
+	var c answer.ChatCompletion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
 	}

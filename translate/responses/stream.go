@@ -45,9 +45,9 @@ func (s *Stream) Reset(i *dialects.AnswerIdentity) {
 // HasStarted reports whether an output item has started.
 func (s *Stream) HasStarted() bool { return len(s.output.parts) > 0 || s.phase == streamPhaseEnded }
 
-// NextEngine prepares for events from another engine. It may be called after response.in_progress
+// PrepareForNextEngine prepares for events from another engine. It may be called after response.in_progress
 // or while a text part is open.
-func (s *Stream) NextEngine() {
+func (s *Stream) PrepareForNextEngine() {
 	if s.HasStarted() {
 		s.output.reader.Resume()
 		return
@@ -64,8 +64,8 @@ func (s *Stream) Release() {
 // BufferedBytes returns roughly how many bytes the Stream stores.
 func (s *Stream) BufferedBytes() int { return s.output.reader.TextSize() + s.output.storedBytes }
 
-// Markup returns the markup word at the start of the text, if any.
-func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
+// UnparsedMarkup returns the markup word at the start of the text, if any.
+func (s *Stream) UnparsedMarkup() translate.Markup { return s.output.reader.UnparsedMarkup() }
 
 // Usage returns the engine's counts so far, or an estimate if the engine has sent no counts.
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
@@ -192,14 +192,14 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 }
 
 // AppendCompletion appends the response object for a completion. The error is a *translate.BadAnswerError.
-func (s *Stream) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
+func (s *Stream) AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error) {
 	if err := s.readCompletion(c); err != nil {
 		return dst, err
 	}
 	return s.appendResponse(dst, s.output.status(), nil), nil
 }
 
-func (s *Stream) readCompletion(c *answer.Completion) error {
+func (s *Stream) readCompletion(c *answer.ChatCompletion) error {
 	o := &s.output
 	if err := o.reader.ReadCompletion(c); err != nil {
 		return err

@@ -165,16 +165,16 @@ func (m *servedModel) write(b *bytes.Buffer) {
 	switch {
 	case m.guessed:
 		fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", m.kind)
-	case m.kind != config.KindChat:
+	case m.kind != config.ModelKindChat:
 		fmt.Fprintf(b, "    kind: %s\n", m.kind)
 	}
-	if m.vision && m.kind == config.KindChat {
+	if m.vision && m.kind == config.ModelKindChat {
 		b.WriteString("    input_modalities: [text, image]\n")
 	}
 	switch {
 	case m.takesTurns:
 		b.WriteString("    queue: { depth: 50, wait: 60s }\n")
-	case m.kind == config.KindChat:
+	case m.kind == config.ModelKindChat:
 		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", min(4*m.slots, maxSuggestedQueueDepth))
 	}
 	deployments := make([]string, len(m.upstreams))

@@ -86,7 +86,7 @@ func TestConfigOfOddModels(t *testing.T) {
 	ears := chat()
 	ears.Profile = profiles.byName["whisper"]
 	other := chat("both", "ears")
-	other.Models[1].Kind = config.KindTranscription
+	other.Models[1].Kind = config.ModelKindTranscription
 	locked := ears
 	locked.Refused = 401
 	for _, d := range []Detection{locked, chat(" no good", "*", "openai/*"), chat(strings.Repeat("x", 257)), chat()} {

@@ -74,7 +74,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 		}
 	}
 	switch kind {
-	case config.KindChat, "":
+	case config.ModelKindChat, "":
 		limit := p.TokenLimitMember()
 		if limit == "" {
 			limit = config.TokenLimitMaxTokens
@@ -82,17 +82,17 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 		messages := []any{map[string]any{"role": "user", "content": prompt}}
 		add(config.OpChat, map[string]any{"messages": messages, limit: tokens, "stream": true}, true, nil)
 		add(OpCompletions, map[string]any{"prompt": prompt, config.TokenLimitMaxTokens: tokens, "stream": true}, true, nil)
-	case config.KindEmbedding:
+	case config.ModelKindEmbedding:
 		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, checkNonEmptyList("data"))
-	case config.KindRerank:
+	case config.ModelKindRerank:
 		documents := "documents"
 		if p.HasQuirk(config.QuirkRanksTexts) {
 			documents = "texts"
 		}
 		add(config.OpRerank, map[string]any{"query": "ping", documents: []string{"ping"}}, false, isNonEmptyRanking)
-	case config.KindSpeech:
+	case config.ModelKindSpeech:
 		add(config.OpSpeech, map[string]any{"input": "a"}, false, nil)
-	case config.KindTranscription:
+	case config.ModelKindTranscription:
 		if path := p.Path(config.OpTranscriptions); path != "" {
 			contentType, body := silentTranscription(served)
 			steps = append(steps, GenerationStep{Path: path, ContentType: contentType, Body: body})

@@ -25,7 +25,7 @@ func TestGenerationSteps(t *testing.T) {
 		engine, kind string
 		want         []string // expected path and members
 	}{
-		{"vllm", config.KindChat, []string{
+		{"vllm", config.ModelKindChat, []string{
 			`/v1/chat/completions {"max_tokens":1,"messages":[{"content":"ping","role":"user"}],"model":"a \"b\"","stream":true}`,
 			`/v1/completions {"max_tokens":1,"model":"a \"b\"","prompt":"ping","stream":true}`,
 		}},
@@ -33,11 +33,11 @@ func TestGenerationSteps(t *testing.T) {
 			`/v1/chat/completions {"max_tokens":1,"messages":[{"content":"ping","role":"user"}],"model":"a \"b\"","stream":true}`,
 			`/v1/completions {"max_tokens":1,"model":"a \"b\"","prompt":"ping","stream":true}`,
 		}},
-		{"vllm", config.KindEmbedding, []string{`/v1/embeddings {"input":"ping","model":"a \"b\""}`}},
-		{"vllm", config.KindRerank, []string{`/v1/rerank {"documents":["ping"],"model":"a \"b\"","query":"ping"}`}},
-		{"kokoro", config.KindSpeech, []string{`/v1/audio/speech {"input":"a","model":"a \"b\""}`}},
-		{"openai", config.KindImage, nil},
-		{"openai", config.KindImageEdit, nil},
+		{"vllm", config.ModelKindEmbedding, []string{`/v1/embeddings {"input":"ping","model":"a \"b\""}`}},
+		{"vllm", config.ModelKindRerank, []string{`/v1/rerank {"documents":["ping"],"model":"a \"b\"","query":"ping"}`}},
+		{"kokoro", config.ModelKindSpeech, []string{`/v1/audio/speech {"input":"a","model":"a \"b\""}`}},
+		{"openai", config.ModelKindImage, nil},
+		{"openai", config.ModelKindImageEdit, nil},
 	} {
 		var got []string
 		for _, s := range GenerationSteps(c.kind, mustProfile(t, c.engine), `a "b"`, false) {
@@ -55,7 +55,7 @@ func TestGenerationSteps(t *testing.T) {
 // TestGenerationStepsTranscription checks that a transcription request contains one second of
 // silence as a valid audio file.
 func TestGenerationStepsTranscription(t *testing.T) {
-	steps := GenerationSteps(config.KindTranscription, mustProfile(t, "speaches"), "m", false)
+	steps := GenerationSteps(config.ModelKindTranscription, mustProfile(t, "speaches"), "m", false)
 	if len(steps) != 1 {
 		t.Fatalf("%d steps, want 1", len(steps))
 	}
@@ -82,7 +82,7 @@ func TestGenerationSteps_Texts(t *testing.T) {
 		"tei":  `/rerank {"model":"m","query":"ping","texts":["ping"]}`,
 		"vllm": `/v1/rerank {"documents":["ping"],"model":"m","query":"ping"}`,
 	} {
-		s := GenerationSteps(config.KindRerank, mustProfile(t, engine), "m", false)
+		s := GenerationSteps(config.ModelKindRerank, mustProfile(t, engine), "m", false)
 		if len(s) != 1 || s[0].Path+" "+string(s[0].Body) != want {
 			t.Errorf("%s: steps = %+v, want one of %s", engine, s, want)
 		}
@@ -122,33 +122,33 @@ func TestGenerationVerdicts(t *testing.T) {
 		want                            GenerationVerdict
 		reason                          string
 	}{
-		{"a stream", "vllm", config.KindChat, stream, 200, chunk + last + "data: [DONE]\n\n", false, GenerationOK, ""},
-		{"its end is its finish reason", "vllm", config.KindChat, stream, 200, ": ping\n\ndata: null\n\n" + chunk + last, true, GenerationOK, ""},
-		{"no end", "vllm", config.KindChat, stream, 200, chunk + "data: [DONE]\n\n", false, GenerationFailed, http1.ReasonInvalid},
-		{"silence", "vllm", config.KindChat, stream, 200, chunk, true, GenerationFailed, http1.ReasonTimeout},
-		{"no JSON", "vllm", config.KindChat, stream, 200, "data: {oh\n\n", true, GenerationFailed, http1.ReasonInvalid},
-		{"an error in the stream", "vllm", config.KindChat, stream, 200, `data: {"error":{"message":"CUDA","code":500}}` + "\n\n", true, GenerationFailed, http1.ReasonInvalid},
-		{"no room, in the stream", "vllm", config.KindChat, stream, 200, `data: {"error":{"message":"full","code":"503"}}` + "\n\n", true, GenerationRefused, http1.ReasonInvalid},
-		{"whole all the same", "vllm", config.KindChat, "application/json", 200, `{"choices":[{"finish_reason":"length"}]}`, false, GenerationOK, ""},
-		{"whole and empty", "vllm", config.KindChat, "application/json", 200, `{"choices":[]}`, false, GenerationFailed, http1.ReasonInvalid},
-		{"a page", "vllm", config.KindChat, "text/html", 200, `<html>`, false, GenerationFailed, http1.ReasonInvalid},
-		{"500", "vllm", config.KindChat, "text/plain", 500, `oh`, false, GenerationFailed, "status"},
-		{"504", "vllm", config.KindChat, "text/plain", 504, ``, false, GenerationFailed, "status"},
-		{"a redirect", "vllm", config.KindChat, "text/plain", 302, ``, false, GenerationFailed, "status"},
-		{"our key is wrong", "vllm", config.KindChat, "application/json", 401, `{"error":{"message":"no"}}`, false, GenerationFailed, "status"},
-		{"full", "vllm", config.KindChat, "application/json", 429, `{}`, false, GenerationRefused, "status"},
-		{"loading", "llamacpp", config.KindChat, "application/json", 503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, false, GenerationRefused, "status"},
-		{"not with this template", "vllm", config.KindChat, "application/json", 400, `{"error":{"message":"no chat template"}}`, false, GenerationRejected, "status"},
-		{"a client's fault", "llamacpp", config.KindEmbedding, "application/json", 501, `{"error":{"code":501,"message":"no embeddings","type":"not_supported_error"}}`, false, GenerationRejected, "status"},
-		{"an embedding", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[{"embedding":[1]}]}`, false, GenerationOK, ""},
-		{"none", "vllm", config.KindEmbedding, "application/json", 200, `{"data":[]}`, false, GenerationFailed, http1.ReasonInvalid},
-		{"ranks", "vllm", config.KindRerank, "application/json", 200, `{"results":[{"index":0}]}`, false, GenerationOK, ""},
-		{"a bare list of ranks", "sglang", config.KindRerank, "application/json", 200, `[{"score":0.5,"index":0}]`, false, GenerationOK, ""},
-		{"no ranks", "sglang", config.KindRerank, "application/json", 200, `[]`, false, GenerationFailed, http1.ReasonInvalid},
-		{"sound", "kokoro", config.KindSpeech, "audio/wav", 200, "RIFF", false, GenerationOK, ""},
-		{"no sound", "kokoro", config.KindSpeech, "audio/wav", 200, "", false, GenerationFailed, http1.ReasonInvalid},
-		{"text", "speaches", config.KindTranscription, "application/json", 200, `{"text":""}`, false, GenerationOK, ""},
-		{"an error for text", "speaches", config.KindTranscription, "application/json", 200, `{"error":"out of memory"}`, false, GenerationFailed, http1.ReasonInvalid},
+		{"a stream", "vllm", config.ModelKindChat, stream, 200, chunk + last + "data: [DONE]\n\n", false, GenerationOK, ""},
+		{"its end is its finish reason", "vllm", config.ModelKindChat, stream, 200, ": ping\n\ndata: null\n\n" + chunk + last, true, GenerationOK, ""},
+		{"no end", "vllm", config.ModelKindChat, stream, 200, chunk + "data: [DONE]\n\n", false, GenerationFailed, http1.ReasonInvalid},
+		{"silence", "vllm", config.ModelKindChat, stream, 200, chunk, true, GenerationFailed, http1.ReasonTimeout},
+		{"no JSON", "vllm", config.ModelKindChat, stream, 200, "data: {oh\n\n", true, GenerationFailed, http1.ReasonInvalid},
+		{"an error in the stream", "vllm", config.ModelKindChat, stream, 200, `data: {"error":{"message":"CUDA","code":500}}` + "\n\n", true, GenerationFailed, http1.ReasonInvalid},
+		{"no room, in the stream", "vllm", config.ModelKindChat, stream, 200, `data: {"error":{"message":"full","code":"503"}}` + "\n\n", true, GenerationRefused, http1.ReasonInvalid},
+		{"whole all the same", "vllm", config.ModelKindChat, "application/json", 200, `{"choices":[{"finish_reason":"length"}]}`, false, GenerationOK, ""},
+		{"whole and empty", "vllm", config.ModelKindChat, "application/json", 200, `{"choices":[]}`, false, GenerationFailed, http1.ReasonInvalid},
+		{"a page", "vllm", config.ModelKindChat, "text/html", 200, `<html>`, false, GenerationFailed, http1.ReasonInvalid},
+		{"500", "vllm", config.ModelKindChat, "text/plain", 500, `oh`, false, GenerationFailed, "status"},
+		{"504", "vllm", config.ModelKindChat, "text/plain", 504, ``, false, GenerationFailed, "status"},
+		{"a redirect", "vllm", config.ModelKindChat, "text/plain", 302, ``, false, GenerationFailed, "status"},
+		{"our key is wrong", "vllm", config.ModelKindChat, "application/json", 401, `{"error":{"message":"no"}}`, false, GenerationFailed, "status"},
+		{"full", "vllm", config.ModelKindChat, "application/json", 429, `{}`, false, GenerationRefused, "status"},
+		{"loading", "llamacpp", config.ModelKindChat, "application/json", 503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, false, GenerationRefused, "status"},
+		{"not with this template", "vllm", config.ModelKindChat, "application/json", 400, `{"error":{"message":"no chat template"}}`, false, GenerationRejected, "status"},
+		{"a client's fault", "llamacpp", config.ModelKindEmbedding, "application/json", 501, `{"error":{"code":501,"message":"no embeddings","type":"not_supported_error"}}`, false, GenerationRejected, "status"},
+		{"an embedding", "vllm", config.ModelKindEmbedding, "application/json", 200, `{"data":[{"embedding":[1]}]}`, false, GenerationOK, ""},
+		{"none", "vllm", config.ModelKindEmbedding, "application/json", 200, `{"data":[]}`, false, GenerationFailed, http1.ReasonInvalid},
+		{"ranks", "vllm", config.ModelKindRerank, "application/json", 200, `{"results":[{"index":0}]}`, false, GenerationOK, ""},
+		{"a bare list of ranks", "sglang", config.ModelKindRerank, "application/json", 200, `[{"score":0.5,"index":0}]`, false, GenerationOK, ""},
+		{"no ranks", "sglang", config.ModelKindRerank, "application/json", 200, `[]`, false, GenerationFailed, http1.ReasonInvalid},
+		{"sound", "kokoro", config.ModelKindSpeech, "audio/wav", 200, "RIFF", false, GenerationOK, ""},
+		{"no sound", "kokoro", config.ModelKindSpeech, "audio/wav", 200, "", false, GenerationFailed, http1.ReasonInvalid},
+		{"text", "speaches", config.ModelKindTranscription, "application/json", 200, `{"text":""}`, false, GenerationOK, ""},
+		{"an error for text", "speaches", config.ModelKindTranscription, "application/json", 200, `{"error":"out of memory"}`, false, GenerationFailed, http1.ReasonInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status.Store(int64(c.status))
@@ -173,7 +173,7 @@ func TestGenerationVerdicts(t *testing.T) {
 		status.Store(404)
 		body.Store(text)
 		profile := mustProfile(t, "vllm")
-		told := generate(t.Context(), profile, &GenerationSteps(config.KindChat, profile, "m", false)[0], 20*time.Second)
+		told := generate(t.Context(), profile, &GenerationSteps(config.ModelKindChat, profile, "m", false)[0], 20*time.Second)
 		if told.Verdict != GenerationRejected || told.NotFound != want {
 			t.Errorf("%s: %+v; want not found: %v", text, told, want)
 		}
@@ -181,11 +181,11 @@ func TestGenerationVerdicts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	profile := mustProfile(t, "vllm")
-	if got := generate(ctx, profile, &GenerationSteps(config.KindChat, profile, "m", false)[0], time.Second); got.Verdict != GenerationAborted {
+	if got := generate(ctx, profile, &GenerationSteps(config.ModelKindChat, profile, "m", false)[0], time.Second); got.Verdict != GenerationAborted {
 		t.Errorf("ended from this side: %v", got)
 	}
 	s.Close()
-	if told := generate(t.Context(), profile, &GenerationSteps(config.KindChat, profile, "m", false)[0], time.Second); told.Verdict != GenerationFailed || told.Reason != http1.ReasonConnect {
+	if told := generate(t.Context(), profile, &GenerationSteps(config.ModelKindChat, profile, "m", false)[0], time.Second); told.Verdict != GenerationFailed || told.Reason != http1.ReasonConnect {
 		t.Errorf("generate on a closed server = %+v, want a failure to connect", told)
 	}
 }

@@ -12,24 +12,24 @@ import (
 // names are Hugging Face tasks (reported by speaches), the types used by Ollama, LM Studio and Text
 // Embeddings Inference, and the kinds in another edge's catalog.
 var taskKinds = map[string]string{
-	"automatic-speech-recognition": config.KindTranscription,
-	"text-to-speech":               config.KindSpeech,
-	"text-to-audio":                config.KindSpeech,
-	"feature-extraction":           config.KindEmbedding,
-	"sentence-similarity":          config.KindEmbedding,
-	"embedding":                    config.KindEmbedding,
-	"embeddings":                   config.KindEmbedding,
-	"text-ranking":                 config.KindRerank,
-	"reranker":                     config.KindRerank,
-	"text-to-image":                config.KindImage,
-	"image-to-image":               config.KindImageEdit,
+	"automatic-speech-recognition": config.ModelKindTranscription,
+	"text-to-speech":               config.ModelKindSpeech,
+	"text-to-audio":                config.ModelKindSpeech,
+	"feature-extraction":           config.ModelKindEmbedding,
+	"sentence-similarity":          config.ModelKindEmbedding,
+	"embedding":                    config.ModelKindEmbedding,
+	"embeddings":                   config.ModelKindEmbedding,
+	"text-ranking":                 config.ModelKindRerank,
+	"reranker":                     config.ModelKindRerank,
+	"text-to-image":                config.ModelKindImage,
+	"image-to-image":               config.ModelKindImageEdit,
 
-	config.KindChat:          config.KindChat,
-	config.KindTranscription: config.KindTranscription,
-	config.KindSpeech:        config.KindSpeech,
-	config.KindImage:         config.KindImage,
-	config.KindImageEdit:     config.KindImageEdit,
-	config.KindRerank:        config.KindRerank,
+	config.ModelKindChat:          config.ModelKindChat,
+	config.ModelKindTranscription: config.ModelKindTranscription,
+	config.ModelKindSpeech:        config.ModelKindSpeech,
+	config.ModelKindImage:         config.ModelKindImage,
+	config.ModelKindImageEdit:     config.ModelKindImageEdit,
+	config.ModelKindRerank:        config.ModelKindRerank,
 }
 
 // modelKind returns a model's kind. It considers the engine's paths first, then the kind that the
@@ -37,22 +37,22 @@ var taskKinds = map[string]string{
 func (p *Profile) modelKind(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
-		return config.KindTranscription, false
+		return config.ModelKindTranscription, false
 	case p.Path(config.OpChat) == "" && p.Path(config.OpSpeech) != "":
-		return config.KindSpeech, false
+		return config.ModelKindSpeech, false
 	case m.Kind != "":
 		return m.Kind, false
 	case p.Path(config.OpChat) == "" && p.Path(config.OpEmbeddings) != "":
-		return config.KindEmbedding, false
+		return config.ModelKindEmbedding, false
 	}
 	name := strings.ToLower(m.ID)
 	switch {
 	case p.Path(config.OpTranscriptions) != "" && strings.Contains(name, "whisper"):
-		return config.KindTranscription, true
+		return config.ModelKindTranscription, true
 	case p.Path(config.OpSpeech) != "" && isSpeechName(name):
-		return config.KindSpeech, true
+		return config.ModelKindSpeech, true
 	}
-	return config.KindChat, false
+	return config.ModelKindChat, false
 }
 
 var speechModels = []string{"kokoro", "espeak", "piper", "chatterbox", "orpheus", "parler"}

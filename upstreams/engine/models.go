@@ -77,7 +77,7 @@ func (l *ModelList) indexOf(p *Profile, served string) int {
 	if !ok && p.spec.ImplicitTag != "" && !strings.Contains(served, ":") {
 		i, ok = l.byName[served+p.spec.ImplicitTag]
 	}
-	if !ok && p.spec.Names == config.NamesIgnored && len(l.infos) > 0 {
+	if !ok && p.spec.Names == config.ModelNamesIgnored && len(l.infos) > 0 {
 		return 0
 	}
 	if !ok {
@@ -89,11 +89,11 @@ func (l *ModelList) indexOf(p *Profile, served string) int {
 // Serves reports whether the engine serves the name, according to this list. For a nil list, it
 // returns true for every name.
 func (l *ModelList) Serves(p *Profile, served string) bool {
-	if l == nil || p.spec.Names == config.NamesIgnored {
+	if l == nil || p.spec.Names == config.ModelNamesIgnored {
 		return true
 	}
 	i := l.indexOf(p, served)
-	if p.spec.Names == config.NamesOpen {
+	if p.spec.Names == config.ModelNamesOpen {
 		return i >= 0 || !l.everListed[served]
 	}
 	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.HasQuirk(config.QuirkLoadsOnDemand))
@@ -101,13 +101,13 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 
 // Contains reports whether the list contains the name, for an engine that does not ignore names.
 func (l *ModelList) Contains(p *Profile, served string) bool {
-	return p.spec.Names != config.NamesIgnored && l.indexOf(p, served) >= 0
+	return p.spec.Names != config.ModelNamesIgnored && l.indexOf(p, served) >= 0
 }
 
 // IsAuthoritative reports whether a model whose name is missing from the list is gone. It returns
 // true if the engine lists all its models, or has listed this name before.
 func (l *ModelList) IsAuthoritative(p *Profile, served string) bool {
-	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.everListed[served])
+	return l != nil && (p.spec.Names == config.ModelNamesListed || p.spec.Names != config.ModelNamesIgnored && l.everListed[served])
 }
 
 var errNoModelList = errors.New("the engine lists no models")
@@ -149,7 +149,7 @@ func isList(content any, field string) bool {
 
 // addModels merges one page into infos. The first page (makes is true) defines which models exist,
 // and later pages only add missing details.
-func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
+func addModels(infos []ModelInfo, source *config.EngineModelsPage, page any, makes bool) []ModelInfo {
 	index := make(map[string]int, len(infos))
 	for i := range infos {
 		index[infos[i].ID] = i
@@ -173,7 +173,7 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 	return infos
 }
 
-func readModel(source *config.EngineModel, element any) ModelInfo {
+func readModel(source *config.EngineModelsPage, element any) ModelInfo {
 	m := ModelInfo{ID: fieldText(element, source.ID)}
 	if source.Aliases != "" {
 		for v := range fieldValues(element, source.Aliases+".*") {

@@ -62,7 +62,7 @@ func (d *Detection) RunTrials(ctx context.Context, apiKey, model string) error {
 func (d *Detection) runTrials(ctx context.Context, apiKey, model string, patience time.Duration) error {
 	i := slices.IndexFunc(d.Models, func(m ModelInfo) bool {
 		kind, _ := d.Profile.modelKind(&m)
-		return kind == config.KindChat && (model == "" || m.ID == model)
+		return kind == config.ModelKindChat && (model == "" || m.ID == model)
 	})
 	switch {
 	case d.Profile.Path(config.OpChat) == "":

@@ -289,7 +289,7 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 // a separate goroutine, because a TLS write cannot continue after a timeout.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
-	go g.Once(guardEngines, func() {
+	go g.RunWithRecover(guardEngines, func() {
 		look := time.NewTicker(patience)
 		defer look.Stop()
 		for {

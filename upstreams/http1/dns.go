@@ -60,7 +60,7 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	if n.lookupDone == nil && now.Sub(n.resolvedAt) > dnsFresh && now.Sub(n.lastLookup) > dnsMinInterval {
 		n.lastLookup, n.lookupDone = now, make(chan struct{})
 		done := n.lookupDone
-		go n.guard.Once(guardDNS, func() { n.resolve(done) })
+		go n.guard.RunWithRecover(guardDNS, func() { n.resolve(done) })
 	}
 	if pending := n.lookupDone; n.knownAddrs == nil && pending != nil {
 		n.mu.Unlock()
@@ -134,7 +134,7 @@ func (n *dnsCache) resolve(done chan struct{}) {
 			n.knownAddrs, n.resolvedAt = n.sortByReachability(addrs), time.Now()
 		}
 	}()
-	n.guard.Point(guardDNS)
+	n.guard.PanicIfInjected(guardDNS)
 	ips, found := n.lookup(ctx, "ip", n.host)
 	if found == nil && len(ips) == 0 {
 		found = errors.New("the name has no address")

@@ -10,5 +10,5 @@ var engineHangUps socket.HangUpWatch
 // watchHangUps adds the connection to engineHangUps if it is not watched yet. It returns false if
 // that fails.
 func (c *conn) watchHangUps(g Guard) bool {
-	return c.hangUp.IsWatched() || engineHangUps.Add(&c.hangUp, c.raw, func(run func()) { go g.Once(guardEngines, run) }, c.endStayOnHangUp) == nil
+	return c.hangUp.IsWatched() || engineHangUps.Add(&c.hangUp, c.raw, func(run func()) { go g.RunWithRecover(guardEngines, run) }, c.endStayOnHangUp) == nil
 }

@@ -92,7 +92,7 @@ func (p *idlePool) removeExpired(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweepScheduled = false // so that the next putConn sets the timer again, even after a panic
-	p.guard.Point(guardEngines)
+	p.guard.PanicIfInjected(guardEngines)
 	kept, next := p.conns[:0], p.idleTimeout
 	for _, c := range p.conns {
 		left := c.idleUntil.Sub(now)

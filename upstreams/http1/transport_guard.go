@@ -6,10 +6,10 @@ type Guard interface {
 	// Catch must be deferred. It recovers from a panic and then calls the function after, which
 	// may be nil.
 	Catch(place string, after func())
-	// Once calls f and recovers from a panic.
-	Once(place string, f func())
-	// Point is a hook with which tests cause panics.
-	Point(name string)
+	// RunWithRecover calls f and recovers from a panic.
+	RunWithRecover(place string, f func())
+	// PanicIfInjected is a hook with which tests cause panics.
+	PanicIfInjected(name string)
 }
 
 const (
@@ -23,8 +23,8 @@ type NoPanicGuard struct{}
 // Catch does nothing.
 func (NoPanicGuard) Catch(string, func()) {}
 
-// Once calls f.
-func (NoPanicGuard) Once(_ string, f func()) { f() }
+// RunWithRecover calls f.
+func (NoPanicGuard) RunWithRecover(_ string, f func()) { f() }
 
-// Point does nothing.
-func (NoPanicGuard) Point(string) {}
+// PanicIfInjected does nothing.
+func (NoPanicGuard) PanicIfInjected(string) {}

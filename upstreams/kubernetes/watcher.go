@@ -51,7 +51,7 @@ type WatcherStatus struct {
 func New(spec *config.Kubernetes, port int, o Options) *PodWatcher {
 	w := &PodWatcher{
 		log: o.Log, spec: *spec, pods: map[string]podState{}, onChange: func() {},
-		account: &apiAccess{spec.Server, cmp.Or(spec.Account, config.MountedAccount), o.Guard},
+		account: &apiAccess{spec.Server, cmp.Or(spec.Account, config.MountedAccountFolder), o.Guard},
 	}
 	w.podFeed, w.poolFeed = newReflector(w, w.account, o.Log), newReflector(w, w.account, o.Log)
 	w.namespace = spec.Namespace

@@ -11,8 +11,8 @@ import (
 // generators can produce when the text is due.
 type ChoicePlan struct {
 	think         textgen.Generator
-	reasoningLeft int            // remaining tokens of reasoning
-	thoughts      []textgen.Word // reasoning that replaces generated thoughts
+	reasoningLeft int             // remaining tokens of reasoning
+	thoughts      []textgen.Token // reasoning that replaces generated thoughts
 	say           textgen.Generator
 	wordsLeft     int             // remaining words
 	fixedPieces   []profile.Piece // pieces that replace generated words
@@ -103,10 +103,10 @@ func (d *Decoder) limitTokens(s ChoicePlan, limit int) ChoicePlan {
 	return s
 }
 
-func textPieces(ws []textgen.Word) []profile.Piece {
+func textPieces(ws []textgen.Token) []profile.Piece {
 	ps := make([]profile.Piece, len(ws))
 	for i, w := range ws {
-		ps[i] = profile.Piece{Kind: profile.PieceText, Word: w}
+		ps[i] = profile.Piece{Kind: profile.PieceText, Token: w}
 	}
 	return ps
 }
@@ -129,10 +129,10 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 		}
 		for j, w := range textgen.Fragments(c.Args, 5) {
 			if j == 0 && c.Head == 0 && d.Profile.MatchesAny("llamacpp tgi") { // sent together with the name
-				parts[i][0].Word = w
+				parts[i][0].Token = w
 				continue
 			}
-			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceCallArguments, Call: i, Word: w})
+			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceCallArguments, Call: i, Token: w})
 		}
 		longest = max(longest, len(parts[i]))
 	}
@@ -156,7 +156,7 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 // text immediately.
 func (s *ChoicePlan) cutAtStop(stops []string, limit int) {
 	for ; s.wordsLeft > 0 && len(s.fixedPieces) < limit; s.wordsLeft-- {
-		s.fixedPieces = append(s.fixedPieces, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
+		s.fixedPieces = append(s.fixedPieces, profile.Piece{Kind: profile.PieceText, Token: s.say.Next()})
 	}
 	var b strings.Builder
 	for _, p := range s.fixedPieces {
@@ -175,7 +175,7 @@ func (s *ChoicePlan) cutAtStop(stops []string, limit int) {
 	for i, n := 0, 0; i < len(s.fixedPieces); i++ {
 		if n+len(s.fixedPieces[i].Text) >= at {
 			rest := s.fixedPieces[i].Text[:at-n]
-			s.fixedPieces[i].Word = textgen.NewWord(rest)
+			s.fixedPieces[i].Token = textgen.NewToken(rest)
 			s.fixedPieces = s.fixedPieces[:i+1]
 			return
 		}
@@ -194,9 +194,9 @@ func (s *ChoicePlan) Next() (profile.Piece, bool) {
 		if len(s.thoughts) > 0 {
 			w := s.thoughts[0]
 			s.thoughts = s.thoughts[1:]
-			return profile.Piece{Kind: profile.PieceThought, Word: w}, true
+			return profile.Piece{Kind: profile.PieceThought, Token: w}, true
 		}
-		return profile.Piece{Kind: profile.PieceThought, Word: s.think.Next()}, true
+		return profile.Piece{Kind: profile.PieceThought, Token: s.think.Next()}, true
 	}
 	if len(s.fixedPieces) > 0 {
 		p := s.fixedPieces[0]
@@ -204,5 +204,5 @@ func (s *ChoicePlan) Next() (profile.Piece, bool) {
 		return p, true
 	}
 	s.wordsLeft--
-	return profile.Piece{Kind: profile.PieceText, Word: s.say.Next()}, true
+	return profile.Piece{Kind: profile.PieceText, Token: s.say.Next()}, true
 }

@@ -42,11 +42,11 @@ type Request struct {
 
 // modelMemory contains the model's thoughts and the facts that the model finds in the history.
 type modelMemory struct {
-	partialAnswer string         // start of the response, taken from a final assistant message
-	sum           uint64         // hash of the prompt without partialAnswer
-	toolUsed      bool           // the history contains a tool result
-	secret        string         // the number found in the reasoning in the history
-	thoughts      []textgen.Word // thoughts that replace generated thoughts
+	partialAnswer string          // start of the response, taken from a final assistant message
+	sum           uint64          // hash of the prompt without partialAnswer
+	toolUsed      bool            // the history contains a tool result
+	secret        string          // the number found in the reasoning in the history
+	thoughts      []textgen.Token // thoughts that replace generated thoughts
 }
 
 // Decoder decodes requests like one particular engine.

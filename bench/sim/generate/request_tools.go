@@ -135,7 +135,7 @@ func (d *Decoder) decodeResponseFormat(v *fastjson.Value, q *Request) *profile.A
 		if s != nil {
 			q.fixed = string(textgen.AppendSchemaSample(nil, s, s, seed, 0))
 		} else {
-			q.fixed = `{"answer":` + string(textgen.AppendSampleString(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
+			q.fixed = `{"answer":` + string(textgen.AppendSampleWord(nil, seed)) + `,"steps":[1,2,3],"sure":true}`
 		}
 	case "json_schema":
 		s := f.Get("json_schema", "schema")

@@ -19,7 +19,7 @@ const (
 type Piece struct {
 	Kind PieceKind
 	Call int
-	textgen.Word
+	textgen.Token
 }
 
 // ToolCall is a tool call that the model makes.

@@ -30,39 +30,39 @@ type Profile struct {
 	SSEHeaders string // additional header lines in streams
 	JSONType   string
 	SSEType    string
-	TextType   string    // Content-Type of plain text pages and errors
-	NoSpace    bool      // no space after "data:"
-	Reasoning  string    // member for reasoning text
-	HeadFirst  bool      // sends the head of a stream as soon as the slot is free, before the first token
-	Roles      roleMode  // which chunks of a stream contain the role
-	Loads      bool      // loads a model on its first request
-	Joins      bool      // the role and the first token share a chunk, and so do the last events
-	ErrorDone  bool      // sends [DONE] after an error event
-	ErrorEvent string    // name of an error event
-	WholeTools bool      // sends a whole tool call in one delta
-	Latest     bool      // model names may omit ":latest"
-	OneChoice  bool      // ignores n
-	FirstTool  bool      // ignores tool_choice
-	NamedTool  namedTool // how a tool_choice that names a tool is treated
+	TextType   string        // Content-Type of plain text pages and errors
+	NoSpace    bool          // no space after "data:"
+	Reasoning  string        // member for reasoning text
+	HeadFirst  bool          // sends the head of a stream as soon as the slot is free, before the first token
+	Roles      roleMode      // which chunks of a stream contain the role
+	Loads      bool          // loads a model on its first request
+	Joins      bool          // the role and the first token share a chunk, and so do the last events
+	ErrorDone  bool          // sends [DONE] after an error event
+	ErrorEvent string        // name of an error event
+	WholeTools bool          // sends a whole tool call in one delta
+	Latest     bool          // model names may omit ":latest"
+	OneChoice  bool          // ignores n
+	FirstTool  bool          // ignores tool_choice
+	NamedTool  namedToolMode // how a tool_choice that names a tool is treated
 	// response_format: "" accepts all, "schemas" refuses json_object, "value" expects the schema in
 	// the member "value"
 	Formats     string
-	NullContent nullContent // how a message without content is treated
-	Efforts     []string    // accepted reasoning_effort values; if empty, any
-	FullInBand  bool        // answers a stream with 200 and an error event if the queue is full
-	LongInBand  bool        // answers a stream with 200 and an error event if the prompt is too long
-	Typed       bool        // refuses a Content-Type other than JSON
+	NullContent nullContentMode // how a message without content is treated
+	Efforts     []string        // accepted reasoning_effort values; if empty, any
+	FullInBand  bool            // answers a stream with 200 and an error event if the queue is full
+	LongInBand  bool            // answers a stream with 200 and an error event if the prompt is too long
+	Typed       bool            // refuses a Content-Type other than JSON
 	// Accepts a prompt that leaves too little room for max_tokens, and truncates the response.
 	Overrun    bool
-	Local      bool          // on loopback, refuses a Host or Origin that is not local
-	Auth       string        // paths that require the key: "v1", "work", "all" or ""
-	Unknown    unknownModel  // how an unknown model is treated
-	Ping       time.Duration // time between comments in a silent stream
-	Idle       time.Duration // idle timeout of connections; 0 means no timeout
-	PerConn    int           // maximum number of requests per connection; 0 means no limit
-	ErrorClose bool          // closes the connection after an error
-	FullError  APIError      // error if the queue is full
-	NoModel    APIError      // error for an unknown model; %s is replaced with the model's name
+	Local      bool             // on loopback, refuses a Host or Origin that is not local
+	Auth       string           // paths that require the key: "v1", "work", "all" or ""
+	Unknown    unknownModelMode // how an unknown model is treated
+	Ping       time.Duration    // time between comments in a silent stream
+	Idle       time.Duration    // idle timeout of connections; 0 means no timeout
+	PerConn    int              // maximum number of requests per connection; 0 means no limit
+	ErrorClose bool             // closes the connection after an error
+	FullError  APIError         // error if the queue is full
+	NoModel    APIError         // error for an unknown model; %s is replaced with the model's name
 	// error types by status; 4 is the default for statuses below 500, and 5 for 500 and above
 	Kinds    map[int]string
 	Health   time.Duration // how long the engine takes to answer /health
@@ -93,41 +93,41 @@ const (
 	RoleEveryToken                    // the chunks of all tokens
 )
 
-type namedTool uint8
+type namedToolMode uint8
 
-// Values of namedTool: how a tool_choice that names a tool is treated.
+// Values of namedToolMode: how a tool_choice that names a tool is treated.
 const (
-	NamedToolObeyed namedTool = iota
-	NamedToolAsAuto           // the engine treats it as auto
+	NamedToolObeyed namedToolMode = iota
+	NamedToolAsAuto               // the engine treats it as auto
 	NamedToolRefused
 )
 
-type nullContent uint8
+type nullContentMode uint8
 
-// Values of nullContent: how a message without content is treated.
+// Values of nullContentMode: how a message without content is treated.
 const (
-	NullContentAccepted nullContent = iota // accepted in an assistant message
+	NullContentAccepted nullContentMode = iota // accepted in an assistant message
 	NullContentRefused
 	NullContentNeedsCalls // refused unless the message has tool calls
 )
 
-// UnmarshalText parses the name of a namedTool.
-func (n *namedTool) UnmarshalText(b []byte) error {
+// UnmarshalText parses the name of a namedToolMode.
+func (n *namedToolMode) UnmarshalText(b []byte) error {
 	return parseEnum((*uint8)(n), b, "obeyed", "auto", "refused")
 }
 
-// UnmarshalText parses the name of a nullContent.
-func (n *nullContent) UnmarshalText(b []byte) error {
+// UnmarshalText parses the name of a nullContentMode.
+func (n *nullContentMode) UnmarshalText(b []byte) error {
 	return parseEnum((*uint8)(n), b, "taken", "refused", "refused_without_calls")
 }
 
-type unknownModel uint8
+type unknownModelMode uint8
 
-// Values of unknownModel: how a model that the engine does not serve is treated.
+// Values of unknownModelMode: how a model that the engine does not serve is treated.
 const (
-	UnknownModelRefused unknownModel = iota
-	UnknownModelServed               // answered with the first served name
-	UnknownModelEchoed               // answered with the requested name
+	UnknownModelRefused unknownModelMode = iota
+	UnknownModelServed                   // answered with the first served name
+	UnknownModelEchoed                   // answered with the requested name
 )
 
 // UnmarshalText parses the name of a roleMode.
@@ -135,8 +135,8 @@ func (m *roleMode) UnmarshalText(b []byte) error {
 	return parseEnum((*uint8)(m), b, "alone", "first", "each")
 }
 
-// UnmarshalText parses the name of an unknownModel.
-func (m *unknownModel) UnmarshalText(b []byte) error {
+// UnmarshalText parses the name of an unknownModelMode.
+func (m *unknownModelMode) UnmarshalText(b []byte) error {
 	return parseEnum((*uint8)(m), b, "refused", "served", "echo")
 }
 
@@ -179,13 +179,13 @@ func (p *Profile) MatchesAny(names string) bool {
 }
 
 //go:embed engines.json
-var engines []byte
+var enginesJSON []byte
 
 // ByName contains all profiles by name. A variant describes an engine in a different mode. Its
 // member Of names that engine, and the variant shares the engine's family.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
-	panicOnError(json.Unmarshal(engines, &rows))
+	panicOnError(json.Unmarshal(enginesJSON, &rows))
 	byName := map[string]*Profile{}
 	for _, raw := range rows {
 		var row struct {

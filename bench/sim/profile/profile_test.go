@@ -10,7 +10,7 @@ import (
 // TestEngines checks that engines.json contains no misspelt member, which the decoder would ignore.
 func TestEngines(t *testing.T) {
 	var rows []map[string]any
-	if err := json.Unmarshal(engines, &rows); err != nil {
+	if err := json.Unmarshal(enginesJSON, &rows); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {

@@ -60,9 +60,9 @@ func (l *LoadedModels) Load(name string) bool {
 	return true
 }
 
-// BeginUse registers a request that uses a model. The caller must call done when the request ends.
+// RegisterRequest registers a request that uses a model. The caller must call done when the request ends.
 // If the model is unloaded before that, cut is called to abort the request.
-func (l *LoadedModels) BeginUse(name string, cut func()) (done func()) {
+func (l *LoadedModels) RegisterRequest(name string, cut func()) (done func()) {
 	u := &modelUser{name, cut}
 	l.mu.Lock()
 	defer l.mu.Unlock()

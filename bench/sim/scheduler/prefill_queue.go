@@ -23,9 +23,9 @@ func (r *PrefillQueue) Reserve(now time.Time, d time.Duration) time.Time {
 	return r.freeAt
 }
 
-// ReturnUnused returns the unused part of a reservation of length d that ends at due. Later prompts
+// ReturnUnusedTime returns the unused part of a reservation of length d that ends at due. Later prompts
 // keep their reservations.
-func (r *PrefillQueue) ReturnUnused(d time.Duration, due time.Time) {
+func (r *PrefillQueue) ReturnUnusedTime(d time.Duration, due time.Time) {
 	left := min(d, time.Until(due))
 	if left <= 0 {
 		return

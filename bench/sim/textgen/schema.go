@@ -70,7 +70,7 @@ func appendArraySample(dst []byte, s, root *fastjson.Value, seed uint64, depth i
 		}
 		item := s.Get("items")
 		if item == nil {
-			dst = AppendSampleString(dst, seed)
+			dst = AppendSampleWord(dst, seed)
 			continue
 		}
 		dst = AppendSchemaSample(dst, item, root, MixHash(seed, uint64(i)), depth+1)
@@ -104,7 +104,7 @@ func appendStringSample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 		return append(dst, `"keeper@example.com"`...)
 	}
 	start := len(dst)
-	dst = AppendSampleString(dst, seed)
+	dst = AppendSampleWord(dst, seed)
 	for lo := s.GetInt("minLength"); len(dst)-start-2 < lo && lo < 1<<16; {
 		dst = append(dst[:len(dst)-1], `x"`...)
 	}
@@ -149,8 +149,8 @@ func appendObjectSample(dst []byte, s, root *fastjson.Value, seed uint64, depth 
 	return append(dst, '}')
 }
 
-// AppendSampleString appends a plain ASCII word as a JSON string.
-func AppendSampleString(dst []byte, seed uint64) []byte {
+// AppendSampleWord appends a plain ASCII word as a JSON string.
+func AppendSampleWord(dst []byte, seed uint64) []byte {
 	words := [...]string{"river", "gate", "Lima", "lamp", "harbour", "mill", "Oslo", "weir"}
 	return wire.AppendString(dst, words[seed%uint64(len(words))])
 }

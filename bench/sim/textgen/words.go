@@ -7,8 +7,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Word is one token of text, together with its JSON form.
-type Word struct{ Text, Escaped string }
+// Token is one token of text, together with its JSON form.
+type Token struct{ Text, Escaped string }
 
 // chainState is a state of the word chain. It determines which states may follow.
 type chainState uint8
@@ -28,52 +28,52 @@ const (
 // listed more than once. A few words contain characters that careless code mishandles: umlauts,
 // three- and four-byte characters, quotes, a backslash.
 var wordChain = [stateCount]struct {
-	words []Word
+	words []Token
 	next  []chainState
 }{
 	atStart: {
-		newWords("the", "each", "every", "no", "one", "that", "this", "our", "another"),
+		newTokens("the", "each", "every", "no", "one", "that", "this", "our", "another"),
 		[]chainState{atAdjective, atAdjective, atNoun, atNoun, atNoun},
 	},
 	atAdjective: {
-		newWords("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient",
+		newTokens("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient",
 			"späte"),
 		[]chainState{atNoun},
 	},
 	atNoun: {
-		newWords("turbine", "river", "gate", "engine", "valley", "keeper", "harbour", "lamp", "bridge", "channel", "mill", "café",
+		newTokens("turbine", "river", "gate", "engine", "valley", "keeper", "harbour", "lamp", "bridge", "channel", "mill", "café",
 			"signal", "weir", "boat", "\"lock\"", "東京", "current", "wheel", "log\\book"),
 		[]chainState{atVerb, atVerb, atVerb, atEnd},
 	},
 	atVerb: {
-		newWords("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses",
+		newTokens("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses",
 			"answers"),
 		[]chainState{atAdverb, atPlace, atPlace, atStart, atEnd},
 	},
 	atAdverb: {
-		newWords("slowly", "twice", "again", "early", "often", "without noise", "at night", "quickly"),
+		newTokens("slowly", "twice", "again", "early", "often", "without noise", "at night", "quickly"),
 		[]chainState{atPlace, atEnd, atEnd},
 	},
 	atPlace: {
-		newWords("before", "behind", "near", "under", "beside", "after", "towards", "around"),
+		newTokens("before", "behind", "near", "under", "beside", "after", "towards", "around"),
 		[]chainState{atStart},
 	},
 	atEnd: {
-		[]Word{{".", "."}, {".", "."}, {".", "."}, {",", ","}, {".\n\n", `.\n\n`}, {";", ";"}, {" 🚲.", " 🚲."}},
+		[]Token{{".", "."}, {".", "."}, {".", "."}, {",", ","}, {".\n\n", `.\n\n`}, {";", ";"}, {" 🚲.", " 🚲."}},
 		[]chainState{atStart},
 	},
 }
 
-func newWords(words ...string) []Word {
-	ws := make([]Word, len(words))
+func newTokens(words ...string) []Token {
+	ws := make([]Token, len(words))
 	for i, w := range words {
-		ws[i] = NewWord(" " + w)
+		ws[i] = NewToken(" " + w)
 	}
 	return ws
 }
 
-// NewWord returns a token with the given text.
-func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))} }
+// NewToken returns a token with the given text.
+func NewToken(s string) Token { return Token{s, string(wire.AppendEscaped(nil, s))} }
 
 // Generator returns one word after another. The words depend only on the seed.
 type Generator struct {
@@ -102,7 +102,7 @@ func (s *Generator) random(n int) int {
 }
 
 // Next returns the next word, including the space before it.
-func (s *Generator) Next() Word {
+func (s *Generator) Next() Token {
 	was, here := s.at, &wordChain[s.at]
 	i := s.random(len(here.words))
 	w := here.words[i]
@@ -128,12 +128,12 @@ func (s *Generator) Next() Word {
 }
 
 // capitalizedWords contains the capitalized words, with and without a space before them.
-var capitalizedWords = func() (all [stateCount][][2]Word) {
+var capitalizedWords = func() (all [stateCount][][2]Token) {
 	for st := range all {
 		for _, w := range wordChain[st].words {
 			r := []rune(strings.TrimPrefix(w.Text, " "))
 			r[0] = unicode.ToUpper(r[0])
-			all[st] = append(all[st], [2]Word{NewWord(" " + string(r)), NewWord(string(r))})
+			all[st] = append(all[st], [2]Token{NewToken(" " + string(r)), NewToken(string(r))})
 		}
 	}
 	return all
@@ -141,29 +141,29 @@ var capitalizedWords = func() (all [stateCount][][2]Word) {
 
 // SplitTokens splits a text into tokens, as the simulator counts them. A space starts a token, and
 // a token has at most 12 characters.
-func SplitTokens(s string) []Word {
+func SplitTokens(s string) []Token {
 	return splitBefore(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
 // Fragments splits a text into pieces of n characters, like the deltas of tool arguments and JSON.
-func Fragments(s string, n int) []Word {
+func Fragments(s string, n int) []Token {
 	return splitBefore(s, func(_ rune, before int) bool { return before == n })
 }
 
 // splitBefore splits a text before every character for which cut returns true. before is the length
 // of the piece so far.
-func splitBefore(s string, cut func(r rune, before int) bool) []Word {
-	var ws []Word
+func splitBefore(s string, cut func(r rune, before int) bool) []Token {
+	var ws []Token
 	start, runes := 0, 0
 	for i, r := range s {
 		if cut(r, runes) {
-			ws = append(ws, NewWord(s[start:i]))
+			ws = append(ws, NewToken(s[start:i]))
 			start, runes = i, 0
 		}
 		runes++
 	}
 	if start < len(s) {
-		ws = append(ws, NewWord(s[start:]))
+		ws = append(ws, NewToken(s[start:]))
 	}
 	return ws
 }

@@ -55,8 +55,8 @@ func AppendEscaped(dst []byte, s string) []byte {
 // JSONBuilder is JSON text that is written piece by piece.
 type JSONBuilder []byte
 
-// Add appends JSON text unchanged.
-func (o *JSONBuilder) Add(texts ...string) *JSONBuilder {
+// AddRaw appends JSON text unchanged.
+func (o *JSONBuilder) AddRaw(texts ...string) *JSONBuilder {
 	for _, t := range texts {
 		*o = append(*o, t...)
 	}
@@ -72,7 +72,7 @@ func (o *JSONBuilder) Quote(v string) *JSONBuilder {
 // QuoteOrNull appends v as a JSON string, or null if v is empty.
 func (o *JSONBuilder) QuoteOrNull(v string) *JSONBuilder {
 	if v == "" {
-		return o.Add("null")
+		return o.AddRaw("null")
 	}
 	return o.Quote(v)
 }

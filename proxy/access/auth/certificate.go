@@ -56,7 +56,7 @@ func newCertificates(keys []config.Key, authority []byte) (*certificateKeys, err
 	return c, nil
 }
 
-func configuredIdentity(c *config.KeyCertificate) (mark string, ok bool) {
+func configuredIdentity(c *config.CertificateIdentity) (mark string, ok bool) {
 	if c.SPKI != "" {
 		return cert.PublicKeyIdentity(c.SPKI)
 	}

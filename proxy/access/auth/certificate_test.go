@@ -31,7 +31,7 @@ func ringTrusting(t *testing.T, authorities string, keys ...config.Key) *KeyRing
 }
 
 func keyWithSAN(id, san string) config.Key {
-	return config.Key{ID: id, Certificate: config.KeyCertificate{SAN: san}}
+	return config.Key{ID: id, Certificate: config.CertificateIdentity{SAN: san}}
 }
 
 func peer(t *testing.T, a *selfsigned.Authority, set func(*x509.Certificate)) *cert.Peer {
@@ -162,11 +162,11 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	c := a.NewClientCertificate(t, hosts("agent.test"))
 	sum := sha256.Sum256(c.Leaf.RawSubjectPublicKeyInfo)
 	spki := "sha256:" + hex.EncodeToString(sum[:])
-	r := ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}}, keyWithSAN("name", "agent.test"))
+	r := ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.CertificateIdentity{SPKI: spki}}, keyWithSAN("name", "agent.test"))
 	if k, err := r.FindCertificateKey(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k != nil || err != ErrCredentialConflict {
 		t.Errorf("two keys by two marks: %v %v", k, err)
 	}
-	r = ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}})
+	r = ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.CertificateIdentity{SPKI: spki}})
 	if k, err := r.FindCertificateKey(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k == nil || k.ID != "pinned" {
 		t.Errorf("FindCertificateKey with the pinned key pair = %v, %v; want the key pinned", k, err)
 	}

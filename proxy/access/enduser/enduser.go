@@ -59,7 +59,7 @@ func (n *Hasher) HeaderName() string { return n.header }
 
 // HashRequest returns the hash of the end user named in a request, or zero if the request names no
 // end user. Only the header or a JSON body can name the end user.
-func (n *Hasher) HashRequest(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
+func (n *Hasher) HashRequest(h *fasthttp.RequestHeader, body []byte) (name observe.EndUserHash) {
 	r := n.readerPool.Get().(*idReader)
 	defer n.readerPool.Put(r)
 	if n.header != "" {
@@ -73,7 +73,7 @@ func (n *Hasher) HashRequest(h *fasthttp.RequestHeader, body []byte) (name obser
 	return r.hashID(r.findID(body))
 }
 
-func (r *idReader) hashID(id []byte) (name observe.EndUser) {
+func (r *idReader) hashID(id []byte) (name observe.EndUserHash) {
 	if len(id) == 0 || len(id) > MaxID {
 		return name
 	}

@@ -65,7 +65,7 @@ func TestHashRequest(t *testing.T) {
 		if c.want != "" {
 			want = hashOf(c.want)
 		} else {
-			want = observe.EndUser{}.String()
+			want = observe.EndUserHash{}.String()
 		}
 		for range 2 { // the reader must not contain data from the previous request
 			if got := n.HashRequest(h, []byte(c.body)).String(); got != want {
@@ -76,7 +76,7 @@ func TestHashRequest(t *testing.T) {
 	two := new(fasthttp.RequestHeader)
 	two.Add("X-User-Id", "the client's")
 	two.Add("x-user-id", "the proxy's")
-	if got := namer("X-User-Id").HashRequest(two, []byte(`{"user":"bob"}`)); got != (observe.EndUser{}) {
+	if got := namer("X-User-Id").HashRequest(two, []byte(`{"user":"bob"}`)); got != (observe.EndUserHash{}) {
 		t.Errorf("two headers name %s", got)
 	}
 	h := new(fasthttp.RequestHeader)
@@ -93,7 +93,7 @@ func TestHashRequest(t *testing.T) {
 func TestSecretsDiffer(t *testing.T) {
 	h, body := new(fasthttp.RequestHeader), []byte(`{"user":"alice"}`)
 	a := namer("").HashRequest(h, body)
-	if b := New(&config.EndUsers{Secret: secret + "2"}).HashRequest(h, body); a == b || b == (observe.EndUser{}) {
+	if b := New(&config.EndUsers{Secret: secret + "2"}).HashRequest(h, body); a == b || b == (observe.EndUserHash{}) {
 		t.Errorf("names with two secrets = %s and %s, want two different names", a, b)
 	}
 }

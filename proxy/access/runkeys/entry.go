@@ -92,7 +92,7 @@ func ChangeEntry(entry string, patch []byte) (string, error) {
 // RotateEntry returns the entry with an additional hash. The previous hashes expire at the time
 // until. RotateEntry removes hashes that have already expired.
 func RotateEntry(entry, hash string, until, now time.Time) (string, error) {
-	key, err := config.ReadKey(entry)
+	key, err := config.ParseKeyEntry(entry)
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +148,7 @@ func validateEntry(body []byte, id string) error {
 	} else {
 		own += "," + rest
 	}
-	_, err := config.ReadKey(own)
+	_, err := config.ParseKeyEntry(own)
 	var bad *config.KeyError
 	if errors.As(err, &bad) {
 		return &RequestMistakeError{bad.Field, bad.Message}

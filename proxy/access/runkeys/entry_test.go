@@ -59,7 +59,7 @@ func TestNew(t *testing.T) {
 		case row.field == "-" && err != nil:
 			t.Errorf("entry of %s: %v, want no error", row.body, err)
 		case row.field == "-":
-			if key, err := config.ReadKey(entry); err != nil || len(key.Hash) != 1 || key.Hash[0].Hash != hashA || strings.Contains(entry, "null") {
+			if key, err := config.ParseKeyEntry(entry); err != nil || len(key.Hash) != 1 || key.Hash[0].Hash != hashA || strings.Contains(entry, "null") {
 				t.Errorf("entry of %s = %s, %v; want a key with one hash and no null", row.body, entry, err)
 			}
 		case !errors.As(err, &bad):
@@ -112,7 +112,7 @@ func TestRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends := func(entry string) (out []string) {
-		key, err := config.ReadKey(entry)
+		key, err := config.ParseKeyEntry(entry)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -182,7 +182,7 @@ func (f *KeyFile) Update(_ context.Context, id string, change func(entry string)
 	case text == "" && at >= 0:
 		lines = slices.Delete(lines, at, at+1)
 	case text != "":
-		key, err := config.ReadKey(text)
+		key, err := config.ParseKeyEntry(text)
 		if err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func (f *KeyFile) acquireLock() error {
 	}
 	if err := process.LockFile(lock); err != nil {
 		_ = lock.Close()
-		if errors.Is(err, process.ErrLocked) {
+		if errors.Is(err, process.ErrFileLocked) {
 			return fmt.Errorf("%w: another edge writes %s: ask that one", ErrReadOnly, f.opts.Path)
 		}
 		return err
@@ -308,7 +308,7 @@ func parseFile(path string, text []byte, known []keyEntry) (lines []keyEntry, er
 		default:
 			e, ok := before[item]
 			if !ok {
-				key, err := config.ReadKey(item)
+				key, err := config.ParseKeyEntry(item)
 				if err != nil {
 					return nil, fail(n, "%s", err)
 				}

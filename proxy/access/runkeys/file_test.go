@@ -129,7 +129,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	entries, _ := u.Entries(t.Context())
-	key, err := config.ReadKey(entries["shared"])
+	key, err := config.ParseKeyEntry(entries["shared"])
 	if l := key.Limits; err != nil || len(entries) != 17 || l.Concurrency == 0 || l.RequestsPerMinute == 0 || l.TokensPerMinute == 0 || l.TokensPerDay == 0 {
 		t.Errorf("%d keys, limits %+v, %v; want 17 keys and every limit set", len(entries), l, err)
 	}

@@ -252,7 +252,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	s.heldLocks[name] = func() { end(); <-ended }
 	s.mu.Unlock()
-	go s.guard.Once(guard.PlaceACME, func() {
+	go s.guard.RunWithRecover(guard.PlaceACME, func() {
 		defer close(ended)
 		whole := false
 		defer func() {

@@ -84,7 +84,7 @@ func parseEntry(secrets []string, id, raw string) (entry, error) {
 	if e.revoked = kind.Revoked; e.revoked {
 		return e, nil
 	}
-	if e.key, err = config.ReadKey(e.body); err != nil {
+	if e.key, err = config.ParseKeyEntry(e.body); err != nil {
 		return e, &refusedEntryError{entryBroken, err}
 	}
 	if e.key.ID != id {

@@ -109,7 +109,7 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	key, err := config.ReadKey(string(body))
+	key, err := config.ParseKeyEntry(string(body))
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (w *Writer) Update(ctx context.Context, id string, next func(entry string) 
 		if text == "" {
 			return revokedBody, nil
 		}
-		key, err := config.ReadKey(text)
+		key, err := config.ParseKeyEntry(text)
 		if err == nil && key.ID != id {
 			err = errors.New("the entry is of another key")
 		}

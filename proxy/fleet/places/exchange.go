@@ -95,7 +95,7 @@ func (e *Exchange) Run(ctx context.Context) {
 func (e *Exchange) exchangeAll(ctx context.Context) {
 	all, placing := e.o.Routes(), 0
 	for _, r := range all {
-		p := routing.RoutePlacements(r)
+		p := routing.PlacementsOfRoute(r)
 		if p == nil {
 			delete(e.positions, r.ID)
 			continue

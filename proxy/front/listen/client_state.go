@@ -50,7 +50,7 @@ func (s *disconnectState) markGone(g *guard.Guard) {
 	}
 	s.hasDisconnected = true
 	if s.waiter != nil {
-		g.Point(guard.PlaceClients)
+		g.PanicIfInjected(guard.PlaceClients)
 		s.waiter.OnDisconnect()
 	}
 }

@@ -32,7 +32,9 @@ func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch
 	return w, nil
 }
 
-func (w *disconnectWatch) startGuarded(run func()) { go w.ln.guard.Once(guard.PlaceClients, run) }
+func (w *disconnectWatch) startGuarded(run func()) {
+	go w.ln.guard.RunWithRecover(guard.PlaceClients, run)
+}
 
 func (w *disconnectWatch) add(c *Conn) error {
 	raw, err := c.SyscallConn()

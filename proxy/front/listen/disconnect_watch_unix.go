@@ -46,7 +46,7 @@ func (w *disconnectWatch) run() {
 		case <-tick.C:
 		}
 		for _, c := range w.ln.copyConns() {
-			w.ln.guard.Once(guard.PlaceClients, func() {
+			w.ln.guard.RunWithRecover(guard.PlaceClients, func() {
 				if c.client.hasWaiter() && isHungUp(c.socketConn) {
 					c.client.markGone(w.ln.guard)
 				}

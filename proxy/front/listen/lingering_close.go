@@ -31,10 +31,10 @@ func (l *Listener) lingerThenClose(c socketConn, end func() error) bool {
 		l.lingerSlots.release()
 		return false
 	}
-	go l.guard.Once(guard.PlaceLinger, func() {
+	go l.guard.RunWithRecover(guard.PlaceLinger, func() {
 		defer l.lingerSlots.release()
 		defer end() //nolint:errcheck // no caller is left
-		l.guard.Point(guard.PlaceLinger)
+		l.guard.PanicIfInjected(guard.PlaceLinger)
 		discardRequest(c, time.Now().Add(l.lingerTime))
 	})
 	return true

@@ -282,7 +282,7 @@ func (l *Listener) StopDisconnectWatch() error { return l.disconnectWatch.close(
 // request. Because f parses untrusted bytes, a panic in f ends only this connection.
 func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) (rest []byte) {
 	defer l.guard.Catch(guard.PlaceConnection, func() { f.err = ErrFraming })
-	l.guard.Point("framing")
+	l.guard.PanicIfInjected("framing")
 	rest = f.checkBytes(p)
 	if err != nil {
 		f.recordReadError(err)

@@ -101,9 +101,9 @@ func (c *Conn) closeUnlessReadable() {
 // serveParked serves a connection that is no longer parked.
 func (c *Conn) serveParked() {
 	c.idle.isParked.Store(false)
-	go c.ln.guard.Once(guard.PlaceConnection, func() {
+	go c.ln.guard.RunWithRecover(guard.PlaceConnection, func() {
 		defer c.ln.guard.Catch(guard.PlaceConnection, func() { _ = c.Close() })
-		c.ln.guard.Point("unpark")
+		c.ln.guard.PanicIfInjected("unpark")
 		left := time.Duration(c.readDeadline.wanted.Load() - int64(instant.Now()))
 		c.ResumeHTTP(max(left, parkInterval))
 		// serveAgain closes the connection. Its errors have already been reported to the client.

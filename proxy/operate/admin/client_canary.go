@@ -59,7 +59,7 @@ func CompareCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 			return err
 		}
 		for i := range arms {
-			earlier := slices.IndexFunc(before, func(a observe.Arm) bool { return a.Name == arms[i].Name })
+			earlier := slices.IndexFunc(before, func(a observe.ArmCounts) bool { return a.Name == arms[i].Name })
 			if earlier >= 0 {
 				arms[i] = arms[i].Since(&before[earlier])
 			}
@@ -84,7 +84,7 @@ func CompareCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	return nil
 }
 
-func fetchArms(o *CanaryOptions) ([]observe.Arm, error) {
+func fetchArms(o *CanaryOptions) ([]observe.ArmCounts, error) {
 	body, err := o.Edge.get("/-/arms", fetchArmsTimeout)
 	if err != nil {
 		return nil, err

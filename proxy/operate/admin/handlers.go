@@ -266,12 +266,12 @@ func (s *Server) handleSetMode(ctx *fasthttp.RequestCtx) {
 }
 
 // findUpstreams returns the upstream with the given name, or the upstreams in a group
-// (config.InGroup). If it finds no upstream, near contains a suggestion.
+// (config.IsInUpstreamGroup). If it finds no upstream, near contains a suggestion.
 func findUpstreams(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
 		tags := upstreams.ConfiguredTags(u)
-		if u.Label() == name || config.InGroup(name, u.Label(), tags) {
+		if u.Label() == name || config.IsInUpstreamGroup(name, u.Label(), tags) {
 			found = append(found, u)
 		}
 		labels = append(labels, u.Label())

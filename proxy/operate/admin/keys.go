@@ -163,7 +163,7 @@ func (s *Server) keyViews() ([]KeyView, error) {
 			return nil, err
 		}
 		for id, text := range entries {
-			if key, err := config.ReadKey(text); err == nil && !isConfiguredKey(file, id) {
+			if key, err := config.ParseKeyEntry(text); err == nil && !isConfiguredKey(file, id) {
 				views = append(views, NewKeyView(&key, sourceRuntime))
 			}
 		}
@@ -194,7 +194,7 @@ func (s *Server) handleCreateKey(ctx *fasthttp.RequestCtx) {
 		respondError(ctx, s.keyAPIError(err))
 		return
 	}
-	key, err := config.ReadKey(entry)
+	key, err := config.ParseKeyEntry(entry)
 	if err == nil && strings.ContainsAny(key.ID, "/?#%") || key.ID == "." || key.ID == ".." {
 		err = &runkeys.RequestMistakeError{Field: "id", Message: "the id is a part of a path here: it has no / ? # and %"}
 	}
@@ -321,7 +321,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 		entry, err := c.editEntry(old)
 		text := cmp.Or(entry, old) // for a revoked key, its last entry
 		if err == nil {
-			now, err = config.ReadKey(text)
+			now, err = config.ParseKeyEntry(text)
 		}
 		if err != nil || entry == "" {
 			return entry, err

@@ -131,7 +131,7 @@ func (s *Server) streamPageUpdates(ctx *fasthttp.RequestCtx) {
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer s.opts.Guard.Catch(guard.PlaceStatusPage, nil)
 		defer s.openPages.Add(-1)
-		s.opts.Guard.Point(guard.PlaceStatusPage)
+		s.opts.Guard.PanicIfInjected(guard.PlaceStatusPage)
 		var shown status.ShownPage
 		for {
 			// SetWriteDeadline fails only if the connection is closed.

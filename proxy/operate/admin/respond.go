@@ -13,11 +13,11 @@ import (
 // errors sent to API clients.
 func respondError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
-	d.WriteError(ctx, d.ConvertError(err), endpoint.AppendRequestID(nil))
+	d.WriteError(ctx, d.ConvertError(err), endpoint.AppendNewRequestID(nil))
 }
 
 func setCommonHeaders(ctx *fasthttp.RequestCtx) {
-	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendNewRequestID(nil))
 }
 
 func respondJSON(ctx *fasthttp.RequestCtx, v any) {

@@ -18,8 +18,8 @@ import (
 func TestRoles(t *testing.T) {
 	const main, reader, keeper, wrong = "0123456789abcdef0", "0123456789abcdef1", "0123456789abcdef2", "0123456789abcdef3"
 	named := config.Admin{Token: main, Tokens: []config.AdminToken{
-		{Name: "grafana", Token: reader, Role: config.RoleRead},
-		{Name: "portal", Hash: config.Secret(auth.HashKey(keeper)), Role: config.RoleKeys},
+		{Name: "grafana", Token: reader, Role: config.AdminRoleRead},
+		{Name: "portal", Hash: config.Secret(auth.HashKey(keeper)), Role: config.AdminRoleKeys},
 	}}
 	alone := named
 	alone.Token = ""
@@ -30,15 +30,15 @@ func TestRoles(t *testing.T) {
 		status int // response status if the token is rejected
 		want   authenticatedCaller
 	}{
-		{"the main token", named, main, 0, authenticatedCaller{mainTokenName, config.RoleAll}},
-		{"a token of the file", named, reader, 0, authenticatedCaller{"grafana", config.RoleRead}},
-		{"a hash of the file", named, keeper, 0, authenticatedCaller{"portal", config.RoleKeys}},
+		{"the main token", named, main, 0, authenticatedCaller{mainTokenName, config.AdminRoleAll}},
+		{"a token of the file", named, reader, 0, authenticatedCaller{"grafana", config.AdminRoleRead}},
+		{"a hash of the file", named, keeper, 0, authenticatedCaller{"portal", config.AdminRoleKeys}},
 		{"none of them", named, wrong, 401, authenticatedCaller{}},
 		{"the hash itself", named, auth.HashKey(keeper), 401, authenticatedCaller{}},
 		{"no token", named, "", 401, authenticatedCaller{}},
 		{"no token, without a main one", alone, "", 401, authenticatedCaller{}},
 		{"an empty hash", config.Admin{Tokens: []config.AdminToken{{Name: "x"}}}, "", 401, authenticatedCaller{}},
-		{"nothing is asked for", config.Admin{}, "", 0, authenticatedCaller{"", config.RoleAll}},
+		{"nothing is asked for", config.Admin{}, "", 0, authenticatedCaller{"", config.AdminRoleAll}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g := newTokenGate(zap.NewNop(), metrics.NewSet())
@@ -57,12 +57,12 @@ func TestRoles(t *testing.T) {
 		})
 	}
 	for _, row := range []struct{ role, may, not string }{
-		{config.RoleRead, config.RoleRead, config.RoleKeys},
-		{config.RoleKeys, config.RoleRead, config.RoleAll},
-		{config.RoleAll, config.RoleKeys, ""},
-		{"", "", config.RoleRead},
+		{config.AdminRoleRead, config.AdminRoleRead, config.AdminRoleKeys},
+		{config.AdminRoleKeys, config.AdminRoleRead, config.AdminRoleAll},
+		{config.AdminRoleAll, config.AdminRoleKeys, ""},
+		{"", "", config.AdminRoleRead},
 	} {
-		if !config.RoleAllows(row.role, row.may) || row.not != "" && config.RoleAllows(row.role, row.not) {
+		if !config.AdminRoleAllows(row.role, row.may) || row.not != "" && config.AdminRoleAllows(row.role, row.not) {
 			t.Errorf("%s does not have the rights of %s alone", row.role, row.may)
 		}
 	}

@@ -24,7 +24,7 @@ func New(o Options) (*Server, error) {
 	var err error
 	if s.listener, err = listen.New(o.Listener.Listener, listen.Options{
 		MaxConns: listen.AdminConnLimit(), MakeRoom: true, TLS: o.Listener.Certificate != nil,
-		Guard: o.Guard, RequestID: endpoint.AppendRequestID,
+		Guard: o.Guard, RequestID: endpoint.AppendNewRequestID,
 	}); err != nil {
 		return nil, err
 	}
@@ -49,34 +49,34 @@ func (s *Server) newRouter() fasthttp.RequestHandler {
 		ctx.Response.Header.Set("Allow", allow)
 	}
 	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":          s.requireRole(config.RoleRead, s.serveStatusPage),
-		"/call/{id}": s.requireRole(config.RoleRead, s.serveCallPage),
-		"/metrics":   s.requireRole(config.RoleRead, s.serveMetrics),
-		"/status":    s.requireRole(config.RoleRead, s.serveStatusJSON),
-		"/usage":     s.requireRole(config.RoleRead, s.usageHandler(true)),
-		"/runbook":   s.requireRole(config.RoleRead, s.serveRunbook),
-		"/-/usage":   s.requireRole(config.RoleRead, s.usageHandler(false)),
-		"/-/arms":    s.requireRole(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, modelArms(&s.opts)) }),
+		"/":          s.requireRole(config.AdminRoleRead, s.serveStatusPage),
+		"/call/{id}": s.requireRole(config.AdminRoleRead, s.serveCallPage),
+		"/metrics":   s.requireRole(config.AdminRoleRead, s.serveMetrics),
+		"/status":    s.requireRole(config.AdminRoleRead, s.serveStatusJSON),
+		"/usage":     s.requireRole(config.AdminRoleRead, s.usageHandler(true)),
+		"/runbook":   s.requireRole(config.AdminRoleRead, s.serveRunbook),
+		"/-/usage":   s.requireRole(config.AdminRoleRead, s.usageHandler(false)),
+		"/-/arms":    s.requireRole(config.AdminRoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, modelArms(&s.opts)) }),
 		"/-/ready":   s.serveReady,
 
-		"/-/keys":      s.requireRole(config.RoleRead, s.handleListKeys),
-		"/-/keys/{id}": s.requireRole(config.RoleRead, s.handleGetKey),
+		"/-/keys":      s.requireRole(config.AdminRoleRead, s.handleListKeys),
+		"/-/keys/{id}": s.requireRole(config.AdminRoleRead, s.handleGetKey),
 
-		"/-/process":    s.requireRole(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, collectProcessFacts(&s.opts)) }),
-		"/-/goroutines": s.requireRole(config.RoleRead, profileHandler(process.WriteGoroutineStacks)),
-		"/-/heap":       s.requireRole(config.RoleRead, profileHandler(process.WriteHeapProfile)),
+		"/-/process":    s.requireRole(config.AdminRoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, collectProcessFacts(&s.opts)) }),
+		"/-/goroutines": s.requireRole(config.AdminRoleRead, profileHandler(process.WriteGoroutineStacks)),
+		"/-/heap":       s.requireRole(config.AdminRoleRead, profileHandler(process.WriteHeapProfile)),
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
 	// HEAD is not supported, because the response never ends.
-	r.GET("/status/events", s.requireRole(config.RoleRead, s.streamPageUpdates))
-	r.POST("/-/reload", s.requireRole(config.RoleAll, s.handleReload))
+	r.GET("/status/events", s.requireRole(config.AdminRoleRead, s.streamPageUpdates))
+	r.POST("/-/reload", s.requireRole(config.AdminRoleAll, s.handleReload))
 	r.POST("/-/keys", s.requireKeysRole(s.handleCreateKey))
 	r.PATCH("/-/keys/{id}", s.requireKeysRole(s.handlePatchKey))
 	r.DELETE("/-/keys/{id}", s.requireKeysRole(s.handleDeleteKey))
 	r.POST("/-/keys/{id}/rotate", s.requireKeysRole(s.handleRotateKey))
-	r.POST("/-/mode", s.requireRole(config.RoleAll, s.handleSetMode))
+	r.POST("/-/mode", s.requireRole(config.AdminRoleAll, s.handleSetMode))
 	return r.Handler
 }
 
@@ -135,7 +135,7 @@ func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp
 			}
 			return
 		}
-		if !config.RoleAllows(who.role, role) {
+		if !config.AdminRoleAllows(who.role, role) {
 			respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 				"The admin token %q has the role %s, and this needs the role %s.", who.name, who.role, role))
 			return
@@ -148,7 +148,7 @@ func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp
 // requireKeysRole wraps a handler. It passes a request on if the caller may change keys and the
 // body has at most runkeys.MaxRequestBytes bytes.
 func (s *Server) requireKeysRole(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return s.requireRole(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
+	return s.requireRole(config.AdminRoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxRequestBytes {
 			respondError(ctx, apierr.TooLarge(runkeys.MaxRequestBytes))
 			return

@@ -47,7 +47,7 @@ func (s *Server) buildStatus(who authenticatedCaller) *status.Status {
 		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.MaxShownEnded, now),
 		Keys: keyLimitStatuses(s.opts.Reloads.RunningSnapshot(), s.opts.Calls, nil, now), Now: now,
 	})
-	out.Operable = out.Operable && config.RoleAllows(who.role, config.RoleAll)
+	out.Operable = out.Operable && config.AdminRoleAllows(who.role, config.AdminRoleAll)
 	return out
 }
 
@@ -58,7 +58,7 @@ func judgeEdgeState(s *Server, in *status.Input) *status.Status {
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
 			queues[m.Config.ID] = &status.Queue{
-				Waiting: m.Queue.WaitingCalls(), Depth: m.Config.Queue.Depth,
+				Waiting: m.Queue.WaitingCallCount(), Depth: m.Config.Queue.Depth,
 				Wait: m.Config.Queue.Wait.D().Seconds(),
 			}
 		}
@@ -86,7 +86,7 @@ func judgeEdgeState(s *Server, in *status.Input) *status.Status {
 	for _, d := range s.opts.Set.DiscoveryStatuses(now) {
 		out.Discoveries = append(out.Discoveries, status.Discovery{DiscoveryStatus: d})
 	}
-	for _, d := range snap.DiscoveredModels() {
+	for _, d := range snap.DiscoveredModelCounts() {
 		out.Discovered = append(out.Discovered, status.DiscoveredModels(d))
 	}
 	for i := range snap.Models {

@@ -46,7 +46,7 @@ const mainTokenName = "admin.token"
 // nothing about the characters of a token.
 func identifyCaller(given []byte, a *config.Admin) (c authenticatedCaller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
-		c, right = authenticatedCaller{mainTokenName, config.RoleAll}, true
+		c, right = authenticatedCaller{mainTokenName, config.AdminRoleAll}, true
 	}
 	if len(a.Tokens) == 0 {
 		return c, right
@@ -70,7 +70,7 @@ func identifyCaller(given []byte, a *config.Admin) (c authenticatedCaller, right
 // a short token from being guessed.
 func (g *tokenGate) authenticate(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (authenticatedCaller, *apierr.Error) {
 	if !a.RequiresToken() {
-		return authenticatedCaller{role: config.RoleAll}, nil
+		return authenticatedCaller{role: config.AdminRoleAll}, nil
 	}
 	peer := peerAddress(ctx)
 	authorization := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)

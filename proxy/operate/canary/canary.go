@@ -62,7 +62,7 @@ type Row struct {
 }
 
 // Compare compares an arm with the rest of its model.
-func Compare(model string, rest, arm *observe.Arm) *Comparison {
+func Compare(model string, rest, arm *observe.ArmCounts) *Comparison {
 	c := &Comparison{Model: model, Arm: arm.Name, Calls: arm.Calls, Rest: rest.Calls}
 	c.addQuantileRow("ttft p50", "s", rest.TTFT, arm.TTFT, 0.5, 1)
 	c.addQuantileRow("ttft p90", "s", rest.TTFT, arm.TTFT, 0.9, 1)

@@ -10,8 +10,8 @@ import (
 
 // simulatedArm returns the counts of an arm after n simulated calls. The arguments are the median
 // TTFT and speed of the calls, and the share of failed calls.
-func simulatedArm(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
-	a := &observe.Arm{Calls: uint64(n)}
+func simulatedArm(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.ArmCounts {
+	a := &observe.ArmCounts{Calls: uint64(n)}
 	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}
 	for range n {
 		if rng.Float64() < failed {
@@ -104,7 +104,7 @@ func TestWithoutStreams(t *testing.T) {
 	if got := Compare("m", rest, arm); got.Verdict != VerdictUnknown {
 		t.Errorf("Compare = %+v, want %v", got, VerdictUnknown)
 	}
-	if got := Compare("m", &observe.Arm{}, &observe.Arm{}); got.Verdict != VerdictUnknown {
+	if got := Compare("m", &observe.ArmCounts{}, &observe.ArmCounts{}); got.Verdict != VerdictUnknown {
 		t.Errorf("Compare of two empty arms = %+v, want %v", got, VerdictUnknown)
 	}
 }

@@ -28,7 +28,7 @@ func quantileInterval(s observe.Distribution, rank, z float64) interval {
 			if count := float64(b[1]); position < before+count || i == len(s)-1 {
 				// Interpolate within the bucket, assuming uniformly distributed values.
 				inside := min(max((position-before)/count, 0), 1) - 0.5
-				return math.Log(observe.BucketMiddle(b[0])) + inside*observe.BucketWidth
+				return math.Log(observe.BucketMiddle(b[0])) + inside*observe.LogBucketWidth
 			}
 			before += float64(b[1])
 		}

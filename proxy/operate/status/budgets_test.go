@@ -86,11 +86,11 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{ID: "calm"},
 		{ID: "staff", IsGroup: true},
 	}
-	s.addCallSummary(&observe.Summary{Refusals: []observe.ReasonCount{
-		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.OutcomeLimited}, Count: 40, Minute: 12},
-		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3},
-		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 1, Minute: 1},
-		{Reason: observe.Reason{Key: "spent", Limit: "tokens_per_day", Outcome: observe.OutcomeLimited}, Count: 9, Minute: 9},
+	s.addCallSummary(&observe.HistorySummary{Refusals: []observe.FailureReasonCount{
+		{FailureReason: observe.FailureReason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.OutcomeLimited}, Count: 40, Minute: 12},
+		{FailureReason: observe.FailureReason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3},
+		{FailureReason: observe.FailureReason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 1, Minute: 1},
+		{FailureReason: observe.FailureReason{Key: "spent", Limit: "tokens_per_day", Outcome: observe.OutcomeLimited}, Count: 9, Minute: 9},
 	}})
 	s.SetVerdict(nil)
 	if notes := s.Keys[3].Notes; len(notes) != 1 || notes[0] != "is over its tokens per day (250 of 300), 9 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.tokens_per_day, or wait" {
@@ -143,8 +143,8 @@ func TestRaisedLimitIsNotOver(t *testing.T) {
 		s := sample()
 		s.Now = now.Add(after)
 		s.Keys = []Key{{ID: "a", Requests: &LimitUse{Limit: limit}}}
-		s.addCallSummary(&observe.Summary{Refusals: []observe.ReasonCount{
-			{Reason: observe.Reason{Key: "a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3, Minute: 3, Last: last},
+		s.addCallSummary(&observe.HistorySummary{Refusals: []observe.FailureReasonCount{
+			{FailureReason: observe.FailureReason{Key: "a", Limit: "requests_per_minute", Outcome: observe.OutcomeLimited}, Count: 3, Minute: 3, Last: last},
 		}})
 		s.SetVerdict(w)
 		return s

@@ -177,7 +177,7 @@ func (r *Reason) ID() string {
 
 func (r *Reason) causeText() string { return causeWithStatus(cmp.Or(r.Cause, r.Code), r.Engine) }
 
-func reasonsFromCounts(counts []observe.ReasonCount) []Reason {
+func reasonsFromCounts(counts []observe.FailureReasonCount) []Reason {
 	out := make([]Reason, 0, len(counts))
 	for i := range counts {
 		c := &counts[i]

@@ -701,7 +701,7 @@ type Input struct {
 // SetVerdict.
 func New(in *Input) *Status {
 	s := &Status{
-		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
+		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.FinishedCount(),
 		InFlight: in.Calls.InFlight(),
 	}
 	for _, u := range in.Upstreams {
@@ -711,7 +711,7 @@ func New(in *Input) *Status {
 		m := newModel(r, in.Now)
 		m.Queue = in.Queues[r.ID]
 		for _, a := range routing.ListArms(r) {
-			ended, missed, _ := in.Calls.ArmTotals(r.ID, a.Name)
+			ended, missed, _ := in.Calls.ArmCallTotals(r.ID, a.Name)
 			m.Arms = append(m.Arms, Arm{a, ended, missed})
 		}
 		s.Models = append(s.Models, m)
@@ -740,7 +740,7 @@ func New(in *Input) *Status {
 	return s
 }
 
-func keysOverLimit(refusals []observe.ReasonCount) (ids map[string]bool) {
+func keysOverLimit(refusals []observe.FailureReasonCount) (ids map[string]bool) {
 	for i := range refusals {
 		if r := &refusals[i]; r.Limit != "" && r.Minute > 0 {
 			if ids == nil {
@@ -754,7 +754,7 @@ func keysOverLimit(refusals []observe.ReasonCount) (ids map[string]bool) {
 
 func newModel(r *routing.Route, now time.Time) Model {
 	m := Model{
-		ID: r.ID, Ready: r.IsReady(now), Separate: r.HasSeparatePools(),
+		ID: r.ID, Ready: r.IsReady(now), Separate: r.HasSeparateModalityPools(),
 		Pools: poolStates(routing.FirstTier(r), now), Slots: countSlots(r, now),
 	}
 	for _, t := range r.Targets() {
@@ -766,7 +766,7 @@ func newModel(r *routing.Route, now time.Time) Model {
 	}
 	serving := routing.ServingTier(r, now)
 	for _, t := range r.Tiers {
-		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.HasSeparatePools(), poolStates(t, now), countSlots(t, now)})
+		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.HasSeparateModalityPools(), poolStates(t, now), countSlots(t, now)})
 	}
 	return m
 }
@@ -808,7 +808,7 @@ func poolStates(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-func (s *Status) addCallSummary(o *observe.Summary) {
+func (s *Status) addCallSummary(o *observe.HistorySummary) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
 		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)
@@ -832,7 +832,7 @@ func (s *Status) addCallSummary(o *observe.Summary) {
 
 // countRefusals counts the refusals of a key. If the group's limit refused a call, the call also
 // counts for the group. group may be nil.
-func (k *Key) countRefusals(all []observe.ReasonCount, group *Key) {
+func (k *Key) countRefusals(all []observe.FailureReasonCount, group *Key) {
 	most := 0
 	for i := range all {
 		r := &all[i]
@@ -856,7 +856,7 @@ func (k *Key) countRefusals(all []observe.ReasonCount, group *Key) {
 	}
 }
 
-func (k *Key) addExceededLimit(r *observe.ReasonCount) {
+func (k *Key) addExceededLimit(r *observe.FailureReasonCount) {
 	if r.Minute == 0 {
 		return
 	}

@@ -6,21 +6,21 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Abort lets other goroutines cancel a call. Any goroutine may call Cancel. Only the call's
+// Canceler lets other goroutines cancel a call. Any goroutine may call Cancel. Only the call's
 // goroutine may call the other methods.
-type Abort struct {
-	cause    atomic.Pointer[abortCause]
+type Canceler struct {
+	cause    atomic.Pointer[cancelCause]
 	done     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
-	shadow   atomic.Pointer[Abort] // Abort of the call's shadow, which Cancel also cancels
+	shadow   atomic.Pointer[Canceler] // Abort of the call's shadow, which Cancel also cancels
 }
 
-type abortCause struct{ err error }
+type cancelCause struct{ err error }
 
 // Cancel cancels the call. It immediately closes the connection to the engine and wakes the call if
 // the call is waiting. If Cancel is called more than once, only the first err counts.
-func (a *Abort) Cancel(err error) {
-	if !a.cause.CompareAndSwap(nil, &abortCause{err}) {
+func (a *Canceler) Cancel(err error) {
+	if !a.cause.CompareAndSwap(nil, &cancelCause{err}) {
 		return
 	}
 	if x := a.exchange.Load(); x != nil {
@@ -36,7 +36,7 @@ func (a *Abort) Cancel(err error) {
 
 // AttachShadow makes Cancel also cancel the shadow of the call. If the call was already canceled,
 // AttachShadow cancels the shadow immediately.
-func (a *Abort) AttachShadow(of *Abort) {
+func (a *Canceler) AttachShadow(of *Canceler) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
 		of.Cancel(err)
@@ -45,10 +45,10 @@ func (a *Abort) AttachShadow(of *Abort) {
 
 // DetachShadow detaches the shadow after the call has been answered. The shadow then continues even
 // if the client disconnects.
-func (a *Abort) DetachShadow() { a.shadow.Store(nil) }
+func (a *Canceler) DetachShadow() { a.shadow.Store(nil) }
 
 // Cause returns why the call was canceled, or nil.
-func (a *Abort) Cause() error {
+func (a *Canceler) Cause() error {
 	if c := a.cause.Load(); c != nil {
 		return c.err
 	}
@@ -57,7 +57,7 @@ func (a *Abort) Cause() error {
 
 // SetExchange stores the exchange that Cancel closes. SetExchange stores x before it reads the
 // cause. Therefore, either SetExchange sees the cause or Cancel sees x.
-func (a *Abort) SetExchange(x *http1.Exchange) {
+func (a *Canceler) SetExchange(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
 		x.Abort(err)
@@ -65,11 +65,11 @@ func (a *Abort) SetExchange(x *http1.Exchange) {
 }
 
 // ClearExchange undoes SetExchange. The caller must call it before it closes the exchange.
-func (a *Abort) ClearExchange() { a.exchange.Store(nil) }
+func (a *Canceler) ClearExchange() { a.exchange.Store(nil) }
 
 // Done returns a channel that Cancel closes. A call selects on the channel while it waits for
 // something other than an engine. ok is false if the call was already canceled.
-func (a *Abort) Done() (left <-chan struct{}, ok bool) {
+func (a *Canceler) Done() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})
 	a.done.Store(&ch)
 	return ch, a.Cause() == nil

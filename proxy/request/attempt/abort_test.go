@@ -17,7 +17,7 @@ func TestAbort(t *testing.T) {
 			return false
 		}
 	}
-	var a, shadow, detached, late Abort
+	var a, shadow, detached, late Canceler
 	done, ok := a.Done()
 	if !ok || isClosed(done) || a.Cause() != nil {
 		t.Fatalf("before Cancel: ok %t, closed %t, cause %v", ok, isClosed(done), a.Cause())

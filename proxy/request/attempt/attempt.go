@@ -28,7 +28,7 @@ type Params struct {
 	Tiers        routing.TierSet
 	Body         BodyHasher
 	Memory       *ReplyMemory
-	Abort        *Abort
+	Abort        *Canceler
 	Guard        *guard.Guard
 }
 
@@ -69,9 +69,9 @@ type Attempt struct {
 	Reply           Reply
 }
 
-// Begin starts an attempt. The attempt owns the lease. Send will write the request to the exchange
+// Prepare starts an attempt. The attempt owns the lease. Send will write the request to the exchange
 // x.
-func (a *Attempt) Begin(t *Params, p *SendParams, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
+func (a *Attempt) Prepare(t *Params, p *SendParams, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	if sends := a.sendCount; a.params.Model != nil { // not the call's first attempt
 		*a = Attempt{}
 		a.sendCount = sends
@@ -146,7 +146,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	if r.x.Status() != 200 {
 		return a.statusFailure()
 	}
-	switch form := a.params.Request.ClassifyReply(r.x, a.requestedStream); form {
+	switch form := a.params.Request.DetectReplyForm(r.x, a.requestedStream); form {
 	case endpoint.ReplyUnexpected:
 		return a.unexpectedTypeFailure(string(r.x.Header("Content-Type")), readErrorBody(r.x, a.params.Memory))
 	case endpoint.ReplyMismatch:
@@ -154,11 +154,11 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 		r.form, r.sniffed = form, &sniffedResponse{mediaType: string(r.x.Header("Content-Type"))}
 		return a.sniffResponse(until)
 	case endpoint.ReplyWrongType:
-		return failure.WrongContentType(endpoint.ErrWrongMediaType)
+		return failure.WrongReplyContentType(endpoint.ErrWrongReplyMediaType)
 	default:
 		r.form, r.timeouts.headArrived = form, true
 		if form == endpoint.ReplyEvents {
-			r.eventReader = readerPool.Get().(*sse.Reader)
+			r.eventReader = eventReaderPool.Get().(*sse.Reader)
 			r.eventReader.Reset(r, maxEventBytes)
 		}
 	}
@@ -185,7 +185,7 @@ func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream)
 // ReadFullResponse returns the same errors as AwaitHead, and may be called again after
 // http1.ErrNoBytesYet. If passesOn is true, ReadFullResponse returns ErrLargeReply for a large
 // response, which the caller can then relay while it arrives.
-func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
+func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.UnaryAnswer, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.timeouts.readDeadline = instant.FromTime(until)
 	r.full.ensureBuffer()
@@ -224,15 +224,15 @@ func (a *Attempt) RecordFirstToken(ttft time.Duration) {
 }
 
 // RecordPromptTokens records how many prompt tokens the engine counted, and how many of them were
-// cached. It must be called before RecordAnswer.
+// cached. It must be called before RecordAnswerTokens.
 func (a *Attempt) RecordPromptTokens(tokens, cached int) {
 	if a.lease != nil {
 		a.target.RecordPromptTokens(a.lease, tokens, cached)
 	}
 }
 
-// RecordAnswer records the number of tokens in the complete answer.
-func (a *Attempt) RecordAnswer(tokens int) {
+// RecordAnswerTokens records the number of tokens in the complete answer.
+func (a *Attempt) RecordAnswerTokens(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
 		a.lease.RecordResponse(tokens, p.readAt.Sub(p.sentAt)-a.ttft, p.readAt.StdTime())
 	}
@@ -263,8 +263,8 @@ func (a *Attempt) ClassifyError(err error) *failure.Failure {
 		}
 	case errors.Is(err, errNoMemory):
 		f = failure.NoReplyMemory()
-	case errors.Is(err, endpoint.ErrWrongMediaType):
-		f = failure.WrongContentType(err)
+	case errors.Is(err, endpoint.ErrWrongReplyMediaType):
+		f = failure.WrongReplyContentType(err)
 	default:
 		f = failure.FromExchange(err)
 	}
@@ -323,7 +323,7 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 func (a *Attempt) CloseExchange(o upstreams.Outcome, now time.Time) {
 	a.params.Abort.ClearExchange()
 	defer a.Reply.x.CloseWithNow(now)
-	a.params.Guard.Point("attempt.end")
+	a.params.Guard.PanicIfInjected("attempt.end")
 	if a.span != nil {
 		failed := o != upstreams.OutcomeOK && o != upstreams.OutcomeClientGone
 		a.span.End(o.String(), failed, a.Reply.x.Status(), a.ttft, time.Now())

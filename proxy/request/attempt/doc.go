@@ -6,7 +6,7 @@
 //
 // # Silence
 //
-// After 10 s of silence, a call checks its upstream every second (checkProgress). The call waits as
+// After 10 s of silence, a call checks its upstream every second (updateEngineProgress). The call waits as
 // long as the engine makes progress, but at most for progress.MaxSilence (15 minutes). If the
 // upstream stalls, the call moves to another upstream, provided that the call can be moved and a
 // slot is free (CallMover). The call fails if the upstream is down, or if the engine no longer has

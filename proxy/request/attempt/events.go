@@ -137,7 +137,7 @@ func (r *Reply) pullBinary(dst []byte) (out []byte, done bool, err error) {
 		r.hasEnded = true
 		return dst, true, nil
 	case r.timeouts.answerBegun:
-		return dst, false, translate.ErrNoLength
+		return dst, false, translate.ErrNoAnswerLength
 	}
 	return dst, false, endpoint.ErrNoAudio
 }

@@ -44,7 +44,7 @@ func (w *fullResponse) release() {
 
 // readBody reads the body of r. If to is not nil and the response can be relayed, readBody returns
 // ErrLargeReply once it has read unreservedBytes or more.
-func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
+func (w *fullResponse) readBody(r *Reply, to endpoint.UnaryAnswer) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswerBytes+1))
 	if announced > translate.MaxAnswerBytes {
 		return errTooLarge
@@ -88,7 +88,7 @@ func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 	}
 }
 
-func (w *fullResponse) assembleStream(r *Reply, options *answer.Options) error {
+func (w *fullResponse) assembleStream(r *Reply, options *answer.WriteOptions) error {
 	if w.assembler == nil {
 		w.assembler = assemblerPool.Get().(*answer.Assembler)
 		w.assembler.Reset()
@@ -98,13 +98,13 @@ func (w *fullResponse) assembleStream(r *Reply, options *answer.Options) error {
 		return err
 	}
 	if n := w.assembler.BufferedBytes() + AnswerBufferHeadroom; n > MaxPooled {
-		if err := r.memory.SetPartSize(PartBody, n); err != nil {
+		if err := r.memory.SetPartSize(ResponseBodyMemory, n); err != nil {
 			return err
 		}
 		*w.body = make([]byte, 0, n)
 	}
 	var err error
-	*w.body, err = w.assembler.Append((*w.body)[:0], options)
+	*w.body, err = w.assembler.AppendCompletion((*w.body)[:0], options)
 	return err
 }
 
@@ -140,7 +140,7 @@ func (w *fullResponse) readEvents(r *Reply) error {
 }
 
 // BeginPassthrough relays the bytes that ReadFullResponse read before it returned ErrLargeReply.
-func (r *Reply) BeginPassthrough(dst []byte, to *endpoint.Passthrough) ([]byte, error) {
+func (r *Reply) BeginPassthrough(dst []byte, to *endpoint.ReplyPassthrough) ([]byte, error) {
 	out, err := to.Append(dst, *r.full.body)
 	if err == nil {
 		r.timeouts.answerBegun = true
@@ -149,7 +149,7 @@ func (r *Reply) BeginPassthrough(dst []byte, to *endpoint.Passthrough) ([]byte, 
 }
 
 // PullPassthrough is Attempt.PullStream for the remaining bytes of a relayed response.
-func (r *Reply) PullPassthrough(dst []byte, to *endpoint.Passthrough) (out []byte, done bool, err error) {
+func (r *Reply) PullPassthrough(dst []byte, to *endpoint.ReplyPassthrough) (out []byte, done bool, err error) {
 	r.timeouts.readDeadline = 0
 	for before := len(dst); len(dst) == before; {
 		piece := (*r.full.body)[:cap(*r.full.body)]

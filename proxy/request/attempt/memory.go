@@ -9,7 +9,7 @@ import (
 
 const (
 	// unreservedBytes is how many response bytes a call may use without a reservation.
-	// minStateBytes is the minimum reservation for PartState, and minBufferBytes is the minimum
+	// minStateBytes is the minimum reservation for AnswerStateMemory, and minBufferBytes is the minimum
 	// size of a buffer that grows.
 	unreservedBytes = 64 << 10
 	minStateBytes   = 64 << 10
@@ -21,11 +21,11 @@ type MemoryPart uint8
 
 // The kinds of memory that a reply uses.
 const (
-	PartBody         MemoryPart = iota // an engine's complete response or its error body
-	PartEvent                          // the event reader's buffer
-	PartState                          // the answer assembled from events
-	PartClientOutput                   // bytes for the client
-	partCount
+	ResponseBodyMemory MemoryPart = iota // an engine's complete response or its error body
+	EventReaderMemory                    // the event reader's buffer
+	AnswerStateMemory                    // the answer assembled from events
+	ClientOutputMemory                   // bytes for the client
+	memoryPartCount
 )
 
 // ReplyMemory counts the memory that the engine responses of one call use. If Budget is nil, the
@@ -34,7 +34,7 @@ type ReplyMemory struct {
 	Budget *limit.MemoryBudget
 	// Bytes reserved by all responses to calls with the same key; nil if they are not counted.
 	Key       *atomic.Int64
-	partBytes [partCount]int64
+	partBytes [memoryPartCount]int64
 	held      int64
 	reserved  int64
 }
@@ -96,23 +96,23 @@ func (m *ReplyMemory) replaceBuffer(part MemoryPart, n int) error {
 	return m.SetPartSize(part, n)
 }
 
-// SetOutSize is SetPartSize for PartClientOutput, the buffer of n bytes for the client. Buffers of at most
+// SetOutSize is SetPartSize for ClientOutputMemory, the buffer of n bytes for the client. Buffers of at most
 // MaxPooled bytes are not counted.
 func (m *ReplyMemory) SetOutSize(n int) error {
 	if n <= MaxPooled {
 		return nil
 	}
-	return m.SetPartSize(PartClientOutput, n)
+	return m.SetPartSize(ClientOutputMemory, n)
 }
 
-// setStateSize is SetPartSize for PartState with a size of n bytes. It reserves 50 % more, because
+// setStateSize is SetPartSize for AnswerStateMemory with a size of n bytes. It reserves 50 % more, because
 // a growing buffer is larger than its content. The surplus also avoids a new reservation for each
 // event of a long text.
 func (m *ReplyMemory) setStateSize(n int) error {
-	if n < minStateBytes/2 || int64(n) <= m.partBytes[PartState] {
+	if n < minStateBytes/2 || int64(n) <= m.partBytes[AnswerStateMemory] {
 		return nil
 	}
-	return m.SetPartSize(PartState, max(n+n/2, minStateBytes))
+	return m.SetPartSize(AnswerStateMemory, max(n+n/2, minStateBytes))
 }
 
 // grow returns a copy of buf that has a larger capacity. It reserves the memory first. most is the
@@ -123,7 +123,7 @@ func (m *ReplyMemory) grow(buf []byte, most int) ([]byte, error) {
 	if size > unreservedBytes {
 		size = min(size, max(2*cap(buf), minBufferBytes))
 	}
-	if err := m.replaceBuffer(PartBody, size); err != nil {
+	if err := m.replaceBuffer(ResponseBodyMemory, size); err != nil {
 		return buf, err
 	}
 	return append(make([]byte, 0, size), buf...), nil
@@ -137,7 +137,7 @@ func (m *ReplyMemory) FreePart(part MemoryPart) {
 }
 
 // Release releases the memory of all parts. It may be called more than once.
-func (m *ReplyMemory) Release() { m.freeParts(partCount) }
+func (m *ReplyMemory) Release() { m.freeParts(memoryPartCount) }
 
 // freeParts releases the memory of the parts before end.
 func (m *ReplyMemory) freeParts(end MemoryPart) {

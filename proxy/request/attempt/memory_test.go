@@ -24,7 +24,9 @@ func TestMemory(t *testing.T) {
 				calls[i].Key = &key
 			}
 		}
-		part := rapid.Custom(func(t *rapid.T) MemoryPart { return MemoryPart(rapid.IntRange(0, int(partCount)-1).Draw(t, "part")) })
+		part := rapid.Custom(func(t *rapid.T) MemoryPart {
+			return MemoryPart(rapid.IntRange(0, int(memoryPartCount)-1).Draw(t, "part"))
+		})
 		size := rapid.OneOf(rapid.IntRange(0, 2*unreservedBytes), rapid.IntRange(0, most))
 		pick := func() *ReplyMemory { return &calls[rapid.IntRange(0, len(calls)-1).Draw(t, "call")] }
 		change := func(do func(h *ReplyMemory, p MemoryPart, n int) error) func(*rapid.T) {
@@ -91,16 +93,16 @@ func TestMemoryOfKey(t *testing.T) {
 	var slow atomic.Int64
 	budget := limit.NewMemoryBudget(1000)
 	a, b, other := ReplyMemory{Budget: budget, Key: &slow}, ReplyMemory{Budget: budget, Key: &slow}, ReplyMemory{Budget: budget, Key: new(atomic.Int64)}
-	if a.SetPartSize(PartClientOutput, unreservedBytes+400) != nil || b.SetPartSize(PartClientOutput, unreservedBytes+101) == nil || b.SetPartSize(PartClientOutput, unreservedBytes+100) != nil {
+	if a.SetPartSize(ClientOutputMemory, unreservedBytes+400) != nil || b.SetPartSize(ClientOutputMemory, unreservedBytes+101) == nil || b.SetPartSize(ClientOutputMemory, unreservedBytes+100) != nil {
 		t.Errorf("the replies of a key hold %d of 1000, want half", slow.Load())
 	}
-	if other.SetPartSize(PartClientOutput, unreservedBytes+500) != nil {
+	if other.SetPartSize(ClientOutputMemory, unreservedBytes+500) != nil {
 		t.Error("no room for another key")
 	}
 	for _, m := range []*ReplyMemory{&a, &b, &other} {
 		m.Release()
 	}
-	if a.SetPartSize(PartClientOutput, unreservedBytes+1000) != nil || slow.Load() != 1000 {
+	if a.SetPartSize(ClientOutputMemory, unreservedBytes+1000) != nil || slow.Load() != 1000 {
 		t.Errorf("a single reply of a key holds %d of 1000", slow.Load())
 	}
 }
@@ -109,14 +111,14 @@ func TestMemoryOfKey(t *testing.T) {
 func TestMemorySmall(t *testing.T) {
 	h := ReplyMemory{Budget: limit.NewMemoryBudget(0)}
 	if n := testing.AllocsPerRun(100, func() {
-		if h.SetPartSize(PartBody, unreservedBytes/2) != nil || h.replaceBuffer(PartEvent, unreservedBytes/4) != nil {
+		if h.SetPartSize(ResponseBodyMemory, unreservedBytes/2) != nil || h.replaceBuffer(EventReaderMemory, unreservedBytes/4) != nil {
 			t.Fatal("refused")
 		}
 		h.Release()
 	}); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}
-	if h.SetPartSize(PartClientOutput, unreservedBytes+1) == nil {
+	if h.SetPartSize(ClientOutputMemory, unreservedBytes+1) == nil {
 		t.Error("more than is free was not counted")
 	}
 }

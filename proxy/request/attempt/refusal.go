@@ -78,7 +78,7 @@ func (a *Attempt) unexpectedTypeFailure(mediaType string, body []byte) *failure.
 		a.redactError(&e)
 		return failure.FromStreamError(&e)
 	}
-	return failure.WrongContentType(endpoint.ErrWrongMediaType)
+	return failure.WrongReplyContentType(endpoint.ErrWrongReplyMediaType)
 }
 
 // redactError replaces the engine's model name in an error with the client's model name, and

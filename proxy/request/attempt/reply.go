@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	maxEventBytes    = 8 << 20 // maximum size of one event; events from engines are smaller
-	maxErrorBody     = 8 << 20
-	errorReadTimeout = 5 * time.Second
+	maxEventBytes        = 8 << 20 // maximum size of one event; events from engines are smaller
+	maxErrorBody         = 8 << 20
+	errorBodyReadTimeout = 5 * time.Second
 	// drainTimeout is short because only a chunk of five bytes follows [DONE], and nearly always it
 	// has already arrived.
 	drainTimeout = 20 * time.Millisecond
 )
 
 var (
-	readerPool    = sync.Pool{New: func() any { return sse.NewReader(nil, maxEventBytes) }}
-	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
+	eventReaderPool = sync.Pool{New: func() any { return sse.NewReader(nil, maxEventBytes) }}
+	assemblerPool   = sync.Pool{New: func() any { return new(answer.Assembler) }}
 )
 
 // Reply reads an engine's response and enforces its time limits.
@@ -106,7 +106,7 @@ func (r *Reply) markBytesRead() {
 }
 
 // ReserveBuffer implements sse.Source.
-func (r *Reply) ReserveBuffer(n int) error { return r.memory.replaceBuffer(PartEvent, n) }
+func (r *Reply) ReserveBuffer(n int) error { return r.memory.replaceBuffer(EventReaderMemory, n) }
 
 // WouldBlock reports whether PullStream would block.
 func (r *Reply) WouldBlock() bool {
@@ -198,14 +198,14 @@ func (r *Reply) HasHead() bool { return r.timeouts.headArrived }
 // Head returns the response headers, which must have arrived.
 func (r *Reply) Head() endpoint.ReplyHead { return r.x }
 
-// IsUnread reports whether ReadFullResponse has not been called yet.
-func (r *Reply) IsUnread() bool { return r.full.body == nil }
+// IsBodyUnread reports whether ReadFullResponse has not been called yet.
+func (r *Reply) IsBodyUnread() bool { return r.full.body == nil }
 
 // readErrorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits
-// for at most errorReadTimeout. If the error quotes the request, readErrorBody shortens the quote.
+// for at most errorBodyReadTimeout. If the error quotes the request, readErrorBody shortens the quote.
 func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
-	until := time.Now().Add(errorReadTimeout)
-	defer memory.FreePart(PartBody)
+	until := time.Now().Add(errorBodyReadTimeout)
+	defer memory.FreePart(ResponseBodyMemory)
 	in := NewBuffer()
 	defer RecycleBuffer(in)
 	piece := (*in)[:cap(*in)]
@@ -225,9 +225,9 @@ func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 	return body[:min(len(body), engineerror.MaxBodyBytes)]
 }
 
-// ReadTail reads the remaining framing of a complete response, so that the connection can be
+// DrainForReuse reads the remaining framing of a complete response, so that the connection can be
 // reused. It waits for at most drainTimeout.
-func (r *Reply) ReadTail() {
+func (r *Reply) DrainForReuse() {
 	if r.hasEnded || r.x == nil {
 		return
 	}
@@ -247,14 +247,14 @@ func (r *Reply) release() {
 	r.timeouts.stopCountingAsWaiting()
 	if r.eventReader != nil {
 		r.eventReader.Reset(nil, maxEventBytes)
-		readerPool.Put(r.eventReader)
+		eventReaderPool.Put(r.eventReader)
 		r.eventReader = nil
 	}
 	r.full.release()
 	if r.sniffed != nil {
 		r.sniffed.full.release()
 	}
-	r.memory.freeParts(PartClientOutput) // the client may not have received its bytes yet
+	r.memory.freeParts(ClientOutputMemory) // the client may not have received its bytes yet
 }
 
 // isEOF reports whether err is the framed end of a response. A wrapped io.EOF is different: it is

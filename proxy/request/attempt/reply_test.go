@@ -75,42 +75,42 @@ func TestReplies(t *testing.T) {
 		broken                  bool // whether the engine closes the connection too early
 		took                    time.Duration
 	}{
-		{name: "events in bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 7)...), status: 200, has: `"day"`},
-		{name: "lines end in CR LF", ask: stream, answer: calltest.AnswerPieces(200, sse, strings.ReplaceAll(firstEvent+secondEvent+finishEvent+done, "\n", "\r\n")), status: 200, has: `"day"`},
-		{name: "comments", ask: stream, answer: calltest.AnswerPieces(200, sse, ": ping\n\n", firstEvent, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", secondEvent, finishEvent, done), status: 200, has: `"day"`, hasNot: "retry"},
-		{name: "no DONE", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent), status: 200, has: done},
-		{name: "no finish", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent), status: 200, has: `"error"`},
-		{name: "silent after its finish", ask: stream, answer: thenSilent(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, took: 3 * time.Second},
-		{name: "cut after its finish", ask: stream, answer: thenAbort(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, hasNot: `"error"`},
-		{name: "cut before its finish", ask: stream, answer: thenAbort(calltest.AnswerPieces(200, sse, firstEvent, secondEvent)), status: 200, has: `"error"`, hasNot: done},
-		{name: "an error in the same bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent+`data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 200, has: `good `, hasNot: done},
-		{name: "another event in the same bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent+"data: {\n\n"), status: 200, has: `good `, hasNot: done},
-		{name: "events as text/plain", ask: stream, answer: calltest.AnswerPieces(200, "text/plain", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
-		{name: "events without a type", ask: stream, answer: calltest.AnswerPieces(200, "", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
-		{name: "whole answer instead of a stream", ask: stream, answer: calltest.AnswerPieces(200, json, splitBytes(completion, 50)...), status: 200, has: `good day`},
-		{name: "a complaint with 200", ask: stream, answer: calltest.AnswerPieces(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
-		{name: "a complaint in place of a whole answer", ask: fullResponse, answer: calltest.AnswerPieces(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
-		{name: "neither", ask: stream, answer: calltest.AnswerPieces(200, "text/html", "<html>"), status: 502, has: `"error"`},
-		{name: "stream instead of a whole answer", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent, done), status: 502, has: `"error"`},
-		{name: "put together", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent, done), status: 200, has: `"content":"good day"`},
-		{name: "assembled from bytes", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 11)...), status: 200, has: `"content":"good day"`},
-		{name: "assembled, no DONE", profile: "llamacpp", ask: fullResponse, answer: thenSilent(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
-		{name: "assembled, cut", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent), status: 502, has: `"error"`},
-		{name: "put together, an error", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
-		{name: "whole in pieces", ask: fullResponse, answer: calltest.AnswerPieces(200, json, splitBytes(completion, 13)...), status: 200, has: `good day`},
-		{name: "cut in the middle", ask: fullResponse, answer: calltest.AnswerPieces(200, json, completion[:80]), status: 502, has: `"error"`},
-		{name: "nothing", ask: fullResponse, answer: calltest.AnswerPieces(200, json), status: 502, has: `"error"`},
+		{name: "events in bytes", ask: stream, answer: calltest.PiecesHandler(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 7)...), status: 200, has: `"day"`},
+		{name: "lines end in CR LF", ask: stream, answer: calltest.PiecesHandler(200, sse, strings.ReplaceAll(firstEvent+secondEvent+finishEvent+done, "\n", "\r\n")), status: 200, has: `"day"`},
+		{name: "comments", ask: stream, answer: calltest.PiecesHandler(200, sse, ": ping\n\n", firstEvent, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", secondEvent, finishEvent, done), status: 200, has: `"day"`, hasNot: "retry"},
+		{name: "no DONE", ask: stream, answer: calltest.PiecesHandler(200, sse, firstEvent, secondEvent, finishEvent), status: 200, has: done},
+		{name: "no finish", ask: stream, answer: calltest.PiecesHandler(200, sse, firstEvent, secondEvent), status: 200, has: `"error"`},
+		{name: "silent after its finish", ask: stream, answer: thenSilent(calltest.PiecesHandler(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, took: 3 * time.Second},
+		{name: "cut after its finish", ask: stream, answer: thenAbort(calltest.PiecesHandler(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, hasNot: `"error"`},
+		{name: "cut before its finish", ask: stream, answer: thenAbort(calltest.PiecesHandler(200, sse, firstEvent, secondEvent)), status: 200, has: `"error"`, hasNot: done},
+		{name: "an error in the same bytes", ask: stream, answer: calltest.PiecesHandler(200, sse, firstEvent+`data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 200, has: `good `, hasNot: done},
+		{name: "another event in the same bytes", ask: stream, answer: calltest.PiecesHandler(200, sse, firstEvent+"data: {\n\n"), status: 200, has: `good `, hasNot: done},
+		{name: "events as text/plain", ask: stream, answer: calltest.PiecesHandler(200, "text/plain", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
+		{name: "events without a type", ask: stream, answer: calltest.PiecesHandler(200, "", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
+		{name: "whole answer instead of a stream", ask: stream, answer: calltest.PiecesHandler(200, json, splitBytes(completion, 50)...), status: 200, has: `good day`},
+		{name: "a complaint with 200", ask: stream, answer: calltest.PiecesHandler(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "a complaint in place of a whole answer", ask: fullResponse, answer: calltest.PiecesHandler(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "neither", ask: stream, answer: calltest.PiecesHandler(200, "text/html", "<html>"), status: 502, has: `"error"`},
+		{name: "stream instead of a whole answer", ask: fullResponse, answer: calltest.PiecesHandler(200, sse, firstEvent, secondEvent, finishEvent, done), status: 502, has: `"error"`},
+		{name: "put together", profile: "llamacpp", ask: fullResponse, answer: calltest.PiecesHandler(200, sse, firstEvent, secondEvent, finishEvent, done), status: 200, has: `"content":"good day"`},
+		{name: "assembled from bytes", profile: "llamacpp", ask: fullResponse, answer: calltest.PiecesHandler(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 11)...), status: 200, has: `"content":"good day"`},
+		{name: "assembled, no DONE", profile: "llamacpp", ask: fullResponse, answer: thenSilent(calltest.PiecesHandler(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
+		{name: "assembled, cut", profile: "llamacpp", ask: fullResponse, answer: calltest.PiecesHandler(200, sse, firstEvent, secondEvent), status: 502, has: `"error"`},
+		{name: "put together, an error", profile: "llamacpp", ask: fullResponse, answer: calltest.PiecesHandler(200, sse, firstEvent, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
+		{name: "whole in pieces", ask: fullResponse, answer: calltest.PiecesHandler(200, json, splitBytes(completion, 13)...), status: 200, has: `good day`},
+		{name: "cut in the middle", ask: fullResponse, answer: calltest.PiecesHandler(200, json, completion[:80]), status: 502, has: `"error"`},
+		{name: "nothing", ask: fullResponse, answer: calltest.PiecesHandler(200, json), status: 502, has: `"error"`},
 		{name: "204", ask: fullResponse, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, status: 502, has: `"error"`},
-		{name: "a redirect", ask: fullResponse, answer: calltest.AnswerPieces(302, json), status: 502, has: `"error"`},
-		{name: "an event too large", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
-		{name: "a large refusal", ask: fullResponse, answer: calltest.AnswerPieces(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
-		{name: "a refusal as text", ask: fullResponse, answer: calltest.AnswerPieces(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
-		{name: "a refusal that does not end", ask: fullResponse, answer: thenSilent(calltest.AnswerPieces(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
-		{name: "401 of the engine", ask: fullResponse, answer: calltest.AnswerPieces(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
-		{name: "no such model", ask: fullResponse, answer: calltest.AnswerError(404, "The model `m` does not exist."), status: 503, has: `"error"`},
-		{name: "no such path", ask: fullResponse, answer: calltest.AnswerPieces(404, "text/plain", "404 page not found"), status: 502, has: `"error"`},
-		{name: "too long", ask: fullResponse, answer: calltest.AnswerError(400, "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."), status: 400, has: "1200"},
-		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: fullResponse, answer: calltest.AnswerPieces(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
+		{name: "a redirect", ask: fullResponse, answer: calltest.PiecesHandler(302, json), status: 502, has: `"error"`},
+		{name: "an event too large", ask: stream, answer: calltest.PiecesHandler(200, sse, firstEvent, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
+		{name: "a large refusal", ask: fullResponse, answer: calltest.PiecesHandler(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
+		{name: "a refusal as text", ask: fullResponse, answer: calltest.PiecesHandler(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
+		{name: "a refusal that does not end", ask: fullResponse, answer: thenSilent(calltest.PiecesHandler(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
+		{name: "401 of the engine", ask: fullResponse, answer: calltest.PiecesHandler(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
+		{name: "no such model", ask: fullResponse, answer: calltest.ErrorHandler(404, "The model `m` does not exist."), status: 503, has: `"error"`},
+		{name: "no such path", ask: fullResponse, answer: calltest.PiecesHandler(404, "text/plain", "404 page not found"), status: 502, has: `"error"`},
+		{name: "too long", ask: fullResponse, answer: calltest.ErrorHandler(400, "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."), status: 400, has: "1200"},
+		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: fullResponse, answer: calltest.PiecesHandler(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestAnnouncedLength(t *testing.T) {
 						if !whole {
 							announced, wait, status = len(body)+1, thenAbort, 502
 						}
-						answer := calltest.AnswerPieces(200, "application/json", pieces...)
+						answer := calltest.PiecesHandler(200, "application/json", pieces...)
 						e, _ := edgeOf(t, "vllm", "", wait(func(w http.ResponseWriter, r *http.Request) {
 							w.Header().Set("Content-Length", strconv.Itoa(announced))
 							answer(w, r)
@@ -186,7 +186,7 @@ models:
   - {id: hear, kind: audio-transcription, deployments: [{upstream: a}]}
 `
 	cut := func(w http.ResponseWriter, r *http.Request) {
-		calltest.AnswerPieces(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
+		calltest.PiecesHandler(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
 		panic(http.ErrAbortHandler)
 	}
 	const bytes, events = `{"model":"say","input":"hi","voice":"v"}`, `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`
@@ -197,13 +197,13 @@ models:
 		has       string
 		broken    bool
 	}{
-		{"small", bytes, calltest.AnswerPieces(200, "audio/wav", "RIFF"), 200, "RIFF", false},
-		{"large", bytes, calltest.AnswerPieces(200, "audio/wav", splitBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
+		{"small", bytes, calltest.PiecesHandler(200, "audio/wav", "RIFF"), 200, "RIFF", false},
+		{"large", bytes, calltest.PiecesHandler(200, "audio/wav", splitBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
 		{"cut", bytes, cut, 200, "www", true},
-		{"none", bytes, calltest.AnswerPieces(200, "audio/wav"), 502, `"error"`, false},
-		{"in events", events, calltest.AnswerPieces(200, "audio/wav", splitBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
+		{"none", bytes, calltest.PiecesHandler(200, "audio/wav"), 502, `"error"`, false},
+		{"in events", events, calltest.PiecesHandler(200, "audio/wav", splitBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
 		{"in events, cut", events, cut, 200, `"error"`, false},
-		{"a complaint", events, calltest.AnswerPieces(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
+		{"a complaint", events, calltest.PiecesHandler(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -236,7 +236,7 @@ models:
 	}{{"whole", `0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`, false}, {"no end", `0.5]`, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: calltest.AnswerPieces(200, "application/json", splitBytes(vector+tt.end, 50_000)...)}
+				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: calltest.PiecesHandler(200, "application/json", splitBytes(vector+tt.end, 50_000)...)}
 				got := calltest.New(t, yaml, a).Post("/v1/embeddings", `{"model":"e","input":"hi"}`)
 				if got.Status != 200 || (got.Err != nil) != tt.broken || len(got.Body) < 300_000 {
 					t.Errorf("got %d, %v, %d bytes", got.Status, got.Err, len(got.Body))
@@ -256,13 +256,13 @@ func TestEnded(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						answer := thenSilent(func(http.ResponseWriter, *http.Request) {})
 						if said {
-							answer = thenSilent(calltest.AnswerPieces(200, "text/event-stream", firstEvent))
+							answer = thenSilent(calltest.PiecesHandler(200, "text/event-stream", firstEvent))
 						}
 						e, _ := edgeOf(t, profile, "", answer)
 						done, client := make(chan *calltest.Answer, 1), &calltest.Client{}
 						go func() { done <- e.Send(client, "/v1/chat/completions", ask) }()
 						time.Sleep(3 * time.Second)
-						client.WithCall((*call.Call).CancelForShutdown)
+						client.InspectCall((*call.Call).CancelForShutdown)
 						if got := <-done; got.Took > 4*time.Second {
 							t.Errorf("ended after %v: %d %s", got.Took, got.Status, got.Body)
 						}
@@ -351,11 +351,11 @@ models:
 		status      int
 		has, hasNot string
 	}{
-		{"events", calltest.AnswerPieces(200, sse, `data: {"type":"transcript.text.delta","delta":"good day"}`+"\n\n", `data: {"type":"transcript.text.done","text":"good day"}`+"\n\n"), 200, "transcript.text.done", `"error"`},
-		{"events, cut", thenAbort(calltest.AnswerPieces(200, sse, `data: {"type":"transcript.text.delta","delta":"good day"}`+"\n\n")), 200, `"error"`, "transcript.text.done"},
-		{"whole", calltest.AnswerPieces(200, json, `{"text":"`, `good day"}`), 200, "transcript.text.done", `"error"`},
-		{"whole, cut", thenAbort(calltest.AnswerPieces(200, json, `{"text":"`)), 502, `"error"`, "transcript.text.done"},
-		{"whole, in another form", calltest.AnswerPieces(200, json, `["good day"]`), 502, `"error"`, "transcript.text.done"},
+		{"events", calltest.PiecesHandler(200, sse, `data: {"type":"transcript.text.delta","delta":"good day"}`+"\n\n", `data: {"type":"transcript.text.done","text":"good day"}`+"\n\n"), 200, "transcript.text.done", `"error"`},
+		{"events, cut", thenAbort(calltest.PiecesHandler(200, sse, `data: {"type":"transcript.text.delta","delta":"good day"}`+"\n\n")), 200, `"error"`, "transcript.text.done"},
+		{"whole", calltest.PiecesHandler(200, json, `{"text":"`, `good day"}`), 200, "transcript.text.done", `"error"`},
+		{"whole, cut", thenAbort(calltest.PiecesHandler(200, json, `{"text":"`)), 502, `"error"`, "transcript.text.done"},
+		{"whole, in another form", calltest.PiecesHandler(200, json, `["good day"]`), 502, `"error"`, "transcript.text.done"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -384,7 +384,7 @@ upstreams:
 models:
   - {id: m, kind: audio-transcription, deployments: [{upstream: a, served: inner}]}
 `
-	silent := calltest.Upgrade(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	silent := calltest.UpgradeHandler(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	for _, tt := range []struct {
 		name   string
 		answer http.HandlerFunc
@@ -392,7 +392,7 @@ models:
 		has    string
 	}{
 		{"upgraded", silent, 0, ""},
-		{"refused", calltest.AnswerError(400, "`inner` with engine-secret is no model for speech"), 400, "`m`"},
+		{"refused", calltest.ErrorHandler(400, "`inner` with engine-secret is no model for speech"), 400, "`m`"},
 		{"no answer", neverAnswer, 504, "timeout"},
 		{"another key", func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Sec-WebSocket-Key", "other")

@@ -78,9 +78,9 @@ func (c *responseTimeouts) nextCheckAt() instant.Time {
 // request.
 func (c *responseTimeouts) processingStart() instant.Time { return max(c.sentAt, c.lastLoadingAt) }
 
-// checkModelLoading records whether the engine is loading the model. While it is loading, the time
+// recordModelLoading records whether the engine is loading the model. While it is loading, the time
 // limits of the response start over, for at most progress.MaxSilence.
-func (c *responseTimeouts) checkModelLoading(now instant.Time) {
+func (c *responseTimeouts) recordModelLoading(now instant.Time) {
 	if !c.answerBegun && now < c.sentAt.Add(progress.MaxSilence) && c.lease.IsLoading() {
 		c.lastLoadingAt = now
 	}
@@ -91,9 +91,9 @@ func (c *responseTimeouts) nextWakeup() instant.Time {
 	return instant.Earlier(at, c.nextCheckAt())
 }
 
-// checkProgress checks whether the engine is working. lost is true if the engine no longer has the
+// updateEngineProgress checks whether the engine is working. lost is true if the engine no longer has the
 // request.
-func (c *responseTimeouts) checkProgress(now instant.Time) (lost bool) {
+func (c *responseTimeouts) updateEngineProgress(now instant.Time) (lost bool) {
 	if at := c.nextCheckAt(); at == 0 || now < at {
 		return false
 	}
@@ -176,9 +176,9 @@ func (c *responseTimeouts) isTailOverdue() bool {
 //   - if the upstream is down;
 //   - if a time limit has expired.
 func (c *responseTimeouts) checkTimeouts(now instant.Time) error {
-	c.checkModelLoading(now)
-	if lost := c.checkProgress(now); lost {
-		return failure.GenerationTimeout(upstreams.CauseForgotten, errRequestLost)
+	c.recordModelLoading(now)
+	if lost := c.updateEngineProgress(now); lost {
+		return failure.GenerationTimeout(upstreams.CauseForgotten, errEngineLostRequest)
 	}
 	switch {
 	case !c.countedWaiting:
@@ -195,8 +195,8 @@ func (c *responseTimeouts) checkTimeouts(now instant.Time) error {
 	return nil
 }
 
-// errRequestLost is the cause of the failure when the engine no longer has the request.
-var errRequestLost = errors.New("the engine is working on fewer requests than it was given")
+// errEngineLostRequest is the cause of the failure when the engine no longer has the request.
+var errEngineLostRequest = errors.New("the engine is working on fewer requests than it was given")
 
 // CallMover moves a call to another engine.
 type CallMover interface {

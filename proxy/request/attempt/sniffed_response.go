@@ -53,7 +53,7 @@ func (a *Attempt) sniffResponse(until time.Time) error {
 		text := short.Append(nil, *in.body)
 		return a.unexpectedTypeFailure(r.sniffed.mediaType, text[:min(len(text), engineerror.MaxBodyBytes)])
 	}
-	if err := r.memory.SetPartSize(PartBody, len(*in.body)+len(events)); err != nil {
+	if err := r.memory.SetPartSize(ResponseBodyMemory, len(*in.body)+len(events)); err != nil {
 		return err
 	}
 	r.startEventReader(events, translate.MaxAnswerBytes+maxEventBytes)
@@ -63,7 +63,7 @@ func (a *Attempt) sniffResponse(until time.Time) error {
 func (r *Reply) startEventReader(first []byte, longest int) {
 	r.sniffed.peekedBytes = first
 	r.form, r.timeouts.headArrived = endpoint.ReplyEvents, true
-	r.eventReader = readerPool.Get().(*sse.Reader)
+	r.eventReader = eventReaderPool.Get().(*sse.Reader)
 	r.eventReader.Reset(peekedReader{r}, longest)
 }
 

@@ -181,7 +181,7 @@ func (b *Body) ClientWait() time.Duration { return b.clientWait }
 func (b *Body) HasBytes() bool { return b.client != nil || b.translated != nil }
 
 // ClientBytes returns the client's bytes after decompression. It returns nil if the body is empty
-// or DropClient was called.
+// or DropClientBytes was called.
 func (b *Body) ClientBytes() []byte { return derefBytes(b.client) }
 
 // Bytes returns the translation if there is one, otherwise the client's bytes.
@@ -247,16 +247,16 @@ func (b *Body) CopyFrom(of *Body) bool {
 	return true
 }
 
-// DropClient releases the client's bytes.
-func (b *Body) DropClient() {
+// DropClientBytes releases the client's bytes.
+func (b *Body) DropClientBytes() {
 	b.reservation.recycleBuffers(b.clientReserved, &b.client)
 	b.clientReserved = 0
 }
 
-// DropClientIfTranslated releases the client's bytes if there is a translation.
-func (b *Body) DropClientIfTranslated() {
+// DropClientBytesIfTranslated releases the client's bytes if there is a translation.
+func (b *Body) DropClientBytesIfTranslated() {
 	if b.translated != nil {
-		b.DropClient()
+		b.DropClientBytes()
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 )
 
 // FormFields interprets the fields of a form for an endpoint. When a part of the form arrives, Form
-// calls AddText or BeginFile. At the end of the form, it calls Finish. The errors are
+// calls AddTextField or BeginFile. At the end of the form, it calls Finish. The errors are
 // *apierr.Error.
 type FormFields interface {
-	// AddText receives a text field and returns the name under which the field is forwarded. If the
+	// AddTextField receives a text field and returns the name under which the field is forwarded. If the
 	// name is empty, the field is dropped.
-	AddText(name string, value []byte) (as string, err error)
-	// BeginFile is AddText for a part that contains a file. Once the last byte of the file has
+	AddTextField(name string, value []byte) (as string, err error)
+	// BeginFile is AddTextField for a part that contains a file. Once the last byte of the file has
 	// arrived, Form calls EndFile with the length of the file.
 	BeginFile(name string) (as string, err error)
 	EndFile(size int64) error
@@ -62,10 +62,10 @@ const (
 	maxPartHeaderBytes = 4 << 10 // maximum size of the part headers that the edge adds to a small form
 )
 
-var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
+var formWindowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares f to read a form.
-func (f *Form) Begin(from *RequestSource, fields FormFields, budget *limit.MemoryBudget) {
+// Init prepares f to read a form.
+func (f *Form) Init(from *RequestSource, fields FormFields, budget *limit.MemoryBudget) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
 		source: newPacedReader(from), reservation: Reservation{budget: budget, keyIncomplete: from.Reading},
@@ -78,7 +78,7 @@ func (f *Form) ReadWindow(contentType []byte) error {
 	boundary, err := multipart.ParseBoundary(contentType)
 	if err == nil {
 		f.partReader = multipart.NewReader(f.source, boundary)
-		err = f.store()
+		err = f.storeWindow()
 	}
 	if err != nil {
 		return formError(err)
@@ -110,13 +110,13 @@ func formError(err error) *apierr.Error {
 	return FramingError(err)
 }
 
-func (f *Form) store() error {
+func (f *Form) storeWindow() error {
 	for f.fields.Model() == nil || f.storedBytes < formWindow {
 		room, err := f.nextBuffer()
 		if err != nil {
 			return err
 		}
-		n, err := f.readEncoded(room)
+		n, err := f.readRewritten(room)
 		last := len(f.stored) - 1
 		f.stored[last] = f.stored[last][:len(f.stored[last])+n]
 		f.storedBytes += n
@@ -146,7 +146,7 @@ func (f *Form) nextBuffer() ([]byte, error) {
 		return nil, MemoryFullError()
 	}
 	if size == formWindow {
-		b := windowPool.Get().(*[formWindow]byte)
+		b := formWindowPool.Get().(*[formWindow]byte)
 		f.stored = append(f.stored, b[:0])
 	} else {
 		f.stored = append(f.stored, make([]byte, 0, size))
@@ -154,8 +154,8 @@ func (f *Form) nextBuffer() ([]byte, error) {
 	return f.stored[len(f.stored)-1][:size], nil
 }
 
-// readEncoded writes at least one byte to p, or returns io.EOF at the end of the form.
-func (f *Form) readEncoded(p []byte) (int, error) {
+// readRewritten writes at least one byte to p, or returns io.EOF at the end of the form.
+func (f *Form) readRewritten(p []byte) (int, error) {
 	for {
 		switch {
 		case f.encodedRead < len(f.encoded):
@@ -204,7 +204,7 @@ func (f *Form) encodeNextPart() error {
 	if err := f.readTextField(); err != nil {
 		return err
 	}
-	as, err := f.fields.AddText(p.Name, f.value)
+	as, err := f.fields.AddTextField(p.Name, f.value)
 	if err == nil && as != "" {
 		f.encoded = appendField(f.encoded, f.boundary, as, f.value)
 	}
@@ -288,14 +288,14 @@ func (f *Form) EngineForm(served string) (pieces [][]byte, rest io.Reader) {
 	if f.endRead {
 		return pieces, nil
 	}
-	return nil, &formReader{form: f, stored: pieces}
+	return nil, &engineFormReader{form: f, stored: pieces}
 }
 
 // Release releases the stored bytes.
 func (f *Form) Release() {
 	for _, b := range f.stored {
 		if cap(b) == formWindow {
-			windowPool.Put((*[formWindow]byte)(b[:formWindow]))
+			formWindowPool.Put((*[formWindow]byte)(b[:formWindow]))
 		}
 	}
 	f.stored = nil
@@ -303,15 +303,15 @@ func (f *Form) Release() {
 	f.reservation.release(f.reservation.reserved)
 }
 
-// formReader reads the engine's form for one attempt. It reads the stored bytes first, then bytes
+// engineFormReader reads the engine's form for one attempt. It reads the stored bytes first, then bytes
 // from the client.
-type formReader struct {
+type engineFormReader struct {
 	form   *Form
 	stored [][]byte // stored bytes that have not been read yet
 }
 
 // Read implements io.Reader. Its errors are *apierr.Error.
-func (r *formReader) Read(p []byte) (int, error) {
+func (r *engineFormReader) Read(p []byte) (int, error) {
 	for len(r.stored) > 0 {
 		n := copy(p, r.stored[0])
 		if r.stored[0] = r.stored[0][n:]; len(r.stored[0]) == 0 {
@@ -325,7 +325,7 @@ func (r *formReader) Read(p []byte) (int, error) {
 		r.form.isConsumed = true
 		r.form.Release()
 	}
-	n, err := r.form.readEncoded(p)
+	n, err := r.form.readRewritten(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = formError(err)
 	}

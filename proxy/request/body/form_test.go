@@ -19,7 +19,7 @@ import (
 // rewriter rewrites a client's form into the engine's form outside a call.
 type rewriter struct{ f *Form }
 
-func (r rewriter) Read(p []byte) (int, error) { return r.f.readEncoded(p) }
+func (r rewriter) Read(p []byte) (int, error) { return r.f.readRewritten(p) }
 
 func rewrite(form io.Reader) (string, error) {
 	f := &Form{fields: &audio.Transcription{}, boundary: "ours", partReader: multipart.NewReader(form, "B")}

@@ -10,20 +10,20 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnounced is the request header in which DropAnnouncedBody stores the announced length.
-const headerAnnounced = "X-Penstock-Announced"
+// headerAnnouncedLength is the request header in which DropAnnouncedBody stores the announced length.
+const headerAnnouncedLength = "X-Penstock-Announced"
 
 // DropAnnouncedBody removes the announced body from a request that will be rejected. The response
 // can then be sent immediately, and the connection is closed afterwards. AnnouncedLength still
 // returns the original length of the body.
 func DropAnnouncedBody(h *fasthttp.RequestHeader) {
-	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
+	h.Set(headerAnnouncedLength, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
 	h.SetContentLength(0)
 }
 
-// StripAnnouncedHeader removes headerAnnounced from a request, because a client may have sent it.
-func StripAnnouncedHeader(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
+// StripAnnouncedLengthHeader removes headerAnnouncedLength from a request, because a client may have sent it.
+func StripAnnouncedLengthHeader(h *fasthttp.RequestHeader) { h.Del(headerAnnouncedLength) }
 
 // AnnouncedLength returns the announced length of the body, even after DropAnnouncedBody. It
 // returns -1 for a chunked body.
@@ -32,7 +32,7 @@ func AnnouncedLength(h *fasthttp.RequestHeader) int64 {
 	if n != 0 {
 		return n
 	}
-	if v := h.Peek(headerAnnounced); len(v) > 0 {
+	if v := h.Peek(headerAnnouncedLength); len(v) > 0 {
 		n, _ = strconv.ParseInt(string(v), 10, 64)
 	}
 	return n

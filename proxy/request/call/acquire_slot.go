@@ -63,7 +63,7 @@ func (c *Call) pickSlot(now time.Time) (engineSlot, error) {
 		q.RetryAfter, q.RetryAfterIsMinimum = failure.PoolRetryAfter(m, q.Pool)
 	}
 	if m.HasWaitingCalls() && !q.Overflow {
-		return c.waitForSlot(&q, m.Route.RefusalError(&q))
+		return c.joinSlotQueue(&q, m.Route.RefusalError(&q))
 	}
 	s, err := acquireSlot(m.Route, &q)
 	if err == nil {
@@ -72,10 +72,10 @@ func (c *Call) pickSlot(now time.Time) (engineSlot, error) {
 	var full *routing.FullError
 	switch {
 	case errors.As(err, &full):
-		return c.waitForSlot(&q, err)
+		return c.joinSlotQueue(&q, err)
 	case errors.Is(err, routing.ErrEngineStarting):
 		m.Route.RequestWake(&q)
-		return c.waitForSlot(&q, err)
+		return c.joinSlotQueue(&q, err)
 	case !errors.Is(err, routing.ErrNoUpstream), !c.adoptNewestSnapshot():
 		return engineSlot{}, err
 	}
@@ -143,7 +143,7 @@ func (c *Call) callArms() routing.ArmSet {
 func (c *Call) AcquireOtherSlot() bool {
 	now, t := time.Now(), &c.attemptState
 	state := c.retryState(failure.EngineStalled())
-	step := retry.DecideStep(&state, &retry.Failure{Cause: retry.CauseEngineGone})
+	step := retry.DecideStep(&state, &retry.Failure{Cause: retry.CauseMustLeaveEngine})
 	continued := step == retry.StepResume || step == retry.StepFinish
 	if !continued && step != retry.StepMove {
 		return false
@@ -155,7 +155,7 @@ func (c *Call) AcquireOtherSlot() bool {
 	q.UpOnly = true
 	q.Exclude = append(slices.Clip(q.Exclude), t.upstream.ID())
 	if continued {
-		q.Exclude = appendCannotContinue(q.Exclude, route.Targets(), t.recording.HasReasoning())
+		q.Exclude = appendNonContinuingUpstreams(q.Exclude, route.Targets(), t.recording.HasReasoning())
 	}
 	s, err := acquireSlot(route, &q)
 	if err != nil {
@@ -183,9 +183,9 @@ var (
 	errTotalTimeout   = errors.New("timeouts.total passed while the call waited for a slot")
 )
 
-// waitForSlot joins the model's queue, if the model has one, and waits for a slot. queue.Queues
-// wakes the call when an upstream changes. waitForSlot returns the same results as pickSlot.
-func (c *Call) waitForSlot(q *routing.Query, full error) (engineSlot, error) {
+// joinSlotQueue joins the model's queue, if the model has one, and waits for a slot. queue.Queues
+// wakes the call when an upstream changes. joinSlotQueue returns the same results as pickSlot.
+func (c *Call) joinSlotQueue(q *routing.Query, full error) (engineSlot, error) {
 	m := c.config.model
 	if m.Queue == nil || q.Overflow {
 		return engineSlot{}, full
@@ -211,7 +211,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (engineSlot, error) {
 		w.deadline = end
 	}
 	if c.relay == nil && c.record.Stream && !c.ep.Form {
-		if stream := c.request.Stream(c.callInfo()); stream.HasInBandErrors() {
+		if stream := c.request.NewStream(c.callInfo()); stream.HasInBandErrors() {
 			w.keepaliveStream = stream
 		}
 	}
@@ -242,7 +242,7 @@ func (c *Call) awaitSlot() (s engineSlot, err error) {
 	}
 	c.slots.leaveQueue()
 	if waited == nil {
-		c.setPhase(&phaseWaiting)
+		c.setPhase(&phaseAwaitingEngine)
 		return s, err
 	}
 	w.query.Now = time.Now()
@@ -266,7 +266,7 @@ func (c *Call) acquireOverflow(q *routing.Query, full error) (engineSlot, error)
 	q.Overflow, c.search.usesOverflow = true, true
 	s, err := acquireSlot(route, q)
 	if err == nil {
-		c.setPhase(&phaseWaiting)
+		c.setPhase(&phaseAwaitingEngine)
 	}
 	return s, err
 }

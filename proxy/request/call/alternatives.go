@@ -35,9 +35,9 @@ func (a *alternativeTargets) hasLaterTier() bool {
 	})
 }
 
-// exclusionsBelowTier returns the engines that were already excluded, and all engines in the failed
+// exclusionsThroughFailedTier returns the engines that were already excluded, and all engines in the failed
 // tier and in earlier tiers.
-func (a *alternativeTargets) exclusionsBelowTier() []upstreams.ID {
+func (a *alternativeTargets) exclusionsThroughFailedTier() []upstreams.ID {
 	ids := a.excluded
 	for i := range a.targets {
 		if a.targets[i].Tier <= a.failed.Tier {

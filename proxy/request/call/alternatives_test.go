@@ -24,7 +24,7 @@ func routeOf(t *testing.T, tiers ...int) *routing.Route {
 		ups = append(ups, config.Upstream{
 			Name: fmt.Sprint(i), URL: fmt.Sprint("http://127.0.0.1:", 20000+i), Engine: "openai", Weight: 1, Concurrency: config.Concurrency{Shared: 1},
 		})
-		m.Deployments = append(m.Deployments, config.Deployment{Upstream: fmt.Sprint(i), Served: "m", Tier: tier, When: config.DeployWhenFull})
+		m.Deployments = append(m.Deployments, config.Deployment{Upstream: fmt.Sprint(i), Served: "m", Tier: tier, When: config.DeploymentUsedWhenFull})
 	}
 	plan, err := set.PlanChanges(ups, nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestAlternatives(t *testing.T) {
 			if got := a.hasLaterTier(); got != c.later {
 				t.Errorf("hasLaterTier = %t, want %t", got, c.later)
 			}
-			if got := a.exclusionsBelowTier(); !slices.Equal(got, ids(c.afterTier)) {
+			if got := a.exclusionsThroughFailedTier(); !slices.Equal(got, ids(c.afterTier)) {
 				t.Errorf("excludeTier = %v, want %v", got, ids(c.afterTier))
 			}
 		})

@@ -37,7 +37,7 @@ func (c *Call) setHeaders() {
 	}
 	if c.request != nil && c.ep.Form {
 		if c.request.IsFullyRead() {
-			c.client.closeAfterTrailers()
+			c.client.closeIfRequestTrailers()
 		} else {
 			c.client.closeAfterResponse()
 		}
@@ -72,14 +72,14 @@ func setDebugHeaders(h *fasthttp.ResponseHeader, r *observe.Record, attempts int
 // appendHeaderLines appends the header lines common to all answers, without the line break after
 // the last line.
 func (c *Call) appendHeaderLines(dst []byte) []byte {
-	dst = endpoint.AppendCommonLines(dst, c.requestID(), c.record.ProxyRequestID)
+	dst = endpoint.AppendCommonResponseLines(dst, c.requestID(), c.record.ProxyRequestID)
 	if l := c.limits.keyLimits; l != nil && l.HasRateLimit() {
 		var settled *limit.Reservation
 		u := &c.tokens.usage
 		if !c.record.Committed || u.Known {
 			settled = &c.limits.reservation
 		}
-		dst = appendRateLimits(dst, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.endTime())
+		dst = appendRateLimits(dst, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.endTimeOrNow())
 	}
 	return dst
 }
@@ -93,9 +93,9 @@ func (c *Call) answerError(f *failure.Failure) {
 		f.API, f.Result = endpoint.NoEngineError(), observe.OutcomeClientError
 	}
 	if m := c.config.model; m != nil && c.search.pool == upstreams.PoolVision {
-		f.AddVisionLoad(m.Route.PoolCapacity(upstreams.PoolVision, time.Now()))
+		f.AddVisionPoolLoad(m.Route.PoolCapacity(upstreams.PoolVision, time.Now()))
 	}
-	recordFailure(&c.record, f)
+	recordCallFailure(&c.record, f)
 	e := c.ep.Dialect.ConvertError(f.API)
 	switch {
 	case f.Result != observe.OutcomeClientGone:
@@ -144,21 +144,21 @@ func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	attempt.RecycleBuffer(buf)
 }
 
-// answerLarge responds with a body that is too large for a socket buffer. A relay writes the body,
+// answerLargeBody responds with a body that is too large for a socket buffer. A relay writes the body,
 // which starts at offset chunkPrefixLen in out. The engine is already free. The call ends once the
 // client has received the body or has disconnected. Until then, the call occupies the key's
 // concurrency slot, and the body's memory stays reserved.
-func (c *Call) answerLarge(out *[]byte, mediaType string) {
+func (c *Call) answerLargeBody(out *[]byte, mediaType string) {
 	c.releaseRequest()
 	c.times.endAt = time.Time{} // the call has not ended yet
 	c.setPhase(&phaseStreaming)
-	c.setCommittedHeaders(mediaType)
-	c.relay = &relay{call: c, form: formComplete, out: out, isDone: true}
+	c.commitHeaders(mediaType)
+	c.relay = &relay{call: c, form: answerKindComplete, out: out, isDone: true}
 	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkPrefixLen)
 }
 
-// setCommittedHeaders marks the answer as committed and sets its headers.
-func (c *Call) setCommittedHeaders(mediaType string) {
+// commitHeaders marks the answer as committed and sets its headers.
+func (c *Call) commitHeaders(mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
 	c.client.ctx.Response.Header.SetContentType(mediaType)

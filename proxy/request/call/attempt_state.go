@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// attemptState is what a call remembers of its attempts.
-type attemptState struct {
+// callAttempts is what a call remembers of its attempts.
+type callAttempts struct {
 	upstream    *upstreams.Upstream // of the current attempt
 	targetCount int
 	stepCounts  retry.SendCounts // how often each retry step has sent the call
@@ -21,7 +21,7 @@ type attemptState struct {
 	pendingChanges endpoint.RejectedParts // request changes that no engine has accepted yet
 	firstFailure   *failure.Failure       // first failure that was not resumed; nil if there is none
 	// records the stream so that it can be resumed; nil if the stream cannot be resumed
-	recording     *resume.Recording
-	turn          turns.Turn // the key's turn; the zero value if keys do not take turns
-	countRequests int        // number of requests that asked an engine to count tokens
+	recording     *resume.PartialAnswerRecorder
+	turn          turns.CallCharge // the key's turn; the zero value if keys do not take turns
+	countRequests int              // number of requests that asked an engine to count tokens
 }

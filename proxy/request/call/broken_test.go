@@ -38,7 +38,7 @@ func TestBrokenStreamsEnd(t *testing.T) {
 				n, aborted := i/2, i%2 == 0
 				t.Run(fmt.Sprintf("%s/resume %t/%d, aborted %t", tt.path, more != "", n, aborted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						turn := calltest.AnswerSequence(events(aborted, all[:n]...), calltest.AnswerText("day"))
+						turn := calltest.SequenceHandler(events(aborted, all[:n]...), calltest.TextHandler("day"))
 						a, b := enginePair(turn, turn)
 						got := calltest.New(t, twoEngines("", more), a, b).Post(tt.path, tt.body)
 						if got.Status != 200 {

@@ -32,10 +32,10 @@ type Call struct {
 	request      endpoint.Request
 	tokens       callTokens
 	memory       attempt.ReplyMemory // memory for engine replies
-	abort        attempt.Abort
+	abort        attempt.Canceler
 	search       engineSearch
 	slots        callSlots
-	attemptState attemptState
+	attemptState callAttempts
 	attempt      attempt.Attempt // the current attempt, or the attempt that delivered the answer
 	relay        *relay          // writes a committed answer
 	fingerprint  bodyFingerprint
@@ -56,7 +56,7 @@ func (s *Services) beginCall(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *C
 	now := time.Now()
 	c.services, c.ep = s, ep
 	c.client.initFromRequest(ctx)
-	endpoint.AppendRequestID(c.record.RequestID[:0])
+	endpoint.AppendNewRequestID(c.record.RequestID[:0])
 	c.config.initFromSnapshot(s.Current())
 	c.body.Reset(s.Bodies)
 	c.memory.Budget = s.Replies
@@ -144,7 +144,7 @@ func (c *Call) releaseAndReport() (whole bool) {
 	defer g.Catch(guard.PlaceEnd, func() { whole = false })
 	defer c.reportCall()
 	c.releaseSharedResources()
-	g.Point("call.end")
+	g.PanicIfInjected("call.end")
 	return true
 }
 
@@ -172,7 +172,7 @@ func (c *Call) releaseSharedResources() {
 	if c.client.conn != nil {
 		c.client.conn.UnwatchDisconnect(c)
 	}
-	c.services.Guard.Point("call.release")
+	c.services.Guard.PanicIfInjected("call.release")
 }
 
 func (c *Call) releaseBodies() {
@@ -191,7 +191,7 @@ func (c *Call) endAttempt(o upstreams.Outcome) {
 	c.attempt.End(o, c.times.endAt)
 }
 
-func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
+func (c *Call) endAndBlameAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
 		return
 	}
@@ -211,11 +211,11 @@ func (c *Call) chargeTokens() {
 	if m := c.config.model; m != nil {
 		c.record.Spend = m.Price.CallCost(u.Prompt, u.Cached, u.Completion)
 	}
-	c.limits.reservation.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.endTime())
+	c.limits.reservation.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.endTimeOrNow())
 }
 
 func (c *Call) reportCall() {
-	now := c.times.endTime()
+	now := c.times.endTimeOrNow()
 	c.record.Attempts = c.attemptCount()
 	if n := c.attemptState.stepCounts.Resumes; n > 0 {
 		c.record.Resumed = int(n)

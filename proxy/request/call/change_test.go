@@ -44,8 +44,8 @@ func TestChangeAfter(t *testing.T) {
 		{"turns that alternate, or are joined already", refusalOf(engineerror.SubjectRoles, apierr.ContextOverflow{}), endpoint.SentParts{Effort: "high"}, requestChange{}},
 		{"anything else", refusalOf(engineerror.SubjectOther, apierr.ContextOverflow{}), endpoint.SentParts{Limit: 5, Effort: "high", AdjacentTurns: true}, requestChange{}},
 	} {
-		if got, ok := chooseChange(c.why, c.sent); ok != (c.want != requestChange{}) || ok && got != c.want {
-			t.Errorf("%s: chooseChange = %+v, %t, want %+v", c.name, got, ok, c.want)
+		if got, ok := chooseRequestChange(c.why, c.sent); ok != (c.want != requestChange{}) || ok && got != c.want {
+			t.Errorf("%s: chooseRequestChange = %+v, %t, want %+v", c.name, got, ok, c.want)
 		}
 	}
 }
@@ -72,8 +72,8 @@ func TestHasAcceptedChange(t *testing.T) {
 		{turns, refusalOf(engineerror.SubjectEffort, apierr.ContextOverflow{}), true},
 		{turns, refusalOf(engineerror.SubjectRoles, apierr.ContextOverflow{}), false},
 	} {
-		if got := hasAcceptedChange(c.changed, c.why); got != c.want {
-			t.Errorf("after the change %+v and the refusal %d: hasAcceptedChange = %t, want %t", c.changed, c.why.About, got, c.want)
+		if got := hasEngineAcceptedChange(c.changed, c.why); got != c.want {
+			t.Errorf("after the change %+v and the refusal %d: hasEngineAcceptedChange = %t, want %t", c.changed, c.why.About, got, c.want)
 		}
 	}
 }

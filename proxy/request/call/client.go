@@ -48,7 +48,7 @@ func (cl *callClient) initFromRequest(ctx *fasthttp.RequestCtx) {
 	cl.ctx, cl.conn, cl.isHTTP11 = ctx, clientConnection(ctx.Conn()), ctx.Request.Header.IsHTTP11()
 }
 
-const maxProxyIDBytes = 128
+const maxProxyRequestIDBytes = 128
 
 // proxyRequestID returns the request id set by a trusted proxy. If no trusted proxy set an id, or
 // if the id contains unsafe characters, it returns "".
@@ -57,7 +57,7 @@ func (cl *callClient) proxyRequestID() string {
 		return ""
 	}
 	given := cl.ctx.Request.Header.PeekAll("X-Request-Id")
-	if len(given) != 1 || len(given[0]) > maxProxyIDBytes {
+	if len(given) != 1 || len(given[0]) > maxProxyRequestIDBytes {
 		return ""
 	}
 	for _, b := range given[0] {
@@ -79,10 +79,10 @@ func (cl *callClient) closeAfterResponse() {
 	}
 }
 
-// closeAfterTrailers closes the connection after the response if the chunked body had trailers.
+// closeIfRequestTrailers closes the connection after the response if the chunked body had trailers.
 // fasthttp accepts trailer names that other parsers reject, so it might parse the bytes after the
 // trailers as a request.
-func (cl *callClient) closeAfterTrailers() {
+func (cl *callClient) closeIfRequestTrailers() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
 	}

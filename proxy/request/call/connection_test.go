@@ -19,7 +19,7 @@ import (
 // and that the connection returns to the server when the stream ends.
 func TestStreamsOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.AnswerText("one two three")))
+		e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.TextHandler("one two three")))
 		client := e.Connect()
 		for i, ask := range []string{chat(stream), chat(stream), chat(""), chat(stream)} {
 			answer, err := client.Post(chatPath, ask)
@@ -59,7 +59,7 @@ func TestRevokedWhileBodyArrives(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				e.Load(strings.Replace(yaml, calltest.HashKey("sk-secret-a"), calltest.HashKey("sk-secret-c"), 1))
+				e.ReloadConfig(strings.Replace(yaml, calltest.HashKey("sk-secret-a"), calltest.HashKey("sk-secret-c"), 1))
 				if _, err := io.WriteString(client, ask[len(ask)/2:]); err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func TestPanics(t *testing.T) {
 				}
 				e.Services.Features = nil
 				// The edge reads Services.Features once for each configuration.
-				e.Load(oneEngine("", ""))
+				e.ReloadConfig(oneEngine("", ""))
 				if got := e.Post(chatPath, chat(stream)); got.Status != 200 || e.Services.Calls.InFlight() != 0 {
 					t.Errorf("afterwards: got %d %s, %d calls in flight", got.Status, got.Body, e.Services.Calls.InFlight())
 				}
@@ -171,7 +171,7 @@ models:
   - {id: m, kind: audio-speech, deployments: [{upstream: a}]}
 `
 	sound := func(w http.ResponseWriter, r *http.Request) {
-		calltest.AnswerPieces(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
+		calltest.PiecesHandler(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
 		panic(http.ErrAbortHandler)
 	}
 	tests := []struct {

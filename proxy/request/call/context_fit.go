@@ -55,7 +55,7 @@ type contextComparison struct {
 	tiers        routing.TierSet // the tiers that the key may use
 }
 
-func (c *Call) compareContexts() contextComparison {
+func (c *Call) newContextComparison() contextComparison {
 	return contextComparison{c.config.model, c.request.AnswerTokenLimit(), c.promptTokens(), c.attempt.Target(), c.keyTiers()}
 }
 
@@ -79,12 +79,12 @@ func (x *contextComparison) isLongerAndFits(t *routing.Target) bool {
 	return n > x.contextLength(x.rejectedBy) && n >= x.promptTokens+x.minAnswerTokens()
 }
 
-func (x *contextComparison) acceptsCalls(t *routing.Target) bool {
+func (x *contextComparison) isTargetAvailable(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.IsOpenToTiers(x.tiers)
 }
 
 func (x *contextComparison) fitsElsewhere() bool {
-	return slices.ContainsFunc(x.model.Route.Targets(), func(t routing.Target) bool { return x.isLongerAndFits(&t) && x.acceptsCalls(&t) })
+	return slices.ContainsFunc(x.model.Route.Targets(), func(t routing.Target) bool { return x.isLongerAndFits(&t) && x.isTargetAvailable(&t) })
 }
 
 // appendTooShort appends the ids of the engines whose context is too short for the call.
@@ -103,7 +103,7 @@ func (x *contextComparison) appendTooShort(ids []upstreams.ID) []upstreams.ID {
 func (x *contextComparison) explainOverflow(f *failure.Failure) {
 	longest, targets := f.API.Overflow.Max, x.model.Route.Targets()
 	for i := range targets {
-		if x.acceptsCalls(&targets[i]) {
+		if x.isTargetAvailable(&targets[i]) {
 			longest = max(longest, x.contextLength(&targets[i]))
 		}
 	}

@@ -17,9 +17,9 @@ import (
 // because clients count tokens often and the edge can use its estimate instead.
 const countTimeout = 2 * time.Second
 
-// answerTokenCount answers a call with the token count of its prompt. It asks an engine without
+// answerWithTokenCount answers a call with the token count of its prompt. It asks an engine without
 // using the send loop.
-func (c *Call) answerTokenCount() *failure.Failure {
+func (c *Call) answerWithTokenCount() *failure.Failure {
 	n, ok := c.fetchEngineTokenCount()
 	if cause := c.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
@@ -43,7 +43,7 @@ func (c *Call) fetchEngineTokenCount() (tokens int, ok bool) {
 	route := routing.FirstTier(m.Route) // only engines in the first tier are asked
 	targets, own := route.Targets(), routing.Query{Arms: c.callArms()}
 	for i := range targets {
-		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.MayUseArm(&targets[i]) {
+		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.MayUseArmOf(&targets[i]) {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // largeAnswer is an answer that does not fit into a socket buffer.
-var largeAnswer = calltest.AnswerText(strings.Repeat("word", 100_000))
+var largeAnswer = calltest.TextHandler(strings.Repeat("word", 100_000))
 
 // TestDelivery checks a call with a large answer that is not streamed. Until the client has
 // received the answer, the call must occupy its key's slot and count as running. The engine's slot
@@ -30,7 +30,7 @@ models:
 	config := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b")).Replace(yaml)
 	const own, other = "Authorization: Bearer sk-secret-a", "Authorization: Bearer sk-secret-b"
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
-		for name, answer := range map[string]*calltest.Engine{"at once": singleEngine(largeAnswer), "late": singleEngine(calltest.Delay(15*time.Second, largeAnswer))} {
+		for name, answer := range map[string]*calltest.Engine{"at once": singleEngine(largeAnswer), "late": singleEngine(calltest.DelayHandler(15*time.Second, largeAnswer))} {
 			t.Run(path+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					e := calltest.New(t, config, answer)

@@ -73,13 +73,13 @@ func (d *Dialogue) open() *failure.Failure {
 	// All sessions of a model have the same body: an empty one.
 	c.fingerprint.initForBody(c.services.Poison, new(body.Body))
 	c.services.Retries.CountCall(c.record.Start)
-	return d.connect(c.sendFirst(c.times.stepStart))
+	return d.connect(c.sendFirstAttempt(c.times.stepStart))
 }
 
 // connect completes the handshake with the engine to which the call was sent. If the handshake
 // fails, it tries the next engine.
 func (d *Dialogue) connect(result sendResult, f *failure.Failure) *failure.Failure {
-	for result == resultSent {
+	for result == sendResultSent {
 		if f = d.handshake(); f == nil {
 			return nil
 		}
@@ -91,7 +91,7 @@ func (d *Dialogue) connect(result sendResult, f *failure.Failure) *failure.Failu
 func (d *Dialogue) handshake() *failure.Failure {
 	c := d.call
 	a := &c.attempt
-	conn, err := a.AwaitUpgrade(d.codec.Upgrade())
+	conn, err := a.AwaitUpgrade(d.codec.EngineHandshake())
 	if err != nil {
 		return a.ClassifyError(err)
 	}
@@ -144,7 +144,7 @@ func (d *Dialogue) failDialogue(f *failure.Failure) *apierr.Error {
 	c := d.call
 	recordBrokenAnswer(&c.record, f)
 	logUpstreamFailure(c.services.Log, c.requestID(), &c.record, f)
-	c.failAttempt(f, time.Now())
+	c.endAndBlameAttempt(f, time.Now())
 	return c.ep.Dialect.ConvertError(f.API)
 }
 
@@ -196,15 +196,15 @@ func (d *Dialogue) CancelCause() error { return d.call.abort.Cause() }
 // EndClientGone ends the attempt because the client has disconnected.
 func (d *Dialogue) EndClientGone() { _ = d.failDialogue(failure.FromAbort(failure.ErrClientGone)) }
 
-// Dialogues that last maxMeasuredDialogue or longer do not affect the measured times of the engine,
+// Dialogues that last maxMeasuredDialogueDuration or longer do not affect the measured times of the engine,
 // because a client may speak for an hour.
-const maxMeasuredDialogue = time.Minute
+const maxMeasuredDialogueDuration = time.Minute
 
 // Complete ends the attempt successfully.
 func (d *Dialogue) Complete() {
 	c := d.call
 	c.record.Outcome = observe.OutcomeOK
-	if time.Since(c.record.Start) < maxMeasuredDialogue && c.record.TTFT > 0 {
+	if time.Since(c.record.Start) < maxMeasuredDialogueDuration && c.record.TTFT > 0 {
 		c.endAttempt(upstreams.OutcomeOK)
 		return
 	}

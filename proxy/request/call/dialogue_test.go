@@ -33,19 +33,19 @@ const ownKey = "Authorization: Bearer sk-secret-a"
 // greet returns the handler of an engine that sends word immediately and then waits until the edge
 // closes the connection.
 func greet(word string) http.HandlerFunc {
-	return calltest.Upgrade(func(conn net.Conn) {
+	return calltest.UpgradeHandler(func(conn net.Conn) {
 		_, _ = io.WriteString(conn, word)
 		_, _ = io.Copy(io.Discard, conn)
 	})
 }
 
 // hangUp is an engine that accepts the handshake and closes the connection.
-var hangUp = calltest.Upgrade(func(net.Conn) {})
+var hangUp = calltest.UpgradeHandler(func(net.Conn) {})
 
 // dialogueEngines returns two engines that share one sequence of answers. Each request gets the
 // next answer, no matter which engine receives it.
 func dialogueEngines(answers ...http.HandlerFunc) (a, b *calltest.Engine) {
-	turn := calltest.AnswerSequence(answers...)
+	turn := calltest.SequenceHandler(answers...)
 	return &calltest.Engine{Name: "a", Models: []string{"inner"}, Answer: turn}, &calltest.Engine{Name: "b", Models: []string{"inner"}, Answer: turn}
 }
 
@@ -65,7 +65,7 @@ func readFive(all *[]string) func(*call.DialogueEngine) error {
 // TestOpenDialogue checks which engine a dialogue gets if the first engine fails, and the response
 // if no engine is left.
 func TestOpenDialogue(t *testing.T) {
-	busy, silent := calltest.AnswerError(503, "busy"), calltest.Upgrade(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	busy, silent := calltest.ErrorHandler(503, "busy"), calltest.UpgradeHandler(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	tests := []struct {
 		name, top, model, key string
 		first, second         http.HandlerFunc
@@ -76,7 +76,7 @@ func TestOpenDialogue(t *testing.T) {
 		{name: "first", first: greet("hello"), second: busy},
 		{name: "second", first: busy, second: greet("hello")},
 		{name: "second after a hang-up", first: hangUp, second: greet("hello")},
-		{name: "no handshake", first: calltest.AnswerText("what?"), second: greet("hello"), status: 502, has: "upstream_bad_response"},
+		{name: "no handshake", first: calltest.TextHandler("what?"), second: greet("hello"), status: 502, has: "upstream_bad_response"},
 		{name: "none", first: busy, second: busy, status: 503, has: "no_healthy_route"},
 		{name: "hang-ups", first: hangUp, second: hangUp, status: 502, has: "upstream"},
 		{name: "silence", top: "timeouts: {first_event: 20s}", first: silent, second: greet("hello"), status: 504, has: "timeout", took: 20 * time.Second},
@@ -257,7 +257,7 @@ func TestDialogueCanceled(t *testing.T) {
 		var met []string
 		client := &calltest.Client{}
 		d, _ := e.OpenDialogue(client, "m", readFive(&met), ownKey)
-		if !client.WithCall((*call.Call).OnDisconnect) || d.CancelCause() == nil {
+		if !client.InspectCall((*call.Call).OnDisconnect) || d.CancelCause() == nil {
 			t.Fatal("the dialogue does not notice that its client has left")
 		}
 		if failed := d.Reconnect(io.EOF); failed == nil {

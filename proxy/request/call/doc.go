@@ -25,9 +25,9 @@
 // # Parts
 //
 // A Call consists of parts, such as callClient, callConfig, callLimits, engineSearch, callSlots and
-// attemptState. Parts do not refer to the call. The steps of a call are its methods. Their
+// callAttempts. Parts do not refer to the call. The steps of a call are its methods. Their
 // decisions are made by functions and values that depend only on their arguments, such as
-// resolveRequest, alternativeTargets, contextComparison, chooseChange and retry.DecideStep. The
+// resolveRequest, alternativeTargets, contextComparison, chooseRequestChange and retry.DecideStep. The
 // functions in record.go write the outcome into the call's record.
 //
 // A relay, which writes an answer after the commit, and a Dialogue refer to their call, because
@@ -80,12 +80,12 @@
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the
 // socket buffer, so the call ends before the answer is written. A relay writes a larger answer
-// (Call.answerLarge). The engine is then free, but the call occupies its key's slot and its memory
+// (Call.answerLargeBody). The engine is then free, but the call occupies its key's slot and its memory
 // until the client has received the answer. Otherwise, a client that does not read could accumulate
 // an unlimited number of answers, and a truncated answer would be logged as complete.
 //
 // A large answer that needs no translation is relayed while it arrives (relay_unary.go,
-// endpoint.Passthrough), so the edge does not store all of it. If the answer turns out to be
+// endpoint.ReplyPassthrough), so the edge does not store all of it. If the answer turns out to be
 // invalid, the edge can only close the connection. A client that does not read blocks the engine.
 //
 // If an answer that is not streamed takes longer than stream.whole_keepalive, the edge starts the

@@ -69,7 +69,7 @@ func (c *Call) hasFallback() bool {
 // acquireFrom acquires a slot for the call at the model m and makes m the model of the call. It
 // fails if m cannot answer the call or has no free slot.
 func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (engineSlot, bool) {
-	checked, err := c.request.CheckRules(m, c.record.Start)
+	checked, err := c.request.CheckModelRules(m, c.record.Start)
 	if err != nil || !promptFitsContext(m, c.tokens.estimatedPrompt, now) {
 		return engineSlot{}, false
 	}

@@ -20,8 +20,8 @@ func TestFormIsHeldUntilResponseHead(t *testing.T) {
 	const path = "/v1/audio/transcriptions"
 	yaml := "stream: {commit_after: 1s}\n" + strings.Replace(oneEngine("", "    kind: audio-transcription\n"), "concurrency: 1", "concurrency: 2", 1)
 	own, other := audioForm("own", true), audioForm("other", false)
-	transcript := calltest.AnswerPieces(200, "application/json", `{"text":"good day"}`)
-	slow := calltest.Delay(3*time.Second, func(w http.ResponseWriter, _ *http.Request) {
+	transcript := calltest.PiecesHandler(200, "application/json", `{"text":"good day"}`)
+	slow := calltest.DelayHandler(3*time.Second, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -32,7 +32,7 @@ func TestFormIsHeldUntilResponseHead(t *testing.T) {
 	})
 	// The engine answers four requests: the call that opens the connection, the stream, the other
 	// form, and the stream again.
-	a := singleEngine(calltest.AnswerSequence(transcript, slow, transcript))
+	a := singleEngine(calltest.SequenceHandler(transcript, slow, transcript))
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, yaml, a)
 		e.Post(path, own.body, own.mediaType) // leaves a connection that the next call reuses

@@ -22,7 +22,7 @@ import (
 // The gate makes the checks that need no engine. It checks the key, the key's requests per minute,
 // the body, and the model.
 
-func (c *Call) admitRequest() error {
+func (c *Call) receiveRequest() error {
 	if err := c.authenticate(); err != nil {
 		return c.client.refuseUnread(err)
 	}
@@ -96,7 +96,7 @@ func (c *Call) readAndDecode() error {
 			return c.client.refuseBody(e)
 		}
 		if announced < 0 {
-			c.client.closeAfterTrailers()
+			c.client.closeIfRequestTrailers()
 		}
 	}
 	if names := snap.Secrets.EndUsers; names != nil { // the translation may drop the user's name
@@ -176,7 +176,7 @@ func resolveRequest(
 		return out, apierr.Invalid("model", apierr.CodeUnsupportedParameter,
 			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
-	if out.checkResult, err = r.CheckRules(m, now); err != nil {
+	if out.checkResult, err = r.CheckModelRules(m, now); err != nil {
 		return out, err
 	}
 	out.neededFeatures, out.classRank = endpoint.RequiredFeatures(ep, r.Chat()), callClassRank(s, key, r.Chat())

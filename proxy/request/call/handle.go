@@ -33,15 +33,15 @@ func (c *Call) handleCall() *failure.Failure {
 		return f
 	}
 	if c.ep.Local != nil {
-		return c.answerTokenCount()
+		return c.answerWithTokenCount()
 	}
 	c.services.Retries.CountCall(c.record.Start)
 	return c.obtainAnswer()
 }
 
 func (c *Call) checkAndAdmit() *failure.Failure {
-	c.services.Guard.Point("call.run")
-	if err := c.admitRequest(); err != nil {
+	c.services.Guard.PanicIfInjected("call.run")
+	if err := c.receiveRequest(); err != nil {
 		return failure.FromRequestError(err)
 	}
 	if cause := c.beginWatch(); cause != nil {
@@ -57,7 +57,7 @@ func (c *Call) checkAndAdmit() *failure.Failure {
 			return f
 		}
 	}
-	c.setPhase(&phaseWaiting)
+	c.setPhase(&phaseAwaitingEngine)
 	return nil
 }
 

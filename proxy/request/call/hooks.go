@@ -35,7 +35,7 @@ func (c *Call) askHooks() *failure.Failure {
 		c.times.stepStart = time.Now()
 	}
 	if c.ep.Local == nil || c.ep.Local.Segments == nil { // Segments reads the client's bytes
-		c.body.DropClientIfTranslated()
+		c.body.DropClientBytesIfTranslated()
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 	}
 	c.times.earlierWait += answered.Sub(begun)
 	if c.record.Hooks == nil {
-		c.record.Hooks = new(observe.Hooks)
+		c.record.Hooks = new(observe.HooksResult)
 	}
 	c.record.Hooks.Took += answered.Sub(begun)
 	f, blamed := classifyHookError(err, c.abort.Cause())
@@ -129,7 +129,7 @@ func (c *Call) applyDecision(d *hook.Decision) error {
 	case hook.ActionRoute:
 		if c.ep.Form {
 			c.resetAdmission()
-			return c.readmit([]byte(d.Model))
+			return c.readmitChangedCall([]byte(d.Model))
 		}
 		edits, err := modelEdit(client, d.Model)
 		if err != nil {
@@ -189,18 +189,18 @@ func (c *Call) replaceBody(n int64, write func(dst []byte) []byte) error {
 		return err
 	}
 	c.record.Stream = c.request.ClientWantsStream()
-	return c.readmit(c.request.Model())
+	return c.readmitChangedCall(c.request.Model())
 }
 
 // resetAdmission undoes what the gate has stored in the call.
 func (c *Call) resetAdmission() {
 	c.limits.reservation.Cancel()
-	c.search.forgetModel()
+	c.search.resetForNewModel()
 	c.record.Class, c.record.Dropped = "", nil
 }
 
-// readmit resolves and admits a changed call.
-func (c *Call) readmit(name []byte) error {
+// readmitChangedCall resolves and admits a changed call.
+func (c *Call) readmitChangedCall(name []byte) error {
 	if err := c.resolveModel(name); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ models:
 
 // decide returns the handler of a hook that sends answer after one second.
 func decide(answer string) http.HandlerFunc {
-	return calltest.Delay(time.Second, calltest.AnswerPieces(200, "application/json", answer))
+	return calltest.DelayHandler(time.Second, calltest.PiecesHandler(200, "application/json", answer))
 }
 
 // TestHooks checks what each decision of a hook, and each failure of one, does to a call.
@@ -60,15 +60,15 @@ func TestHooks(t *testing.T) {
 		{name: "route to no model", hook: decide(`{"action":"route","model":"none"}`), status: 404, has: "model_not_found", log: "model_not_found"},
 		{name: "no answer in time", more: "timeout: 2s,", hook: neverAnswer, status: 503, has: "hook_unavailable", log: "hook_unavailable"},
 		{name: "no answer, open", more: "timeout: 2s, on_error: open,", hook: neverAnswer, status: 200, has: "from a", engine: "a", sent: `"hi"`},
-		{name: "an error", hook: calltest.AnswerError(500, "secret words"), status: 503, has: "hook_unavailable", log: "hook_unavailable"},
+		{name: "an error", hook: calltest.ErrorHandler(500, "secret words"), status: 503, has: "hook_unavailable", log: "hook_unavailable"},
 		{name: "another language", hook: decide(`yes`), status: 503, has: "hook_unavailable", log: "hook_unavailable"},
 		{name: "another language, open", more: "on_error: open,", hook: decide(`yes`), status: 200, has: "from a", engine: "a", sent: `"hi"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.AnswerText("from a")}
-				b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.AnswerText("from b")}
+				a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.TextHandler("from a")}
+				b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.TextHandler("from b")}
 				yaml := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "MORE", tt.more).Replace(hooksConfig)
 				e := calltest.New(t, yaml, a, b, &calltest.Engine{Name: "guard", Answer: tt.hook})
 				ask := tt.ask

@@ -26,10 +26,10 @@ type callStatus struct {
 
 // These are variables, because setPhase must store a pointer without allocating.
 var (
-	phaseHook      = observe.PhaseHook
-	phaseQueued    = observe.PhaseQueued
-	phaseWaiting   = observe.PhaseWaiting
-	phaseStreaming = observe.PhaseStreaming
+	phaseHook           = observe.PhaseHook
+	phaseQueued         = observe.PhaseQueued
+	phaseAwaitingEngine = observe.PhaseAwaitingAnswer
+	phaseStreaming      = observe.PhaseStreaming
 )
 
 // publishStatus sets the fields that do not change later. It must be called before the connection
@@ -89,7 +89,7 @@ func CountInFlightCalls(clients *listen.Listener) (models, accounts map[string]i
 	clients.EachWaiter(func(w listen.DisconnectWaiter) {
 		c := w.(*Call)
 		models[c.callStatus.answeringModel()]++
-		accounts[c.record.AccountKey()]++
+		accounts[c.record.AccountName()]++
 	})
 	return models, accounts
 }

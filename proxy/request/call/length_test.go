@@ -30,7 +30,7 @@ models:
 	requests := func(e *calltest.Engine) int { return len(e.RequestBodies()) }
 
 	synctest.Test(t, func(t *testing.T) {
-		a, b := enginePair(calltest.AnswerText("short"), calltest.AnswerText("long"))
+		a, b := enginePair(calltest.TextHandler("short"), calltest.TextHandler("long"))
 		e := calltest.New(t, byLength, a, b)
 		for body, want := range map[string]string{chat(""): "short", long: "long"} {
 			if got := e.Post(chatPath, body); !strings.Contains(got.Body, want) {
@@ -49,7 +49,7 @@ models:
 	})
 	t.Run("queue", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := enginePair(calltest.AnswerText("short"), calltest.Delay(2*time.Second, calltest.AnswerText("long")))
+			a, b := enginePair(calltest.TextHandler("short"), calltest.DelayHandler(2*time.Second, calltest.TextHandler("long")))
 			e := calltest.New(t, strings.Replace(byLength, "  - id: m\n", "  - id: m\n    queue: {depth: 4, wait: 5s}\n", 1), a, b)
 			answers := make(chan string)
 			for range 2 { // the second call must wait for b even though a is free
@@ -67,9 +67,9 @@ models:
 	})
 	t.Run("reload", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := enginePair(calltest.AnswerText("short"), calltest.AnswerText("long"))
+			a, b := enginePair(calltest.TextHandler("short"), calltest.TextHandler("long"))
 			e := calltest.New(t, byLength, a, b)
-			e.Load(strings.Replace(byLength, "1000", "100000", 1))
+			e.ReloadConfig(strings.Replace(byLength, "1000", "100000", 1))
 			if got := e.Post(chatPath, long); !strings.Contains(got.Body, "short") {
 				t.Errorf("got %s, want the engine that takes it since the reload", got.Body)
 			}

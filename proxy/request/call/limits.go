@@ -27,9 +27,9 @@ func (a *callLimits) chargeRequest(of *snapshot.Credentials, now time.Time) limi
 	return a.keyLimits.TakeRequest(now)
 }
 
-// ChargeRequest charges the key for a request that is rejected before it becomes a call. It returns
+// ChargeRejectedRequest charges the key for a request that is rejected before it becomes a call. It returns
 // an error if the key has no requests per minute left.
-func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
+func ChargeRejectedRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
 	}
@@ -43,10 +43,10 @@ func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.E
 	return nil
 }
 
-// CountWaiting counts a WebSocket message that is waiting to become a call. It returns an error if
-// the key has too many waiting messages. If CountWaiting returns a key, the caller must later call
+// AdmitWaitingMessage counts a WebSocket message that is waiting to become a call. It returns an error if
+// the key has too many waiting messages. If AdmitWaitingMessage returns a key, the caller must later call
 // StopWaiting on that key.
-func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.KeyLimiter, *apierr.Error) {
+func AdmitWaitingMessage(s *snapshot.Snapshot, key *auth.Key) (*limit.KeyLimiter, *apierr.Error) {
 	limits := s.KeyLimiter(key)
 	if limits == nil { // nil if a reload removed the key
 		return nil, nil
@@ -60,24 +60,24 @@ func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.KeyLimiter, *apie
 // IncompleteBodyCounter returns the counter of bytes in the key's incomplete bodies, or nil if
 // these bytes are not counted.
 func IncompleteBodyCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
-	if limits := sharedLimits(s, key); limits != nil {
+	if limits := limiterIfMemoryShared(s, key); limits != nil {
 		return limits.IncompleteBodyCounter()
 	}
 	return nil
 }
 
-// ConversationCounter returns the counter of bytes in the key's WebSocket conversations, or nil if
+// ConversationByteCounter returns the counter of bytes in the key's WebSocket conversations, or nil if
 // these bytes are not counted.
-func ConversationCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
-	if limits := sharedLimits(s, key); limits != nil {
+func ConversationByteCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if limits := limiterIfMemoryShared(s, key); limits != nil {
 		return limits.ConversationByteCounter()
 	}
 	return nil
 }
 
-// sharedLimits returns the limits of a key that shares the memory budgets with other keys. It
+// limiterIfMemoryShared returns the limits of a key that shares the memory budgets with other keys. It
 // returns nil if no other key exists, or if a reload removed the key.
-func sharedLimits(s *snapshot.Snapshot, key *auth.Key) *limit.KeyLimiter {
+func limiterIfMemoryShared(s *snapshot.Snapshot, key *auth.Key) *limit.KeyLimiter {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
 	}
@@ -96,7 +96,7 @@ func limitError(d limit.Decision) *apierr.Error {
 		return apierr.LimitsUnavailable(d.RetryAfter)
 	}
 	if q := d.Quota; q != nil {
-		return apierr.QuotaExceeded(apierr.Quota{
+		return apierr.QuotaExceeded(apierr.ExceededBudget{
 			Group: d.Group, Name: d.LimitName, Limit: q.Limit, Used: q.Used,
 			Remaining: q.Remaining, Needed: q.Needed, Grantable: q.Grantable, OnlyReserved: q.OnlyReserved, Renews: q.Renews,
 		}, d.RetryAfter)
@@ -127,7 +127,7 @@ var limitLabels = map[string]string{
 	limit.SpendPerMonth:     "spend_per_month",
 }
 
-var groupLabels = func() map[string]string {
+var groupLimitLabels = func() map[string]string {
 	labels := make(map[string]string, len(limitLabels))
 	for name, label := range limitLabels {
 		labels[name] = "group_" + label

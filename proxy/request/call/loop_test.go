@@ -88,19 +88,19 @@ func TestAfterFailure(t *testing.T) {
 		has    string // expected part of the answer body
 		sends  [2]int // expected number of requests to each engine
 	}{
-		{name: "good", first: calltest.AnswerText("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
+		{name: "good", first: calltest.TextHandler("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
 		{name: "cut off", first: calltest.AbortConnection, status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "500", first: calltest.AnswerError(500, "cuda"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "502", first: calltest.AnswerError(502, "bad"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "503", first: calltest.AnswerError(503, "busy"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "429", first: calltest.AnswerError(429, "slow down"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "no model", first: calltest.AnswerError(404, "The model `m` does not exist."), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "400", first: calltest.AnswerError(400, "'messages' is odd"), status: 400, has: "invalid_request_error", sends: [2]int{1, 0}},
-		{name: "no json", first: calltest.AnswerPieces(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "html", first: calltest.AnswerPieces(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "500", first: calltest.ErrorHandler(500, "cuda"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "502", first: calltest.ErrorHandler(502, "bad"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "503", first: calltest.ErrorHandler(503, "busy"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "429", first: calltest.ErrorHandler(429, "slow down"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no model", first: calltest.ErrorHandler(404, "The model `m` does not exist."), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "400", first: calltest.ErrorHandler(400, "'messages' is odd"), status: 400, has: "invalid_request_error", sends: [2]int{1, 0}},
+		{name: "no json", first: calltest.PiecesHandler(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "html", first: calltest.PiecesHandler(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "empty stream", first: events(false), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "error at once", first: events(false, `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "no event", first: calltest.AnswerPieces(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no event", first: calltest.PiecesHandler(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "in the middle", first: events(true, delta("half")), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
 		{name: "error later", first: events(false, delta("half"), `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
 	}
@@ -114,7 +114,7 @@ func TestAfterFailure(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					// Round-robin may start at either engine. Both engines therefore send the
 					// answers of one shared sequence, which begins with the failure.
-					turn := calltest.AnswerSequence(tt.first, calltest.AnswerText("other"))
+					turn := calltest.SequenceHandler(tt.first, calltest.TextHandler("other"))
 					a, b := enginePair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
 					got := e.Post(chatPath, body)
@@ -140,9 +140,9 @@ func TestBothFail(t *testing.T) {
 		has              []string
 	}{
 		{"chat", chatPath, chat(""), calltest.AbortConnection, 502, []string{`"upstream_unreachable"`, `"api_error"`}},
-		{"chat 503", chatPath, chat(stream), calltest.AnswerError(503, "full"), 503, []string{`"code"`}},
+		{"chat 503", chatPath, chat(stream), calltest.ErrorHandler(503, "full"), 503, []string{`"code"`}},
 		{"messages", messagesPath, chat(`,"max_tokens":9`), calltest.AbortConnection, 529, []string{`"type":"error"`, `"overloaded_error"`}},
-		{"messages 429", messagesPath, chat(`,"max_tokens":9,"stream":true`), calltest.AnswerError(429, "full"), 429, []string{"rate_limit_error"}},
+		{"messages 429", messagesPath, chat(`,"max_tokens":9,"stream":true`), calltest.ErrorHandler(429, "full"), 429, []string{"rate_limit_error"}},
 		{"responses", responsesPath, `{"model":"m","input":"hi"}`, calltest.AbortConnection, 502, []string{`"error"`, `"code"`}},
 	}
 	for _, tt := range tests {
@@ -187,7 +187,7 @@ func TestDialects(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(fmt.Sprint(i, tt.path), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := enginePair(calltest.AnswerText("good day"), calltest.AnswerText("good day"))
+				a, b := enginePair(calltest.TextHandler("good day"), calltest.TextHandler("good day"))
 				got := calltest.New(t, twoEngines("", ""), a, b).Post(tt.path, tt.body)
 				if got.Status != 200 {
 					t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
@@ -250,7 +250,7 @@ func TestKeepalives(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				only := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.Delay(50*time.Second, calltest.AnswerText("late"))}
+				only := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.DelayHandler(50*time.Second, calltest.TextHandler("late"))}
 				var at []time.Duration
 				early := ""
 				to := &calltest.Client{Lines: func(when time.Duration, piece string) {
@@ -274,7 +274,7 @@ func TestKeepalives(t *testing.T) {
 // moves away from a silent engine.
 func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := calltest.Delay(50*time.Second, calltest.AnswerText("late"))
+		slow := calltest.DelayHandler(50*time.Second, calltest.TextHandler("late"))
 		a, b := enginePair(slow, slow)
 		var longest, last time.Duration
 		to := &calltest.Client{Lines: func(when time.Duration, _ string) {

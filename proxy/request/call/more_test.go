@@ -20,7 +20,7 @@ import (
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
-			e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.AnswerText(strings.Repeat("word", 100_000))))
+			e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.TextHandler(strings.Repeat("word", 100_000))))
 			if got := e.Post(path, body); got.Status != 200 || got.Err != nil || len(got.Body) < 400_000 {
 				t.Errorf("%s: got %d, %v, %d bytes, want a 200 with at least 400000", path, got.Status, got.Err, len(got.Body))
 			}
@@ -44,15 +44,15 @@ models:
 	hashes := strings.NewReplacer("HASHA", calltest.HashKey("sk-secret-a"), "HASHB", calltest.HashKey("sk-secret-b"))
 	synctest.Test(t, func(t *testing.T) {
 		both := strings.Replace(one, "keys:\n", "keys:\n  - {id: a, hash: \"sha256:HASHA\"}\n", 1)
-		e := calltest.New(t, hashes.Replace(both), singleEngine(calltest.Delay(20*time.Second, calltest.AnswerText("late"))))
+		e := calltest.New(t, hashes.Replace(both), singleEngine(calltest.DelayHandler(20*time.Second, calltest.TextHandler("late"))))
 		clients, done := []*calltest.Client{{}, {}}, []chan *calltest.Answer{make(chan *calltest.Answer, 1), make(chan *calltest.Answer, 1)}
 		for i, key := range []string{"sk-secret-a", "sk-secret-b"} {
 			go func() { done[i] <- e.Send(clients[i], chatPath, chat(""), "Authorization: Bearer "+key) }()
 		}
 		time.Sleep(5 * time.Second)
-		e.Load(hashes.Replace(one))
+		e.ReloadConfig(hashes.Replace(one))
 		for _, client := range clients {
-			client.WithCall(func(c *call.Call) { c.CancelIfRevoked(e.Services.Current().Keys) })
+			client.InspectCall(func(c *call.Call) { c.CancelIfRevoked(e.Services.Current().Keys) })
 		}
 		if got := <-done[0]; got.Status != 401 || got.Took > 6*time.Second {
 			t.Errorf("the removed key's: %d after %v: %s", got.Status, got.Took, got.Body)
@@ -148,7 +148,7 @@ models:
 // stream.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.AnswerSequence(events(true, delta("one "), delta("two")), calltest.AnswerText("three"))
+		turn := calltest.SequenceHandler(events(true, delta("one "), delta("two")), calltest.TextHandler("three"))
 		a, b := enginePair(turn, turn)
 		got := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b).Post(chatPath, chat(`,"stream":true,"max_tokens":2`))
 		if got.Err != nil || strings.Contains(got.Body, `"error"`) || !strings.Contains(got.Body, "data: [DONE]") {
@@ -170,14 +170,14 @@ func TestShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range []bool{true, true, false} { // the limit is two requests per minute
-			if refused := call.ChargeRequest(s, key, time.Now()); (refused == nil) != want {
+			if refused := call.ChargeRejectedRequest(s, key, time.Now()); (refused == nil) != want {
 				t.Errorf("request %d: got %v, want it taken: %t", i, refused, want)
 			}
 		}
-		if call.IncompleteBodyCounter(s, key) == nil || call.ConversationCounter(s, key) == nil {
+		if call.IncompleteBodyCounter(s, key) == nil || call.ConversationByteCounter(s, key) == nil {
 			t.Error("of two keys, one has no share of the memory")
 		}
-		if held, refused := call.CountWaiting(s, key); held == nil || refused != nil {
+		if held, refused := call.AdmitWaitingMessage(s, key); held == nil || refused != nil {
 			t.Errorf("a place to wait: got %v, %v", held, refused)
 		} else {
 			held.StopWaiting()
@@ -215,7 +215,7 @@ func answerHalf(w http.ResponseWriter, r *http.Request) {
 // TestHungEngine checks that a stream moves to another engine after its engine stops responding.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.AnswerSequence(answerHalf, calltest.AnswerText("other"))
+		turn := calltest.SequenceHandler(answerHalf, calltest.TextHandler("other"))
 		a, b := enginePair(turn, turn)
 		got := calltest.New(t, twoEngines("timeouts: {idle: 20s}", "    retry: {resume: 1}\n"), a, b).Post(chatPath, chat(stream))
 		if got.Err != nil || !strings.Contains(got.Body, "half") || !strings.Contains(got.Body, "other") {

@@ -60,12 +60,12 @@ func TestParticipant(t *testing.T) {
 		unwanted    bool
 		want        []string
 	}{
-		{"whole", chat(""), calltest.AnswerText("hi"), nil, 0, false, []string{"join m", "sent 1", "end ok"}},
+		{"whole", chat(""), calltest.TextHandler("hi"), nil, 0, false, []string{"join m", "sent 1", "end ok"}},
 		{"stream", chat(stream), events, nil, 0, false, []string{"join m", "sent 1", "end ok"}},
-		{"another engine", chat(""), calltest.AbortConnection, calltest.AnswerText("hi"), 0, false, []string{"join m", "sent 1", "sent 2", "end ok"}},
+		{"another engine", chat(""), calltest.AbortConnection, calltest.TextHandler("hi"), 0, false, []string{"join m", "sent 1", "sent 2", "end ok"}},
 		{"no engine answers", chat(""), calltest.AbortConnection, calltest.AbortConnection, 0, false, []string{"join m", "sent 1", "sent 2", "end upstream_fail"}},
 		{"the client leaves", chat(stream), events, nil, 1, false, []string{"join m", "sent 1", "end client_gone"}},
-		{"takes no part", chat(""), calltest.AnswerText("hi"), nil, 0, true, []string{"join m"}},
+		{"takes no part", chat(""), calltest.TextHandler("hi"), nil, 0, true, []string{"join m"}},
 		{"refused before it joins", strings.Replace(chat(""), `"m"`, `"none"`, 1), nil, nil, 0, false, nil},
 	}
 	for _, tt := range tests {
@@ -111,7 +111,7 @@ func TestFeaturesOfAConfiguration(t *testing.T) {
 		if s.uses != 1 || len(s.events) > 0 {
 			t.Errorf("got %d questions and the events %q, want one question and no events", s.uses, s.events)
 		}
-		e.Load(oneEngine("", ""))
+		e.ReloadConfig(oneEngine("", ""))
 		e.Post(chatPath, chat(""))
 		if s.uses != 2 || len(s.events) == 0 {
 			t.Errorf("after the reload: got %d questions and the events %q, want two and some", s.uses, s.events)

@@ -8,21 +8,23 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// featureCache caches which features the current snapshot uses.
-type featureCache struct{ cached atomic.Pointer[usedFeatures] }
+// configFeatureCache caches which features the current snapshot uses.
+type configFeatureCache struct {
+	cached atomic.Pointer[configFeatures]
+}
 
-type usedFeatures struct {
+type configFeatures struct {
 	snapshot *snapshot.Snapshot
 	list     []participant.Feature
 }
 
-// usedFeatures returns the features in all that the snapshot uses. It caches the result for one
+// configFeatures returns the features in all that the snapshot uses. It caches the result for one
 // snapshot.
-func (f *featureCache) usedFeatures(s *snapshot.Snapshot, all []participant.Feature) []participant.Feature {
+func (f *configFeatureCache) configFeatures(s *snapshot.Snapshot, all []participant.Feature) []participant.Feature {
 	if u := f.cached.Load(); u != nil && u.snapshot == s {
 		return u.list
 	}
-	u := &usedFeatures{snapshot: s}
+	u := &configFeatures{snapshot: s}
 	for _, feature := range all {
 		if feature.IsEnabled(s) {
 			u.list = append(u.list, feature)
@@ -36,7 +38,7 @@ type participants []participant.Participant
 
 // joinParticipants lets each feature that the configuration uses join the call.
 func (c *Call) joinParticipants() {
-	list := c.services.featureCache.usedFeatures(c.config.snapshot, c.services.Features)
+	list := c.services.featureCache.configFeatures(c.config.snapshot, c.services.Features)
 	if len(list) == 0 {
 		return
 	}
@@ -64,7 +66,7 @@ func (c *Call) endParticipants(now time.Time) {
 		return
 	}
 	if c.relay == nil && c.client.ctx != nil {
-		c.participants.notifyShown(c.client.ctx.Response.Body())
+		c.participants.notifyAnswerWritten(c.client.ctx.Response.Body())
 	}
 	about := c.participantCall(now)
 	for _, p := range c.participants {
@@ -72,8 +74,8 @@ func (c *Call) endParticipants(now time.Time) {
 	}
 }
 
-// notifyShown passes the bytes that the client has received to the participants.
-func (all participants) notifyShown(b []byte) {
+// notifyAnswerWritten passes the bytes that the client has received to the participants.
+func (all participants) notifyAnswerWritten(b []byte) {
 	for _, p := range all {
 		p.OnAnswerWritten(b)
 	}
@@ -101,7 +103,7 @@ type participantsWriter struct {
 func (w participantsWriter) writeChunk(out *[]byte, last bool) (int, error) {
 	n, err := w.next.writeChunk(out, last)
 	if n > 0 {
-		w.participants.notifyShown((*out)[chunkPrefixLen : chunkPrefixLen+n])
+		w.participants.notifyAnswerWritten((*out)[chunkPrefixLen : chunkPrefixLen+n])
 	}
 	return n, err
 }

@@ -12,20 +12,20 @@ import (
 // in the Messages dialect also contain these values under the header names that Anthropic's clients
 // read. A limit that is not set has no header. The names are in fasthttp's canonical form.
 
-// rateLimitHeaders contains the three header lines for one limit, each without its value. Every
+// rateLimitHeaderNames contains the three header lines for one limit, each without its value. Every
 // string begins with the line break that ends the previous line.
-type rateLimitHeaders struct{ limit, remaining, reset string }
+type rateLimitHeaderNames struct{ limit, remaining, reset string }
 
 var (
-	openAIRequestHeaders    = newRateLimitHeaders("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
-	openAITokenHeaders      = newRateLimitHeaders("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
-	anthropicRequestHeaders = newRateLimitHeaders("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
-	anthropicTokenHeaders   = newRateLimitHeaders("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
+	openAIRequestLimitHeaders    = newRateLimitHeaderNames("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
+	openAITokenLimitHeaders      = newRateLimitHeaderNames("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
+	anthropicRequestLimitHeaders = newRateLimitHeaderNames("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
+	anthropicTokenLimitHeaders   = newRateLimitHeaderNames("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
 )
 
-func newRateLimitHeaders(prefix, limit, remaining, reset string) rateLimitHeaders {
+func newRateLimitHeaderNames(prefix, limit, remaining, reset string) rateLimitHeaderNames {
 	prefix = "\r\n" + prefix
-	return rateLimitHeaders{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
+	return rateLimitHeaderNames{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
 }
 
 // appendRateLimits appends header lines with the levels of a key's limits after the call that
@@ -35,16 +35,16 @@ func appendRateLimits(
 	dst []byte, key *limit.KeyLimiter, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) []byte {
 	if l, ok := key.RequestsLeft(now); ok {
-		dst = appendLimitLevel(dst, &openAIRequestHeaders, &anthropicRequestHeaders, &l, inAnthropic, now)
+		dst = appendLimitLevel(dst, &openAIRequestLimitHeaders, &anthropicRequestLimitHeaders, &l, inAnthropic, now)
 	}
 	if l, ok := key.TokensLeft(r, used, now); ok {
-		dst = appendLimitLevel(dst, &openAITokenHeaders, &anthropicTokenHeaders, &l, inAnthropic, now)
+		dst = appendLimitLevel(dst, &openAITokenLimitHeaders, &anthropicTokenLimitHeaders, &l, inAnthropic, now)
 	}
 	return dst
 }
 
 func appendLimitLevel(
-	dst []byte, openAI, anthropic *rateLimitHeaders, l *limit.LimitLevel, inAnthropic bool, now time.Time,
+	dst []byte, openAI, anthropic *rateLimitHeaderNames, l *limit.LimitLevel, inAnthropic bool, now time.Time,
 ) []byte {
 	dst = appendLimitValue(append(dst, openAI.limit...), l)
 	dst = strconv.AppendInt(append(dst, openAI.remaining...), l.Remaining, 10)

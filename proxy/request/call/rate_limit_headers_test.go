@@ -61,7 +61,7 @@ func TestSetHeaderLines(t *testing.T) {
 	}, nil)
 	for _, proxyID := range []string{"", "a-proxy:1"} {
 		for _, rates := range []bool{false, true} {
-			lines := endpoint.AppendCommonLines(nil, endpoint.AppendRequestID(nil), proxyID)
+			lines := endpoint.AppendCommonResponseLines(nil, endpoint.AppendNewRequestID(nil), proxyID)
 			if rates {
 				lines = appendRateLimits(lines, keys["limited"], nil, 0, true, now)
 			}

@@ -18,7 +18,7 @@ import (
 // These functions write the outcome of a call into its record. The record becomes the call's line
 // in the log, its metrics and its row on the status page.
 
-func recordFailure(r *observe.Record, f *failure.Failure) {
+func recordCallFailure(r *observe.Record, f *failure.Failure) {
 	r.Outcome = f.Result
 	r.Code = f.API.Code
 	if f.Label != "" {
@@ -30,9 +30,9 @@ func recordFailure(r *observe.Record, f *failure.Failure) {
 	}
 }
 
-// recordBrokenAnswer is recordFailure for a call whose answer has been committed.
+// recordBrokenAnswer is recordCallFailure for a call whose answer has been committed.
 func recordBrokenAnswer(r *observe.Record, f *failure.Failure) {
-	recordFailure(r, f)
+	recordCallFailure(r, f)
 	if f.Result == observe.OutcomeUpstreamFail || f.Result == observe.OutcomeLimited || f.Result == observe.OutcomeNoRoute {
 		r.Outcome = observe.OutcomeStreamBroken
 	}
@@ -56,20 +56,20 @@ func recordFailedAttempt(r *observe.Record, f *failure.Failure, begun, now time.
 func recordLimitRejection(r *observe.Record, d limit.Decision) *apierr.Error {
 	r.Limit = limitLabels[d.LimitName]
 	if d.Group != "" {
-		r.Limit = groupLabels[d.LimitName]
+		r.Limit = groupLimitLabels[d.LimitName]
 	}
 	return limitError(d)
 }
 
-// countsByArm reports whether the model's calls are counted by arm. They are if the model has arms
+// isCountedByArm reports whether the model's calls are counted by arm. They are if the model has arms
 // or a shadow.
-func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.HasArms(m.Route) }
+func isCountedByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.HasArms(m.Route) }
 
 // recordArm records the arm of the target to which a call is sent, and the arm that it missed. The
 // model's calls must be counted by arm.
 func recordArm(r *observe.Record, route *routing.Route, arms routing.ArmSet, target *routing.Target) {
 	r.Arm = cmp.Or(r.Arm, observe.NoArm)
-	if own, missed := routing.MissedArm(route, arms, target); missed {
+	if own, missed := routing.FindMissedArm(route, arms, target); missed {
 		r.MissedArm = cmp.Or(own, observe.NoArm)
 	}
 }

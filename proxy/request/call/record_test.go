@@ -35,7 +35,7 @@ func TestRecordFailure(t *testing.T) {
 		{"a panic", failure.Internal(errors.New("test")), observe.OutcomeInternal, observe.OutcomeInternal, "internal", 0, false},
 	} {
 		var whole, broken observe.Record
-		recordFailure(&whole, c.f)
+		recordCallFailure(&whole, c.f)
 		recordBrokenAnswer(&broken, c.f)
 		if whole.Outcome != c.outcome || whole.Code != c.code || whole.Status != c.status || whole.Cause != string(c.f.Cause) {
 			t.Errorf("%s: the record is %s, %s, %d, %s; want %s, %s, %d", c.name, whole.Outcome, whole.Code, whole.Status, whole.Cause, c.outcome, c.code, c.status)

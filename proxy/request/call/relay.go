@@ -29,29 +29,29 @@ type relay struct {
 	// chunkPrefixLen bytes followed by bytes for the client; nil while the relay waits.
 	out            *[]byte
 	readAt         instant.Time // when the bytes in out were read
-	form           answerForm
+	form           answerKind
 	isDone         bool
 	leavesFasthttp bool // whether writeBody returns errLeftFasthttp after it has written the first bytes
 	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors
 	freedRequest   bool // whether the stream has released the request
-	wait           waitState
+	wait           engineWaitState
 
-	streamCodec    endpoint.Stream       // used by formStream
-	stepper        http1.Stepper         // relays in the poller; nil if the stream does not stay there
-	pulled         pullResult            // what stepper pulled; processed by fillStream
-	keepaliveAfter time.Duration         // silence before each keep-alive; 0 means no keep-alives
-	lastSentAt     instant.Time          // when the client last received bytes
-	passthrough    *endpoint.Passthrough // used by formPassthrough
-	unaryCodec     endpoint.Unary        // used by formWhitespace
+	streamCodec    endpoint.Stream            // used by answerKindStream
+	stepper        http1.Stepper              // relays in the poller; nil if the stream does not stay there
+	pulled         pullResult                 // what stepper pulled; processed by fillStream
+	keepaliveAfter time.Duration              // silence before each keep-alive; 0 means no keep-alives
+	lastSentAt     instant.Time               // when the client last received bytes
+	passthrough    *endpoint.ReplyPassthrough // used by answerKindPassthrough
+	unaryCodec     endpoint.UnaryAnswer       // used by answerKindWhitespace
 }
 
-// waitState says whether a stream waits for its engine.
-type waitState uint8
+// engineWaitState says whether a stream waits for its engine.
+type engineWaitState uint8
 
 const (
-	waitNone waitState = iota
-	waitDue            // fillStream needs bytes, so waitForEngine must be called
-	waitDone           // waitForEngine has returned
+	engineWaitNone engineWaitState = iota
+	engineWaitDue                  // fillStream needs bytes, so waitForEngine must be called
+	engineWaitDone                 // waitForEngine has returned
 )
 
 // pullResult is the result of a pull. Its bytes are in relay.out.
@@ -65,14 +65,14 @@ type pullResult struct {
 // wait.
 const expiredDeadline instant.Time = 1
 
-// answerForm is the kind of answer that a relay writes.
-type answerForm uint8
+// answerKind is the kind of answer that a relay writes.
+type answerKind uint8
 
 const (
-	formStream      answerForm = iota
-	formPassthrough            // a large answer that is relayed while it arrives
-	formWhitespace             // white space until the complete answer has arrived
-	formComplete               // a complete answer
+	answerKindStream      answerKind = iota
+	answerKindPassthrough            // a large answer that is relayed while it arrives
+	answerKindWhitespace             // white space until the complete answer has arrived
+	answerKindComplete               // a complete answer
 )
 
 // chunkWriter writes a relay's bytes to the client. writeChunk skips the first chunkPrefixLen bytes
@@ -108,10 +108,10 @@ func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.writeBody(fasthtt
 func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.services.Guard.Catch(guard.PlaceStream, func() {
-		recordFailure(&c.record, failure.Internal(failure.ErrPanicked))
+		recordCallFailure(&c.record, failure.Internal(failure.ErrPanicked))
 		err = failure.ErrPanicked // closes the connection, which marks the answer as incomplete
 	})
-	c.services.Guard.Point("relay.run")
+	c.services.Guard.PanicIfInjected("relay.run")
 	if len(c.participants) > 0 {
 		to = participantsWriter{to, c.participants}
 	}
@@ -137,7 +137,7 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 		}
 		if r.isDone {
 			if c.attempt.Lease() != nil {
-				c.attempt.Reply.ReadTail()
+				c.attempt.Reply.DrainForReuse()
 				c.endAttempt(upstreams.OutcomeOK)
 			}
 			return n, nil
@@ -145,34 +145,34 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 		if r.fillOut(); r.brokenOff {
 			return n, errAnswerBrokenOff
 		}
-		if r.wait == waitDue {
+		if r.wait == engineWaitDue {
 			if r.stepper != nil {
-				return n, errMustWait
+				return n, errMustWaitForEngine
 			}
 			r.waitForEngine()
 		}
 	}
 }
 
-// errMustWait is returned by writeBody if the relay has a stepper and must wait for its engine. The
+// errMustWaitForEngine is returned by writeBody if the relay has a stepper and must wait for its engine. The
 // caller calls waitForEngine and then writeBody again. The wait then needs so little of the stack
 // that the garbage collector can shrink the stack to 4 KiB.
-var errMustWait = errors.New("the stream must wait for its engine")
+var errMustWaitForEngine = errors.New("the stream must wait for its engine")
 
 // waitForEngine waits until the engine sends bytes, or a keep-alive is due.
 func (r *relay) waitForEngine() {
 	r.recycleOutBuffer()
 	r.call.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.stepper)
-	r.wait = waitDone
+	r.wait = engineWaitDone
 	if r.out == nil {
 		r.out = newOutBuffer()
 	}
 }
 
-// writeOut sends the bytes in out. For a formPassthrough answer, a slow client also blocks the
+// writeOut sends the bytes in out. For a answerKindPassthrough answer, a slow client also blocks the
 // engine.
 func (r *relay) writeOut(to chunkWriter) (int, error) {
-	if r.form != formPassthrough {
+	if r.form != answerKindPassthrough {
 		return to.writeChunk(r.out, r.isDone)
 	}
 	start := time.Now()
@@ -189,14 +189,14 @@ var errAnswerBrokenOff = errors.New("the answer broke off")
 // keep-alive if the engine is silent, or an error.
 func (r *relay) fillOut() {
 	switch r.form {
-	case formWhitespace:
+	case answerKindWhitespace:
 		r.fillWhitespace()
-	case formPassthrough:
+	case answerKindPassthrough:
 		r.fillPassthrough()
-	case formStream:
+	case answerKindStream:
 		r.fillStream()
 		return
-	case formComplete: // writeBody has nothing left to read
+	case answerKindComplete: // writeBody has nothing left to read
 	}
 	r.readAt = instant.Now()
 }
@@ -204,8 +204,8 @@ func (r *relay) fillOut() {
 func (r *relay) fillStream() {
 	c := r.call
 	switch {
-	case r.wait == waitDone:
-		r.wait = waitNone
+	case r.wait == engineWaitDone:
+		r.wait = engineWaitNone
 	case c.slots.slotWait != nil:
 		fillWhileQueued(r)
 		r.readAt = instant.Now()
@@ -215,7 +215,7 @@ func (r *relay) fillStream() {
 		r.readAt = instant.Now()
 		return
 	case c.attempt.Reply.WouldBlock():
-		r.wait = waitDue
+		r.wait = engineWaitDue
 		return
 	}
 	if !r.pulled.pending {
@@ -280,9 +280,9 @@ func (r *relay) recordEvents() bool {
 func fillWhileQueued(r *relay) {
 	c := r.call
 	r.recycleOutBuffer()
-	result, f := c.sendFirst(time.Now())
+	result, f := c.sendFirstAttempt(time.Now())
 	r.out = newOutBuffer()
-	if r.continueAfterSend(result, f); result == resultSent && !c.meter.IsStarted() {
+	if r.continueAfterRetry(result, f); result == sendResultSent && !c.meter.IsStarted() {
 		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	}
 }
@@ -295,7 +295,7 @@ func (c *Call) clientHasPartialAnswer() bool {
 }
 
 func (c *Call) clientHasAnswer() bool {
-	return c.relay != nil && c.relay.form == formStream && c.relay.streamCodec.HasStarted()
+	return c.relay != nil && c.relay.form == answerKindStream && c.relay.streamCodec.HasStarted()
 }
 
 // handleFailure handles the failure of an attempt. Either another engine starts or continues the
@@ -308,39 +308,39 @@ func (r *relay) handleFailure(err error) {
 		r.endWithError(f)
 		return
 	}
-	r.continueAfterSend(c.retryAfterFailure(f))
+	r.continueAfterRetry(c.retryAfterFailure(f))
 }
 
-// continueAfterSend continues the answer if the call was sent again, or ends the answer.
-func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
+// continueAfterRetry continues the answer if the call was sent again, or ends the answer.
+func (r *relay) continueAfterRetry(result sendResult, f *failure.Failure) {
 	c := r.call
-	if result == resultWaiting {
+	if result == sendResultQueued {
 		appendKeepalive(r.streamCodec, r.out, &c.memory)
 		r.lastSentAt = instant.Now()
 		return
 	}
 	c.setPhase(&phaseStreaming) // the call may have been waiting for a slot
-	if result == resultComplete {
+	if result == sendResultComplete {
 		var err error
-		if *r.out, err = c.attemptState.recording.FinishAtLimit(*r.out); err == nil {
+		if *r.out, err = c.attemptState.recording.FinishAtTokenLimit(*r.out); err == nil {
 			r.isDone = true
-			c.failAttempt(f, time.Now())
+			c.endAndBlameAttempt(f, time.Now())
 			return
 		}
 	}
-	if result != resultSent {
+	if result != sendResultSent {
 		r.endWithError(f)
 		return
 	}
-	if r.form == formStream {
-		c.services.Calls.MoveMeter(&c.meter, c.record.Model, c.record.Upstream)
+	if r.form == answerKindStream {
+		c.services.Calls.SwitchMeterUpstream(&c.meter, c.record.Model, c.record.Upstream)
 	}
-	if r.form == formStream && r.streamCodec.HasStarted() {
+	if r.form == answerKindStream && r.streamCodec.HasStarted() {
 		return
 	}
 	c.record.TTFT = 0 // the client has received no part of the new answer yet
-	if r.form == formStream {
-		r.streamCodec.NextEngine()
+	if r.form == answerKindStream {
+		r.streamCodec.PrepareForNextEngine()
 	}
 }
 
@@ -351,13 +351,13 @@ func (r *relay) endWithError(f *failure.Failure) {
 	r.recordUsage()
 	recordBrokenAnswer(&c.record, f)
 	logUpstreamFailure(c.services.Log, c.requestID(), &c.record, f)
-	c.failAttempt(f, time.Now())
+	c.endAndBlameAttempt(f, time.Now())
 	switch e := c.ep.Dialect.ConvertError(f.API); {
-	case r.form == formPassthrough, r.form == formStream && !r.streamCodec.HasInBandErrors():
+	case r.form == answerKindPassthrough, r.form == answerKindStream && !r.streamCodec.HasInBandErrors():
 		r.brokenOff = true
 	case f.Result == observe.OutcomeClientGone: // the client may have closed only its sending side
 		r.brokenOff = true
-	case r.form == formWhitespace:
+	case r.form == answerKindWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.requestID()))
 	default:
 		*r.out = r.streamCodec.AppendFailure(*r.out, e)
@@ -369,13 +369,13 @@ func (r *relay) endWithError(f *failure.Failure) {
 // Call.translateUnary has already recorded it.
 func (r *relay) recordUsage() {
 	switch r.form {
-	case formPassthrough:
+	case answerKindPassthrough:
 		r.call.recordUsage(r.passthrough.Usage(), translate.Markup(0))
-	case formStream:
+	case answerKindStream:
 		if u := r.streamCodec.Usage(); r.isDone || !u.Estimated || u.Completion > 0 { // otherwise, no engine has answered
-			r.call.recordUsage(u, r.streamCodec.Markup())
+			r.call.recordUsage(u, r.streamCodec.UnparsedMarkup())
 		}
-	case formWhitespace, formComplete:
+	case answerKindWhitespace, answerKindComplete:
 	}
 }
 
@@ -392,8 +392,8 @@ func (r *relay) endAnsweredAttempt() {
 		c.clearPoison()
 	}
 	if u := &c.tokens.usage; u.Resumed == 0 {
-		c.reportPromptTokens()
-		c.attempt.RecordAnswer(u.Completion)
+		c.recordEnginePromptTokens()
+		c.attempt.RecordAnswerTokens(u.Completion)
 	}
 	if c.attempt.Reply.Progress().Ended {
 		c.endAttempt(upstreams.OutcomeOK)
@@ -407,7 +407,7 @@ func (r *relay) endClientLost(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.abort.Cause() == nil {
 		c.record.Phase = observe.PhaseStalled
 	}
-	recordFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
+	recordCallFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
@@ -420,9 +420,9 @@ func (r *relay) Close() error {
 	r.call = nil
 	defer c.services.Guard.Catch(guard.PlaceStream, nil)
 	defer c.finish()
-	c.services.Guard.Point("relay.close")
+	c.services.Guard.PanicIfInjected("relay.close")
 	if c.record.Outcome == "" { // the headers could not be written
-		recordFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
+		recordCallFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOutBuffer()
 	c.attemptState.recording.Release()
@@ -433,7 +433,7 @@ func (r *relay) recycleOutBuffer() {
 	if r.out != nil {
 		attempt.RecycleBuffer(r.out)
 		if r.call != nil { // call is nil if the call has already been finished
-			r.call.memory.FreePart(attempt.PartClientOutput)
+			r.call.memory.FreePart(attempt.ClientOutputMemory)
 		}
 	}
 	r.out = nil
@@ -446,9 +446,9 @@ func appendKeepalive(stream endpoint.Stream, out *[]byte, memory *attempt.ReplyM
 	_ = memory.SetOutSize(cap(*out)) // the buffer is already allocated
 }
 
-// openProgress returns how much of the current attempt's reply has arrived. It returns the zero value
+// currentAttemptProgress returns how much of the current attempt's reply has arrived. It returns the zero value
 // if no attempt is open, because an attempt that has ended no longer counts.
-func (c *Call) openProgress() attempt.Progress {
+func (c *Call) currentAttemptProgress() attempt.Progress {
 	if c.attempt.Lease() == nil {
 		return attempt.Progress{}
 	}
@@ -477,7 +477,7 @@ func (c *Call) canFreeRequest(stream endpoint.Stream) bool {
 // of the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
-	progress := c.openProgress()
+	progress := c.currentAttemptProgress()
 	c.recordFirstToken(&progress, now)
 	c.setPhase(&phaseStreaming)
 	c.recordOverhead(now)
@@ -509,7 +509,7 @@ var headerAccelBuffering, accelBufferingOff = []byte("X-Accel-Buffering"), []byt
 // the edge hijacks the connection, because fasthttp cannot write such a stream.
 func commitRelay(r relay, mediaType string) {
 	c := r.call
-	c.setCommittedHeaders(mediaType)
+	c.commitHeaders(mediaType)
 	response := &c.client.ctx.Response
 	response.Header.SetCanonical(headerAccelBuffering, accelBufferingOff)
 	if !c.client.isHTTP11 {

@@ -19,11 +19,11 @@ const keepaliveWhitespace = ' '
 
 // commitWhitespace commits an incomplete answer by sending white space. A later error is sent as
 // the JSON body.
-func commitWhitespace(c *Call, codec endpoint.Unary) {
+func commitWhitespace(c *Call, codec endpoint.UnaryAnswer) {
 	c.trace.saveClientContext(&c.client)
 	out := newOutBuffer()
 	*out = append(*out, keepaliveWhitespace)
-	commitRelay(relay{call: c, form: formWhitespace, out: out, unaryCodec: codec}, jsonType)
+	commitRelay(relay{call: c, form: answerKindWhitespace, out: out, unaryCodec: codec}, jsonType)
 }
 
 func (r *relay) fillPassthrough() {
@@ -45,7 +45,7 @@ func (r *relay) fillWhitespace() {
 	if errors.Is(err, attempt.ErrLargeReply) {
 		if r.passthrough, out, err = beginPassthrough(&c.attempt.Reply, r.unaryCodec); err == nil {
 			c.record.TTFT = time.Since(c.record.Start)
-			r.form, r.out = formPassthrough, out
+			r.form, r.out = answerKindPassthrough, out
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (r *relay) fillWhitespace() {
 		now := time.Now()
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.recordOverhead(now)
-		c.reportPromptTokens()
+		c.recordEnginePromptTokens()
 		// The attempt ends here, so that a slow client does not occupy the engine.
 		c.endAttempt(upstreams.OutcomeOK)
 		c.clearPoison()

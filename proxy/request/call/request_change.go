@@ -21,14 +21,14 @@ type requestChange struct {
 	refused endpoint.RejectedParts // parts to remove from the request
 }
 
-// chooseChange chooses a change after which the engine may accept the rejected request. The choice
+// chooseRequestChange chooses a change after which the engine may accept the rejected request. The choice
 // depends on the engine's error and the sent request. ok is false if no change helps. A change does
 // one of the following:
 //
 //   - It lowers the token limit.
 //   - It joins consecutive turns of the same role.
 //   - It removes a reasoning effort that the engine or the model's template does not support.
-func chooseChange(why *failure.Failure, sent endpoint.SentParts) (c requestChange, ok bool) {
+func chooseRequestChange(why *failure.Failure, sent endpoint.SentParts) (c requestChange, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
 		c.limit, ok = chat.RefitLimit(sent.Limit, o.Prompt, o.Max, o.Least)
@@ -40,9 +40,9 @@ func chooseChange(why *failure.Failure, sent endpoint.SentParts) (c requestChang
 	return c, ok
 }
 
-// hasAcceptedChange reports whether an engine that rejected a changed request accepted the change
+// hasEngineAcceptedChange reports whether an engine that rejected a changed request accepted the change
 // itself. It did if the new error is about another subject.
-func hasAcceptedChange(changed endpoint.RejectedParts, why *failure.Failure) bool {
+func hasEngineAcceptedChange(changed endpoint.RejectedParts, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.RejectedParts{}):
 		return false
@@ -66,22 +66,22 @@ func (c *Call) recordRejection(f *failure.Failure) {
 	if n := countedPromptTokens(f); n > 0 {
 		c.tokens.engineCount = n
 	}
-	if hasAcceptedChange(c.attemptState.pendingChanges, f) {
+	if hasEngineAcceptedChange(c.attemptState.pendingChanges, f) {
 		c.learnNeededChange()
 	}
 }
 
-// findChange returns a change after which the current engine may accept the request.
-func (c *Call) findChange(f *failure.Failure) (requestChange, bool) {
+// findRequestChange returns a change after which the current engine may accept the request.
+func (c *Call) findRequestChange(f *failure.Failure) (requestChange, bool) {
 	target := c.attempt.Target()
 	if target == nil {
 		return requestChange{}, false
 	}
 	to := c.endpointTarget(c.attempt.Lease().Upstream(), target)
-	return chooseChange(f, endpoint.DescribeSentParts(c.request, &to))
+	return chooseRequestChange(f, endpoint.DescribeSentParts(c.request, &to))
 }
 
-func (c *Call) applyChange(changed requestChange) {
+func (c *Call) applyRequestChange(changed requestChange) {
 	counters := &c.services.Counters
 	switch {
 	case changed.limit > 0:
@@ -135,7 +135,7 @@ func (c *Call) learnNeededChange() {
 // because an operator may fix the template. Multiple goroutines may use an engineRefusals.
 type engineRefusals struct {
 	mu      sync.Mutex
-	entries atomic.Pointer[map[refusalKey]engineRefusal] // copied on write
+	entries atomic.Pointer[map[refusalKey]rejectedPartsEntry] // copied on write
 }
 
 type refusalKey struct {
@@ -143,7 +143,7 @@ type refusalKey struct {
 	served   string
 }
 
-type engineRefusal struct {
+type rejectedPartsEntry struct {
 	refused   endpoint.RejectedParts
 	expiresAt time.Time
 }
@@ -169,7 +169,7 @@ func (r *engineRefusals) KnownRejections(up upstreams.ID, served string, now tim
 }
 
 func (*engineRefusals) ChangeAfter(why *failure.Failure, sent endpoint.SentParts) (limit int, refused endpoint.RejectedParts, ok bool) {
-	c, ok := chooseChange(why, sent)
+	c, ok := chooseRequestChange(why, sent)
 	return c.limit, c.refused, ok
 }
 
@@ -181,7 +181,7 @@ func (r *engineRefusals) LearnRejection(up upstreams.ID, served string, refused 
 func (r *engineRefusals) addRefusal(key refusalKey, refused endpoint.RejectedParts, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := map[refusalKey]engineRefusal{}
+	next := map[refusalKey]rejectedPartsEntry{}
 	if known := r.entries.Load(); known != nil {
 		for k, f := range *known {
 			if now.Before(f.expiresAt) {
@@ -190,7 +190,7 @@ func (r *engineRefusals) addRefusal(key refusalKey, refused endpoint.RejectedPar
 		}
 	}
 	before := next[key].refused
-	next[key] = engineRefusal{before.Union(refused), now.Add(refusalTTL)}
+	next[key] = rejectedPartsEntry{before.Union(refused), now.Add(refusalTTL)}
 	r.entries.Store(&next)
 	return next[key].refused != before
 }

@@ -23,7 +23,7 @@ func singleEngine(answer http.HandlerFunc) *calltest.Engine {
 // slot, time out, or find the queue full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
-	slow := calltest.Delay(20*time.Second, calltest.AnswerText("done"))
+	slow := calltest.DelayHandler(20*time.Second, calltest.TextHandler("done"))
 	tests := []struct {
 		name, more string
 		answer     http.HandlerFunc
@@ -34,7 +34,7 @@ func TestQueue(t *testing.T) {
 		{"no queue", "", slow, chat(""), []int{200, 429, 429}, []time.Duration{20 * time.Second, 0, 0}},
 		{"one waits", queued, slow, chat(""), []int{200, 200, 429}, []time.Duration{20 * time.Second, 39 * time.Second, 0}},
 		{"a stream waits", queued, slow, chat(stream), []int{200, 200, 429}, []time.Duration{20 * time.Second, 39 * time.Second, 0}},
-		{"too long", queued, calltest.Delay(50*time.Second, calltest.AnswerText("done")), chat(""), []int{200, 429, 429}, []time.Duration{50 * time.Second, 30 * time.Second, 0}},
+		{"too long", queued, calltest.DelayHandler(50*time.Second, calltest.TextHandler("done")), chat(""), []int{200, 429, 429}, []time.Duration{50 * time.Second, 30 * time.Second, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestQueueAndTotal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := singleEngine(calltest.Delay(20*time.Second, calltest.AnswerText("done")))
+				a := singleEngine(calltest.DelayHandler(20*time.Second, calltest.TextHandler("done")))
 				e := calltest.New(t, oneEngine("", short), a)
 				done := make(chan struct{})
 				go func() {
@@ -104,11 +104,11 @@ models:
   - id: small
     deployments: [{upstream: b}]
 `
-	for _, first := range []http.HandlerFunc{calltest.AbortConnection, calltest.AnswerError(503, "full"), calltest.AnswerError(500, "bad")} {
+	for _, first := range []http.HandlerFunc{calltest.AbortConnection, calltest.ErrorHandler(503, "full"), calltest.ErrorHandler(500, "bad")} {
 		for _, body := range []string{chat(""), chat(stream)} {
 			synctest.Test(t, func(t *testing.T) {
 				a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: first}
-				b := &calltest.Engine{Name: "b", Models: []string{"small"}, Answer: calltest.AnswerText("instead")}
+				b := &calltest.Engine{Name: "b", Models: []string{"small"}, Answer: calltest.TextHandler("instead")}
 				got := calltest.New(t, yaml, a, b).Post(chatPath, body)
 				if got.Status != 200 || !strings.Contains(got.Body, "instead") {
 					t.Errorf("got %d, want 200 from the fallback: %s", got.Status, got.Body)
@@ -126,7 +126,7 @@ models:
 func TestUnusableFallback(t *testing.T) {
 	for _, more := range []string{"", "    fallback: [other]\n  - {id: other, supported_endpoints: [/v1/responses], deployments: [{upstream: a}]}\n"} {
 		synctest.Test(t, func(t *testing.T) {
-			turn := calltest.AnswerSequence(calltest.AbortConnection, calltest.AnswerError(429, "full"))
+			turn := calltest.SequenceHandler(calltest.AbortConnection, calltest.ErrorHandler(429, "full"))
 			a, b := enginePair(turn, turn)
 			if got := calltest.New(t, twoEngines("retry: {attempts: 2, budget: 100%}", more), a, b).Post(chatPath, chat("")); got.Status != 429 {
 				t.Errorf("%q: got %d, want the 429 of the second engine: %s", more, got.Status, got.Body)
@@ -142,8 +142,8 @@ func TestQueueAfterSilentEvent(t *testing.T) {
 	const busy = 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		silent := events(true, `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[]}`)
-		late := calltest.AnswerPieces(200, "text/event-stream", "data: "+delta("late")+"\n\n", `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n", "data: [DONE]\n\n")
-		turn := calltest.AnswerSequence(calltest.Delay(busy, calltest.AnswerText("done")), silent, late)
+		late := calltest.PiecesHandler(200, "text/event-stream", "data: "+delta("late")+"\n\n", `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n", "data: [DONE]\n\n")
+		turn := calltest.SequenceHandler(calltest.DelayHandler(busy, calltest.TextHandler("done")), silent, late)
 		a, b := enginePair(turn, turn)
 		yaml := strings.ReplaceAll(twoEngines("", "    queue: {depth: 1, wait: 1m}\n"), "concurrency: 4", "concurrency: 1")
 		e := calltest.New(t, yaml, a, b)
@@ -172,7 +172,7 @@ func TestQueueAfterSilentEvent(t *testing.T) {
 func TestQueuedStreamIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const chunk = `{"object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"late"},"finish_reason":"stop"}]}`
-		a := singleEngine(calltest.AnswerSequence(calltest.Delay(20*time.Second, calltest.AnswerText("done")), events(false, chunk, "[DONE]")))
+		a := singleEngine(calltest.SequenceHandler(calltest.DelayHandler(20*time.Second, calltest.TextHandler("done")), events(false, chunk, "[DONE]")))
 		e := calltest.New(t, oneEngine("", "    queue: {depth: 1, wait: 30s}\n"), a)
 		done := make(chan *calltest.Answer, 1)
 		go func() { done <- e.Post(chatPath, chat("")) }()
@@ -188,7 +188,7 @@ func TestQueuedStreamIDs(t *testing.T) {
 // for it, and not if its call waits in the queue because engine a failed.
 func TestChargeWhenClientLeaves(t *testing.T) {
 	const soon, afterCommit = time.Second, 12 * time.Second
-	works, lost := calltest.Delay(20*time.Second, calltest.AnswerText("done")), calltest.AbortConnection
+	works, lost := calltest.DelayHandler(20*time.Second, calltest.TextHandler("done")), calltest.AbortConnection
 	for _, tt := range []struct {
 		name    string
 		first   http.HandlerFunc // nil if engine a refuses connections
@@ -217,7 +217,7 @@ func TestChargeWhenClientLeaves(t *testing.T) {
 				time.Sleep(time.Second)
 				go func() { done <- e.Send(client, chatPath, tt.ask) }()
 				time.Sleep(tt.leaves)
-				client.WithCall((*call.Call).OnDisconnect)
+				client.InspectCall((*call.Call).OnDisconnect)
 				<-done
 				line := e.LastCall()
 				if charged := line["prompt_tokens"] != int64(0); line["outcome"] != "client_gone" || line["attempts"] != int64(1) || charged != tt.charged || line["tokens_estimated"] != tt.charged {
@@ -233,7 +233,7 @@ func TestChargeWhenClientLeaves(t *testing.T) {
 // beginning of the answer. The edge would learn a wrong time to the first token.
 func TestPingIsNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answer := calltest.Delay(15*time.Second, calltest.AnswerText("late")) // longer than stream.commit_after
+		answer := calltest.DelayHandler(15*time.Second, calltest.TextHandler("late")) // longer than stream.commit_after
 		e := calltest.New(t, oneEngine("", ""), singleEngine(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "event: ping\ndata: {\"type\":\"ping\"}\n\n")
@@ -259,7 +259,7 @@ models:
     deployments: [{upstream: a}, {upstream: b, tier: 1}]
 `
 	synctest.Test(t, func(t *testing.T) {
-		a, b := enginePair(calltest.Delay(10*time.Second, calltest.AnswerText("first")), calltest.AnswerText("later"))
+		a, b := enginePair(calltest.DelayHandler(10*time.Second, calltest.TextHandler("first")), calltest.TextHandler("later"))
 		e := calltest.New(t, tiers, a, b)
 		done := make(chan *calltest.Answer, 1)
 		go func() { done <- e.Post(chatPath, chat("")) }()
@@ -281,7 +281,7 @@ models:
 // TestResume checks that another engine continues a stream after its engine is lost.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.AnswerSequence(events(true, delta("one "), delta("two ")), calltest.AnswerText("three"))
+		turn := calltest.SequenceHandler(events(true, delta("one "), delta("two ")), calltest.TextHandler("three"))
 		a, b := enginePair(turn, turn)
 		e := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b)
 		got := e.Post(chatPath, chat(stream))
@@ -309,9 +309,9 @@ func TestResumeAfterWait(t *testing.T) {
 				answer := func(w http.ResponseWriter, r *http.Request) {
 					switch body, _ := io.ReadAll(r.Body); {
 					case strings.Contains(string(body), "occupy"):
-						calltest.Delay(time.Minute, calltest.AnswerText("done"))(w, r)
+						calltest.DelayHandler(time.Minute, calltest.TextHandler("done"))(w, r)
 					case strings.Contains(string(body), "one "):
-						calltest.AnswerText("three")(w, r)
+						calltest.TextHandler("three")(w, r)
 					default:
 						events(true, delta("one "))(w, r)
 					}
@@ -345,7 +345,7 @@ func TestResumeWithoutSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(w http.ResponseWriter, r *http.Request) {
 			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "occupy") {
-				calltest.Delay(time.Minute, calltest.AnswerText("done"))(w, r)
+				calltest.DelayHandler(time.Minute, calltest.TextHandler("done"))(w, r)
 				return
 			}
 			events(true, delta("one "))(w, r)
@@ -375,7 +375,7 @@ func TestResumeAtLaterTier(t *testing.T) {
 	for _, when := range []string{"full", "down"} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := enginePair(events(false, delta("one "), `{"error":{"message":"overloaded","type":"server_error","code":503}}`), calltest.AnswerText("two"))
+				a, b := enginePair(events(false, delta("one "), `{"error":{"message":"overloaded","type":"server_error","code":503}}`), calltest.TextHandler("two"))
 				yaml := strings.Replace(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 10s}\n"), "{upstream: b}", "{upstream: b, tier: 1, when: "+when+"}", 1)
 				got := calltest.New(t, yaml, a, b).Post(chatPath, chat(stream))
 				if !strings.Contains(got.Body, "two") || !strings.Contains(got.Body, "data: [DONE]") || got.Took > time.Second {
@@ -390,7 +390,7 @@ func TestResumeAtLaterTier(t *testing.T) {
 // refusal rather than with the loss of the first engine.
 func TestResumedAtFullEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.AnswerSequence(events(true, delta("one ")), calltest.AnswerError(http.StatusTooManyRequests, "no room"))
+		turn := calltest.SequenceHandler(events(true, delta("one ")), calltest.ErrorHandler(http.StatusTooManyRequests, "no room"))
 		a, b := enginePair(turn, turn)
 		yaml := twoEngines("retry: {budget: 100%}", "    retry: {resume: 2}\n")
 		got := calltest.New(t, yaml, a, b).Post(chatPath, chat(stream))
@@ -410,13 +410,13 @@ func TestChangedRequest(t *testing.T) {
 		second     []string // expected parts of the second request
 		without    string   // text that must not occur in the second request
 	}{
-		{"limit", chat(`,"max_tokens":1000`), calltest.AnswerError(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
-		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.AnswerError(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
+		{"limit", chat(`,"max_tokens":1000`), calltest.ErrorHandler(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
+		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.ErrorHandler(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := singleEngine(calltest.AnswerSequence(tt.refusal, calltest.AnswerText("taken")))
+				a := singleEngine(calltest.SequenceHandler(tt.refusal, calltest.TextHandler("taken")))
 				got := calltest.New(t, oneEngine("", ""), a).Post(chatPath, tt.body)
 				if got.Status != 200 || !strings.Contains(got.Body, "taken") {
 					t.Fatalf("got %d, want 200 after the second request: %s", got.Status, got.Body)
@@ -439,7 +439,7 @@ func TestChangedRequest(t *testing.T) {
 // agents shorten the prompt.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := singleEngine(calltest.AnswerError(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
+		a := singleEngine(calltest.ErrorHandler(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
 		e := calltest.New(t, oneEngine("", ""), a)
 		for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 			if got := e.Post(path, body); got.Status != 400 || !strings.Contains(got.Body, "context") && !strings.Contains(got.Body, "prompt is too long") {
@@ -514,10 +514,10 @@ models:
 `
 	vector := `{"object":"list","model":"e","data":[{"object":"embedding","index":0,"embedding":[` + strings.Repeat("0.25,", 60_000) + `0.5]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`
 	answers := map[string]http.HandlerFunc{
-		"/v1/embeddings":           calltest.AnswerPieces(200, "application/json", vector),
-		"/v1/rerank":               calltest.AnswerPieces(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
-		"/v1/audio/speech":         calltest.AnswerPieces(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
-		"/v1/audio/transcriptions": calltest.AnswerPieces(200, "application/json", `{"text":"good day"}`),
+		"/v1/embeddings":           calltest.PiecesHandler(200, "application/json", vector),
+		"/v1/rerank":               calltest.PiecesHandler(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
+		"/v1/audio/speech":         calltest.PiecesHandler(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
+		"/v1/audio/transcriptions": calltest.PiecesHandler(200, "application/json", `{"text":"good day"}`),
 	}
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if f := answers[r.URL.Path]; f != nil {
@@ -577,7 +577,7 @@ models:
 `
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}
-		b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.Delay(time.Second, calltest.AnswerText("aside"))}
+		b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.DelayHandler(time.Second, calltest.TextHandler("aside"))}
 		e := calltest.New(t, yaml, a, b)
 		got := e.Post(chatPath, chat(stream))
 		time.Sleep(10 * time.Second)
@@ -594,14 +594,14 @@ models:
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queued = "    queue: {depth: 4, wait: 60s}\n"
-		a, b := enginePair(calltest.AnswerSequence(calltest.Delay(40*time.Second, calltest.AnswerText("first")), calltest.AnswerText("new")), calltest.AnswerText("new"))
+		a, b := enginePair(calltest.SequenceHandler(calltest.DelayHandler(40*time.Second, calltest.TextHandler("first")), calltest.TextHandler("new")), calltest.TextHandler("new"))
 		e := calltest.New(t, oneEngine("", queued), a, b)
 		first, second := make(chan *calltest.Answer, 1), make(chan *calltest.Answer, 1)
 		go func() { first <- e.Post(chatPath, chat("")) }()
 		time.Sleep(time.Second)
 		go func() { second <- e.Post(chatPath, chat("")) }()
 		time.Sleep(time.Second)
-		e.Load(twoEngines("", queued))
+		e.ReloadConfig(twoEngines("", queued))
 		if got := <-second; got.Status != 200 || got.Took > 20*time.Second {
 			t.Errorf("got %d after %v: %s", got.Status, got.Took, got.Body)
 		}
@@ -630,7 +630,7 @@ func TestPoison(t *testing.T) {
 // TestDebugHeaders checks that the response headers name the engine if log.debug_headers is set.
 func TestDebugHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.AnswerSequence(calltest.AbortConnection, calltest.AnswerText("ok"))
+		turn := calltest.SequenceHandler(calltest.AbortConnection, calltest.TextHandler("ok"))
 		a, b := enginePair(turn, turn)
 		got := calltest.New(t, twoEngines("log: {debug_headers: true}", ""), a, b).Post(chatPath, chat(""))
 		if n, _ := strconv.Atoi(string(got.Header.Peek("X-Penstock-Attempts"))); n != 2 {
@@ -656,12 +656,12 @@ func TestCutShort(t *testing.T) {
 		for _, body := range []string{chat(""), chat(stream)} {
 			t.Run(tt.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.Delay(time.Hour, calltest.AnswerText("late"))))
+					e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.DelayHandler(time.Hour, calltest.TextHandler("late"))))
 					done := make(chan *calltest.Answer, 1)
 					client := &calltest.Client{}
 					go func() { done <- e.Send(client, chatPath, body) }()
 					time.Sleep(5 * time.Second)
-					if !client.WithCall(tt.end) {
+					if !client.InspectCall(tt.end) {
 						t.Error("no call runs")
 					}
 					if got := <-done; got.Took != 5*time.Second || !strings.Contains(got.Body, tt.has) {

@@ -23,12 +23,12 @@ func (c *Call) wrapRecording(codec endpoint.Stream) endpoint.Stream {
 	if r := c.request.Chat(); r == nil || !chat.IsResumable(r) {
 		return codec
 	}
-	c.attemptState.recording = resume.NewRecording(codec, c.services.Bodies)
+	c.attemptState.recording = resume.NewPartialAnswerRecorder(codec, c.services.Bodies)
 	return c.attemptState.recording
 }
 
 // isResumable reports whether the stream can still be resumed. If memory is short, it releases the
-// recording, so that the stream cannot be resumed (resume.Recording.CanContinue). As long as
+// recording, so that the stream cannot be resumed (resume.PartialAnswerRecorder.CanContinue). As long as
 // isResumable returns true, the request must not be released.
 func (c *Call) isResumable() bool {
 	return int(c.attemptState.stepCounts.Resumes) < c.config.model.Config.Retry.Resume && c.attemptState.recording.CanContinue()
@@ -51,9 +51,9 @@ func (c *Call) totalDeadline() (end time.Time) {
 	return end
 }
 
-// appendCannotContinue appends the ids of the targets that cannot continue an answer. reasoned is
+// appendNonContinuingUpstreams appends the ids of the targets that cannot continue an answer. reasoned is
 // true if the answer contains reasoning.
-func appendCannotContinue(ids []upstreams.ID, targets []routing.Target, reasoned bool) []upstreams.ID {
+func appendNonContinuingUpstreams(ids []upstreams.ID, targets []routing.Target, reasoned bool) []upstreams.ID {
 	for i := range targets {
 		u := targets[i].Upstream
 		if !upstreams.CanContinueAnswers(u) || reasoned && u.Engine().Reasoning().History == "" {
@@ -63,9 +63,9 @@ func appendCannotContinue(ids []upstreams.ID, targets []routing.Target, reasoned
 	return ids
 }
 
-// leaveInterval is how often a stream on a drained engine tries to acquire a slot at another
+// leaveRetryInterval is how often a stream on a drained engine tries to acquire a slot at another
 // engine.
-const leaveInterval = time.Second
+const leaveRetryInterval = time.Second
 
 // leaveDrainedEngine reports whether the stream leaves its engine because the engine's drain time
 // has passed. It returns true only if it has acquired a slot at another engine.
@@ -75,7 +75,7 @@ func (c *Call) leaveDrainedEngine() bool {
 		return false
 	}
 	now := instant.Now()
-	if now.Sub(c.slots.triedMoveAt) < leaveInterval {
+	if now.Sub(c.slots.triedMoveAt) < leaveRetryInterval {
 		return false
 	}
 	c.slots.triedMoveAt = now

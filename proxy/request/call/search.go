@@ -19,8 +19,8 @@ type engineSearch struct {
 	pickReason     *pickExplanation // why the engine was picked; nil if the reason is not recorded
 }
 
-// forgetModel forgets what depends on the requested model, which a hook has changed.
-func (s *engineSearch) forgetModel() {
+// resetForNewModel forgets what depends on the requested model, which a hook has changed.
+func (s *engineSearch) resetForNewModel() {
 	s.excluded, s.classRank = s.excluded[:0], 0
 	s.conversation = conversation{hashes: s.conversation.hashes[:0]}
 }

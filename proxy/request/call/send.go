@@ -18,10 +18,10 @@ func (c *Call) beginAttempt(s engineSlot, now time.Time) {
 	t.upstream, t.pendingChanges, t.stepCounts.LastWasSameEngine = u, endpoint.RejectedParts{}, false
 	t.targetCount++
 	t.turn.SetCharge(0) // the charge of the new turn also includes the tokens of earlier engines
-	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.limits.key.TurnWeight(), s.lease, now)
+	t.turn = routing.StartCharging(c.config.model.Route, c.record.Key, c.limits.key.TurnWeight(), s.lease, now)
 	c.record.Upstream, c.record.Tier = u.Name(), s.target.Tier
 	c.record.Arm, c.record.MissedArm = s.target.Arm, ""
-	if m := c.config.model; countsByArm(m) {
+	if m := c.config.model; isCountedByArm(m) {
 		recordArm(&c.record, m.Route, c.callArms(), s.target)
 	}
 	c.search.pickReason.record(&c.record, s.lease)
@@ -47,7 +47,7 @@ func (c *Call) sendRequest(s engineSlot, x *http1.Exchange) *failure.Failure {
 	if c.trace.span != nil || sent.Traceparent != nil {
 		sent.Tracestate = c.trace.engineTracestate(&c.client)
 	}
-	a.Begin(&terms, &sent, s.lease, s.target, x)
+	a.Prepare(&terms, &sent, s.lease, s.target, x)
 	to := c.endpointTarget(s.lease.Upstream(), s.target)
 	sending, err := c.request.EncodeRequest(to)
 	s.lease.SetFeatures(c.search.neededFeatures)
@@ -56,7 +56,7 @@ func (c *Call) sendRequest(s engineSlot, x *http1.Exchange) *failure.Failure {
 	}
 	if err != nil {
 		if errors.Is(err, endpoint.ErrEngineLacksEndpoint) {
-			f := failure.NoEndpoint(0)
+			f := failure.EngineLacksEndpoint(0)
 			f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
 			err = f
 		}

@@ -23,14 +23,14 @@ import (
 type sendResult uint8
 
 const (
-	resultFailed   sendResult = iota // the call fails
-	resultSent                       // an engine has received the request
-	resultWaiting                    // the call is waiting for a slot; sendFirst continues the wait
-	resultComplete                   // the client has received everything except the end of the stream
+	sendResultFailed   sendResult = iota // the call fails
+	sendResultSent                       // an engine has received the request
+	sendResultQueued                     // the call is waiting for a slot; sendFirstAttempt continues the wait
+	sendResultComplete                   // the client has received everything except the end of the stream
 )
 
-// sendFirst sends a call that no engine has received, or a call that has waited for a slot.
-func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
+// sendFirstAttempt sends a call that no engine has received, or a call that has waited for a slot.
+func (c *Call) sendFirstAttempt(now time.Time) (sendResult, *failure.Failure) {
 	var lost *failure.Failure
 	if w := c.slots.slotWait; w != nil {
 		lost = w.lost
@@ -38,12 +38,12 @@ func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
 	result, f := c.sendToNextEngine(now)
 	switch {
 	case lost == nil:
-	case result == resultSent:
+	case result == sendResultSent:
 		c.recordResume()
-	case result == resultFailed && c.abort.Cause() == nil:
+	case result == sendResultFailed && c.abort.Cause() == nil:
 		f = lost
 	}
-	if result != resultSent || f == nil {
+	if result != sendResultSent || f == nil {
 		return result, f
 	}
 	return c.retryAfterFailure(f)
@@ -53,12 +53,12 @@ func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
 // returns when an engine has received the request, when the call must wait for a slot, or when the
 // call is complete or has failed.
 func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failure) {
-	result := resultSent
-	for result == resultSent && f != nil {
+	result := sendResultSent
+	for result == sendResultSent && f != nil {
 		c.recordRejection(f)
 		switch step, changed := c.chooseStep(f); step {
 		case retry.StepFinish:
-			return resultComplete, f
+			return sendResultComplete, f
 		case retry.StepSameEngine, retry.StepChangeRequest:
 			result, f = c.resendToEngine(step, changed, f)
 		default:
@@ -69,7 +69,7 @@ func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failu
 }
 
 // sendToNextEngine sends the call to an engine that has not received it yet. If it returns both
-// resultSent and a failure, the failure occurred while the request was being sent.
+// sendResultSent and a failure, the failure occurred while the request was being sent.
 func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	queued := c.record.Queue
 	s, err := c.pickSlot(now)
@@ -78,9 +78,9 @@ func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	}
 	switch {
 	case errors.Is(err, errWaitingForSlot):
-		return resultWaiting, nil
+		return sendResultQueued, nil
 	case err != nil:
-		return resultFailed, c.noTargetFailure(err, now)
+		return sendResultFailed, c.noTargetFailure(err, now)
 	}
 	if waited := c.record.Queue - queued; waited > 0 {
 		now = now.Add(waited)
@@ -89,7 +89,7 @@ func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	c.lowerTokenLimit(s.target)
 	f := c.sendRequest(s, s.lease.Exchange())
 	c.notifySent()
-	return resultSent, f
+	return sendResultSent, f
 }
 
 // resendToEngine sends the call again to the engine at which the attempt failed.
@@ -98,15 +98,15 @@ func (c *Call) resendToEngine(step retry.Step, changed requestChange, f *failure
 		return c.sendElsewhere(retry.StepFail, f)
 	}
 	if step == retry.StepChangeRequest {
-		c.applyChange(changed)
+		c.applyRequestChange(changed)
 	}
 	now, s := time.Now(), engineSlot{c.attempt.Lease(), c.attempt.Target()}
 	recordFailedAttempt(&c.record, f, c.times.stepStart, now)
 	c.attemptState.stepCounts.CountStep(step)
 	c.attempt.CloseExchange(f.Outcome, now)
-	c.times.addWait(now)
+	c.times.addEarlierWait(now)
 	c.times.stepStart = now
-	return resultSent, c.sendRequest(s, s.lease.NewExchange())
+	return sendResultSent, c.sendRequest(s, s.lease.NewExchange())
 }
 
 // sendElsewhere ends the failed attempt. It then sends the call to another engine, unless the step
@@ -122,29 +122,29 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 		t.firstFailure = f
 	}
 	if cause := c.abort.Cause(); cause != nil {
-		return resultFailed, failure.FromAbort(cause)
+		return sendResultFailed, failure.FromAbort(cause)
 	}
 	if step == retry.StepFail {
-		return resultFailed, c.finalFailure(f)
+		return sendResultFailed, c.finalFailure(f)
 	}
 	c.excludeForStep(step)
 	if step == retry.StepResume {
-		t.recording.AttachTo(c.request.Chat())
+		t.recording.AddToRequest(c.request.Chat())
 	}
 	t.resentInDoubt = t.resentInDoubt || f.Doubt != nil && !f.Retry && step != retry.StepResume
 	if step != retry.StepResume {
 		t.stepCounts.CountStep(step) // before the send, which looks at the counts
 	}
-	c.times.addWait(now)
+	c.times.addEarlierWait(now)
 	result, after := c.sendToNextEngine(now)
 	switch {
-	case result == resultFailed && step == retry.StepResume:
-		return resultFailed, f // the lack of a free slot is only a consequence of f
-	case result == resultFailed:
-		return resultFailed, after
-	case result == resultWaiting && step == retry.StepResume:
+	case result == sendResultFailed && step == retry.StepResume:
+		return sendResultFailed, f // the lack of a free slot is only a consequence of f
+	case result == sendResultFailed:
+		return sendResultFailed, after
+	case result == sendResultQueued && step == retry.StepResume:
 		c.slots.slotWait.lost = f
-		return resultWaiting, nil
+		return sendResultQueued, nil
 	case step == retry.StepResume:
 		c.recordResume()
 		return result, after
@@ -158,7 +158,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 
 // recordResume records that another engine was asked to continue the stream.
 func (c *Call) recordResume() {
-	c.attemptState.recording.NextEngine()
+	c.attemptState.recording.PrepareForNextEngine()
 	c.attemptState.stepCounts.CountStep(retry.StepResume)
 	c.services.Counters.Resumed.Inc()
 }
@@ -168,13 +168,13 @@ func (c *Call) excludeForStep(step retry.Step) {
 	out := &c.search.excluded
 	switch step {
 	case retry.StepLongerContext:
-		x := c.compareContexts()
+		x := c.newContextComparison()
 		*out = x.appendTooShort(*out)
 	case retry.StepLaterTier:
 		a := c.alternativeTargets()
-		*out, c.search.usesOverflow = a.exclusionsBelowTier(), true // a call does not queue for a later tier
+		*out, c.search.usesOverflow = a.exclusionsThroughFailedTier(), true // a call does not queue for a later tier
 	case retry.StepResume:
-		*out = appendCannotContinue(*out, c.config.model.Route.Targets(), c.attemptState.recording.HasReasoning())
+		*out = appendNonContinuingUpstreams(*out, c.config.model.Route.Targets(), c.attemptState.recording.HasReasoning())
 	default:
 	}
 	*out = append(*out, c.attemptState.upstream.ID())
@@ -184,7 +184,7 @@ func (c *Call) excludeForStep(step retry.Step) {
 // If the step needs the retry budget but the budget is empty, chooseStep chooses a step that does
 // not need it.
 func (c *Call) chooseStep(f *failure.Failure) (retry.Step, requestChange) {
-	changed, changeable := c.findChange(f)
+	changed, changeable := c.findRequestChange(f)
 	state := c.retryState(f)
 	why := retry.Failure{Cause: f.RetryCause(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.stepStart)}
 	step := retry.DecideStep(&state, &why)
@@ -204,7 +204,7 @@ func (c *Call) retryState(f *failure.Failure) retry.CallState {
 	}
 	if s.HasPartialAnswer {
 		s.Resumable = f.CanResume() && c.canResumeNow(time.Now())
-		s.Complete = s.Resumable && c.attemptState.recording.HasReachedLimit(&c.request.Chat().Tokens)
+		s.Complete = s.Resumable && c.attemptState.recording.HasReachedTokenLimit(&c.request.Chat().Tokens)
 		return s
 	}
 	s.BodyFails = f.MessageHash != 0 && c.fingerprint.hasFailed(time.Now())
@@ -213,7 +213,7 @@ func (c *Call) retryState(f *failure.Failure) retry.CallState {
 		asked := routing.Query{Pool: t.pool, Key: c.record.Key, Needs: t.neededFeatures, Now: time.Now()}
 		s.Room, s.Below = a.hasFreeTarget(c.config.model.Route, &asked), c.hasFallback() || a.hasLaterTier()
 		if f.API.Code == apierr.CodeContextLength {
-			x := c.compareContexts()
+			x := c.newContextComparison()
 			s.Longer = x.fitsElsewhere()
 		}
 	}
@@ -227,7 +227,7 @@ func (c *Call) finalFailure(f *failure.Failure) *failure.Failure {
 		return t.firstFailure
 	}
 	if f.API.Code == apierr.CodeContextLength && !c.config.model.Rules.Strict && c.attempt.Target() != nil && !c.ep.Form {
-		x := c.compareContexts()
+		x := c.newContextComparison()
 		x.explainOverflow(f)
 	}
 	return f
@@ -243,7 +243,7 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	}
 	m := c.config.model
 	// No attempt has set the arm, so the call counts for the arm of its key or conversation.
-	if c.attemptCount() == 0 && countsByArm(m) {
+	if c.attemptCount() == 0 && isCountedByArm(m) {
 		c.record.Arm = cmp.Or(routing.CallArmName(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
 	if errors.Is(err, errTotalTimeout) {
@@ -252,7 +252,7 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	next := m.Route.EstimateAcceptDelay(c.keyTiers(), now)
 	after, isMinimum := failure.PoolRetryAfter(m, c.search.pool)
 	if isMinimum && errors.As(err, &full) {
-		after = full.RetryAfter(after, m.WaitingCalls())
+		after = full.RetryAfter(after, m.WaitingCallCount())
 	}
 	return failure.FromRoutingError(err, after, next)
 }
@@ -268,7 +268,7 @@ func (c *Call) endFailedAttempt(f *failure.Failure, begun bool, now time.Time) {
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}
-	c.failAttempt(f, now)
+	c.endAndBlameAttempt(f, now)
 }
 
 // sameEnginePause is the pause before another request to an engine that temporarily could not
@@ -276,7 +276,7 @@ func (c *Call) endFailedAttempt(f *failure.Failure, begun bool, now time.Time) {
 const sameEnginePause = 300 * time.Millisecond
 
 // sleepUnlessCanceled waits for t. It returns false if the call is canceled.
-func sleepUnlessCanceled(abort *attempt.Abort, t time.Duration) bool {
+func sleepUnlessCanceled(abort *attempt.Canceler, t time.Duration) bool {
 	done, ok := abort.Done()
 	if !ok {
 		return false

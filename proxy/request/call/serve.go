@@ -17,15 +17,15 @@ func (c *Call) obtainAnswer() *failure.Failure {
 	if c.fingerprint.isBlocked(c.record.Start) {
 		return failure.Poisoned()
 	}
-	result, f := c.sendFirst(c.times.stepStart)
-	for result == resultSent {
+	result, f := c.sendFirstAttempt(c.times.stepStart)
+	for result == sendResultSent {
 		if f = c.awaitAnswer(); f == nil {
 			c.clearPoison()
 			return nil
 		}
 		result, f = c.retryAfterFailure(f)
 	}
-	if result == resultWaiting {
+	if result == sendResultQueued {
 		c.commitBeforeSend()
 	}
 	return f
@@ -50,7 +50,7 @@ func (c *Call) callInfo() endpoint.CallInfo {
 // tryStream commits the stream when the first event has arrived or stream.commit_after has passed.
 func (c *Call) tryStream() *failure.Failure {
 	a := &c.attempt
-	stream := c.wrapRecording(c.request.Stream(c.callInfo()))
+	stream := c.wrapRecording(c.request.NewStream(c.callInfo()))
 	var commit instant.Time
 	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.HasInBandErrors() {
 		commit = a.Reply.Progress().SentAt().Add(after)
@@ -71,7 +71,7 @@ func (c *Call) tryStream() *failure.Failure {
 		appendKeepalive(stream, out, &c.memory)
 	default:
 		attempt.RecycleBuffer(out)
-		c.memory.FreePart(attempt.PartClientOutput)
+		c.memory.FreePart(attempt.ClientOutputMemory)
 		c.attemptState.recording.Release()
 		return a.ClassifyError(err)
 	}

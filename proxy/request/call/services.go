@@ -46,9 +46,9 @@ type Services struct {
 	// or that was parked while it was idle. It closes the connection at the end.
 	ServeNext func(net.Conn) error
 
-	formats      endpoint.FormatCache
+	formats      endpoint.RequestFormatCache
 	refusals     engineRefusals
-	featureCache featureCache
+	featureCache configFeatureCache
 	saltWarned   sync.Map // engine profiles without salts for which a warning was logged
 }
 
@@ -109,7 +109,7 @@ func (s *Services) NewShadows() *shadow.Shadows {
 // ForgetProfiles drops the cached properties of engine profiles, because a reload may change the
 // profiles.
 func (s *Services) ForgetProfiles() {
-	s.formats.Forget()
+	s.formats.Clear()
 	s.saltWarned.Clear()
 }
 

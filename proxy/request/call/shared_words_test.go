@@ -17,10 +17,10 @@ var perToken = []string{
 	"proxy/request/call relay.waitForEngine", "proxy/request/call detachedStream.writeChunk",
 	"proxy/request/attempt Attempt.PullStream", "proxy/request/attempt Reply.WaitForBytes", "proxy/request/attempt Reply.WouldBlock",
 	"proxy/request/attempt Reply.pullStream", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.appendEvent",
-	"proxy/request/attempt responseTimeouts.nextCheckAt", "proxy/request/attempt responseTimeouts.checkProgress", "proxy/request/attempt responseTimeouts.stopCountingAsWaiting",
+	"proxy/request/attempt responseTimeouts.nextCheckAt", "proxy/request/attempt responseTimeouts.updateEngineProgress", "proxy/request/attempt responseTimeouts.stopCountingAsWaiting",
 	"proxy/request/attempt Reply.LendBytes", "proxy/request/attempt Reply.markBytesRead",
 	"proxy/request/attempt responseTimeouts.deadline",
-	"proxy/telemetry/observe StreamMeter.RecordEvents", "routing/turns Turn.ChargeAnswered",
+	"proxy/telemetry/observe StreamMeter.RecordEvents", "routing/turns CallCharge.ChargeAnswered",
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.TakeBuffered", "upstreams/http1 Exchange.WaitReadable",
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // notNow is what a router answers while it starts the engine behind it.
-var notNow = calltest.AnswerError(500, "proxy error: Could not establish connection")
+var notNow = calltest.ErrorHandler(500, "proxy error: Could not establish connection")
 
 // TestSameEngine checks that a request is sent once more, after a pause, to an engine that cannot
 // answer yet. If the client disconnects during the pause, the request must not be sent again.
@@ -28,17 +28,17 @@ func TestSameEngine(t *testing.T) {
 		sends   int
 		took    time.Duration
 	}{
-		{"ready", []http.HandlerFunc{notNow, calltest.AnswerText("ready")}, false, 200, 2, pause},
+		{"ready", []http.HandlerFunc{notNow, calltest.TextHandler("ready")}, false, 200, 2, pause},
 		{"not ready", []http.HandlerFunc{notNow}, false, 503, 2, pause},
 		{"the client leaves", []http.HandlerFunc{notNow}, true, 200, 1, pause / 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := singleEngine(calltest.AnswerSequence(tt.answers...))
+				a := singleEngine(calltest.SequenceHandler(tt.answers...))
 				e, client, done := calltest.New(t, router, a), &calltest.Client{}, make(chan *calltest.Answer, 1)
 				go func() { done <- e.Send(client, chatPath, chat("")) }()
 				if time.Sleep(pause / 2); tt.leaves {
-					client.WithCall((*call.Call).OnDisconnect)
+					client.InspectCall((*call.Call).OnDisconnect)
 				}
 				got := <-done
 				if n := len(a.RequestBodies()); got.Status != tt.status || n != tt.sends || got.Took != tt.took {
@@ -66,7 +66,7 @@ models:
 `
 	for _, ask := range []string{chat(""), chat(stream)} {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := enginePair(calltest.AnswerError(503, "busy"), calltest.AnswerText("later"))
+			a, b := enginePair(calltest.ErrorHandler(503, "busy"), calltest.TextHandler("later"))
 			e := calltest.New(t, tiers, a, b)
 			if got := e.Post(chatPath, ask); got.Status != 200 || !strings.Contains(got.Body, "later") {
 				t.Errorf("got %d %s, want the later tier's answer", got.Status, got.Body)
@@ -105,7 +105,7 @@ models:
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := enginePair(calltest.AnswerError(400, refusal), calltest.AnswerText("fits"))
+				a, b := enginePair(calltest.ErrorHandler(400, refusal), calltest.TextHandler("fits"))
 				a.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":1000}]}`}
 				b.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":` + tt.context + `}]}`}
 				e := calltest.New(t, config, a, b)
@@ -138,8 +138,8 @@ models:
 `
 	synctest.Test(t, func(t *testing.T) {
 		a, b := enginePair(
-			calltest.AnswerError(400, "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."),
-			calltest.Delay(20*time.Second, calltest.AnswerText("done")))
+			calltest.ErrorHandler(400, "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."),
+			calltest.DelayHandler(20*time.Second, calltest.TextHandler("done")))
 		a.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":1000}]}`}
 		b.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":8000}]}`}
 		e, done := calltest.New(t, config, a, b), make(chan *calltest.Answer, 1)
@@ -160,10 +160,10 @@ func TestLearnedChange(t *testing.T) {
 			var b strings.Builder
 			_, _ = io.Copy(&b, r.Body)
 			if strings.Contains(b.String(), "reasoning_effort") {
-				calltest.AnswerError(400, "Invalid reasoning_effort: 'xhigh'. Supported values are: low, medium, high.")(w, r)
+				calltest.ErrorHandler(400, "Invalid reasoning_effort: 'xhigh'. Supported values are: low, medium, high.")(w, r)
 				return
 			}
-			calltest.Delay(time.Second, calltest.AnswerText("fine"))(w, r)
+			calltest.DelayHandler(time.Second, calltest.TextHandler("fine"))(w, r)
 		}
 		a := singleEngine(answer)
 		e := calltest.New(t, oneEngine("", ""), a)
@@ -209,12 +209,12 @@ func TestDrainedEngine(t *testing.T) {
 					}
 					s.Finish()
 				}
-				a, b := enginePair(slow, calltest.AnswerText("the rest"))
+				a, b := enginePair(slow, calltest.TextHandler("the rest"))
 				before := strings.Replace(twoEngines("timeouts: {drain: 20s}", tt.more), "{upstream: b}", "{upstream: b, tier: 1}", 1)
 				e, done := calltest.New(t, before, a, b), make(chan *calltest.Answer, 1)
 				go func() { done <- e.Post(chatPath, chat(stream)) }()
 				time.Sleep(10 * time.Second)
-				e.Load("timeouts: {drain: 20s}\nauth: none\nupstreams:\n  - {name: b, engine: vllm, url: \"http://b\", concurrency: 4}\nmodels:\n  - id: m\n    deployments: [{upstream: b}]\n" + tt.more)
+				e.ReloadConfig("timeouts: {drain: 20s}\nauth: none\nupstreams:\n  - {name: b, engine: vllm, url: \"http://b\", concurrency: 4}\nmodels:\n  - id: m\n    deployments: [{upstream: b}]\n" + tt.more)
 				got := <-done
 				if moved := strings.Contains(got.Body, "rest"); moved != tt.moves || !strings.Contains(got.Body, "[DONE]") {
 					t.Errorf("moved: %t, want %t, and a complete stream: %s", moved, tt.moves, got.Body)
@@ -258,7 +258,7 @@ models:
 				if tt.left != "" {
 					yaml = strings.Replace(yaml, "closed, gone, small, last", tt.left, 1)
 				}
-				a := &calltest.Engine{Name: "a", Models: []string{"m", "gone"}, Answer: calltest.AnswerError(503, "busy")}
+				a := &calltest.Engine{Name: "a", Models: []string{"m", "gone"}, Answer: calltest.ErrorHandler(503, "busy")}
 				b := &calltest.Engine{Name: "b", Models: []string{"closed", "vectors", "small", "last"}}
 				e := calltest.New(t, yaml, a, b)
 				got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a")

@@ -70,7 +70,7 @@ func (t *detachedStream) WriteTo(w io.Writer) (n int64, err error) {
 		t.handlePanic()
 		err = failure.ErrPanicked
 	})
-	shared.Guard.Point("stream.leave")
+	shared.Guard.PanicIfInjected("stream.leave")
 	if n, err = t.writeBody(fasthttpWriter{w}); !errors.Is(err, errLeftFasthttp) {
 		return n, err
 	}
@@ -93,32 +93,32 @@ func (t *detachedStream) Close() error {
 func (t *detachedStream) handlePanic() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // Close never returns an error
-		recordFailure(&t.call.record, failure.Internal(failure.ErrPanicked))
+		recordCallFailure(&t.call.record, failure.Internal(failure.ErrPanicked))
 	}
 }
 
 func (t *detachedStream) serve() {
 	shared := t.call.services
-	defer shared.Guard.Catch(guard.PlaceStream, t.breakOff)
+	defer shared.Guard.Catch(guard.PlaceStream, t.closeAfterPanic)
 	t.stepper = t
 	_, err := t.writeBody(t)
-	for errors.Is(err, errMustWait) {
+	for errors.Is(err, errMustWaitForEngine) {
 		t.waitForEngine()
 		_, err = t.writeBody(t)
 	}
-	shared.Guard.Point("stream.serve")
+	shared.Guard.PanicIfInjected("stream.serve")
 	_ = t.relay.Close()
-	t.leaveConn(shared, t.keepAlive && err == nil)
+	t.closeOrReturnConn(shared, t.keepAlive && err == nil)
 }
 
-// breakOff closes the connection after a panic.
-func (t *detachedStream) breakOff() {
+// closeAfterPanic closes the connection after a panic.
+func (t *detachedStream) closeAfterPanic() {
 	defer t.conn.Close()
 	t.handlePanic()
 }
 
-// leaveConn closes the connection, or passes it to fasthttp if keep is true.
-func (t *detachedStream) leaveConn(shared *Services, keep bool) {
+// closeOrReturnConn closes the connection, or passes it to fasthttp if keep is true.
+func (t *detachedStream) closeOrReturnConn(shared *Services, keep bool) {
 	if !keep {
 		_ = t.conn.Close()
 		return
@@ -196,7 +196,7 @@ func (t *detachedStream) Step() bool {
 	n := t.conn.TryWrite(b)
 	t.recordEvents()
 	t.lastSentAt = t.readAt
-	c.participants.notifyShown(payload)
+	c.participants.notifyAnswerWritten(payload)
 	c.record.BytesOut += int64(len(payload))
 	if n < len(b) {
 		t.unwritten = keepUnsent(b[n:], cap(out))
@@ -204,14 +204,14 @@ func (t *detachedStream) Step() bool {
 		return false
 	}
 	if cap(out) > attempt.MaxPooled {
-		c.memory.FreePart(attempt.PartClientOutput)
+		c.memory.FreePart(attempt.ClientOutputMemory)
 	}
 	return true
 }
 
 // keepUnsent returns the unsent bytes of a buffer of the given size, so that they stay valid after
 // Step returns. A small buffer may be the engine's, so its bytes are copied. A large buffer counts
-// as attempt.PartClientOutput until recycleOutBuffer, but a copy would not be counted.
+// as attempt.ClientOutputMemory until recycleOutBuffer, but a copy would not be counted.
 func keepUnsent(b []byte, size int) []byte {
 	if size > attempt.MaxPooled {
 		return b

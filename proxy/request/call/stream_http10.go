@@ -40,10 +40,10 @@ func (s *http10Stream) takeConn(net.Conn) {
 		listen.ResetConn(s.conn)
 		if s.call != nil {
 			defer s.relay.Close() //nolint:errcheck // it never returns an error
-			recordFailure(&s.call.record, failure.Internal(failure.ErrPanicked))
+			recordCallFailure(&s.call.record, failure.Internal(failure.ErrPanicked))
 		}
 	})
-	c.services.Guard.Point("stream.http10")
+	c.services.Guard.PanicIfInjected("stream.http10")
 	if c.ep.Form { // fasthttp has cleared the deadline, but a form may still be arriving
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}

@@ -8,11 +8,11 @@ type callTimes struct {
 	endAt       time.Time     // when a whole answer was ready
 }
 
-func (t *callTimes) addWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
+func (t *callTimes) addEarlierWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
 
-// endTime returns the time at which the call ended. If endAt is set, endTime does not read the
+// endTimeOrNow returns the time at which the call ended. If endAt is set, endTimeOrNow does not read the
 // clock, because reading the clock costs as much as a small step of a call.
-func (t *callTimes) endTime() time.Time {
+func (t *callTimes) endTimeOrNow() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()
 	}

@@ -20,7 +20,7 @@ import (
 // the stream. A relay writes the answer if it takes longer than stream.whole_keepalive, or if it is
 // large and needs no translation.
 func (c *Call) tryUnary() *failure.Failure {
-	var codec endpoint.Unary // nil until the response headers arrive
+	var codec endpoint.UnaryAnswer // nil until the response headers arrive
 	out, err := c.awaitUnary(c.firstWhitespaceAt(), &codec)
 	switch {
 	case err == nil:
@@ -36,7 +36,7 @@ func (c *Call) tryUnary() *failure.Failure {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.recordOverhead(now)
 		c.releaseRequest()
-		commitRelay(relay{call: c, form: formPassthrough, out: out, passthrough: passOn}, codec.MediaType())
+		commitRelay(relay{call: c, form: answerKindPassthrough, out: out, passthrough: passOn}, codec.MediaType())
 		return nil
 	default:
 		return c.attempt.ClassifyError(err)
@@ -44,12 +44,12 @@ func (c *Call) tryUnary() *failure.Failure {
 	c.times.endAt = time.Now()
 	c.record.TTFT = c.times.endAt.Sub(c.record.Start)
 	c.recordOverhead(c.times.endAt)
-	c.reportPromptTokens()
+	c.recordEnginePromptTokens()
 	c.endAttempt(upstreams.OutcomeOK)
 	if body := (*out)[chunkPrefixLen:]; len(body) <= attempt.MaxPooled {
 		c.answerBuffered(out, body, codec.MediaType())
 	} else {
-		c.answerLarge(out, codec.MediaType())
+		c.answerLargeBody(out, codec.MediaType())
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (c *Call) firstWhitespaceAt() time.Time {
 //
 // After http1.ErrNoBytesYet, awaitUnary may be called again. attempt.ErrLargeReply means that the
 // response must be relayed while it arrives. ClassifyError classifies all other errors.
-func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
+func (c *Call) awaitUnary(until time.Time, codec *endpoint.UnaryAnswer) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
 		return nil, err
 	}
-	if c.attempt.Reply.IsUnread() {
-		*codec = c.request.Unary(c.callInfo())
+	if c.attempt.Reply.IsBodyUnread() {
+		*codec = c.request.NewUnaryAnswer(c.callInfo())
 	}
 	completion, err := c.attempt.ReadFullResponse(until, *codec, c.client.isHTTP11)
 	if err != nil {
@@ -88,10 +88,10 @@ func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, erro
 
 // translateUnary translates a completion into the client's answer. It first reserves as much memory
 // as the completion occupies, and corrects the reservation after the translation.
-func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte, error) {
+func (c *Call) translateUnary(completion []byte, codec endpoint.UnaryAnswer) (*[]byte, error) {
 	out := attempt.NewBuffer()
 	if n := chunkPrefixLen + len(completion) + attempt.AnswerBufferHeadroom; n > max(cap(*out), attempt.MaxPooled) {
-		if err := c.memory.SetPartSize(attempt.PartClientOutput, n); err != nil {
+		if err := c.memory.SetPartSize(attempt.ClientOutputMemory, n); err != nil {
 			attempt.RecycleBuffer(out)
 			return nil, err
 		}
@@ -99,13 +99,13 @@ func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte,
 	}
 	answer, err := codec.AppendAnswer((*out)[:chunkPrefixLen], completion, c.attempt.Reply.Head())
 	*out = answer
-	c.recordUsage(codec.Usage(), codec.Markup())
+	c.recordUsage(codec.Usage(), codec.UnparsedMarkup())
 	if err == nil {
 		err = c.memory.SetOutSize(cap(answer))
 	}
 	if err != nil {
 		attempt.RecycleBuffer(out)
-		c.memory.FreePart(attempt.PartClientOutput)
+		c.memory.FreePart(attempt.ClientOutputMemory)
 		return nil, err
 	}
 	return out, nil
@@ -113,7 +113,7 @@ func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte,
 
 // beginPassthrough starts to relay a large response. It returns a buffer with chunkPrefixLen bytes
 // followed by the first bytes for the client.
-func beginPassthrough(reply *attempt.Reply, codec endpoint.Unary) (*endpoint.Passthrough, *[]byte, error) {
+func beginPassthrough(reply *attempt.Reply, codec endpoint.UnaryAnswer) (*endpoint.ReplyPassthrough, *[]byte, error) {
 	passOn, out := codec.NewPassthrough(reply.Head()), attempt.NewBuffer()
 	var err error
 	if *out, err = reply.BeginPassthrough((*out)[:chunkPrefixLen], passOn); err != nil {
@@ -140,7 +140,7 @@ func (c *Call) recordUsage(u translate.Usage, m translate.Markup) {
 	}
 }
 
-func (c *Call) reportPromptTokens() {
+func (c *Call) recordEnginePromptTokens() {
 	if u := &c.tokens.usage; u.Known {
 		c.attempt.RecordPromptTokens(u.Prompt, u.Cached)
 	}
@@ -153,7 +153,7 @@ func (c *Call) recordOverhead(now time.Time) {
 	if c.ep.Form {
 		return
 	}
-	progress := c.openProgress()
+	progress := c.currentAttemptProgress()
 	heard := progress.ReadAt()
 	if c.record.Stream && !progress.Begun {
 		heard = instant.FromTime(now) // the stream was committed before the first event

@@ -23,9 +23,9 @@ var chatCompletionsEndpoint = &Endpoint{
 	},
 }
 
-// NewChatCopy returns a codec for a copy of a request that was translated from the given dialect to
+// NewChatCopyRequest returns a codec for a copy of a request that was translated from the given dialect to
 // chat. An engine gets the same bytes for the copy as for the original request.
-func NewChatCopy(of *Dialect) Request {
+func NewChatCopyRequest(of *Dialect) Request {
 	r := chatCompletionsEndpoint.New().(*chatRequest)
 	r.mayLowerEffort, r.usageAtStart = of != ChatDialect, of == messagesDialect
 	return r
@@ -64,7 +64,7 @@ func setAnswerOptions(r *chatRequest, about *CallInfo) {
 
 const chatIDPrefix = "chatcmpl-"
 
-func (r *chatRequest) Unary(about CallInfo) Unary {
+func (r *chatRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	setAnswerOptions(r, &about)
 	if about.Streamed { // the answer is assembled from a stream
 		r.answer.options.ID = answerID(chatIDPrefix, about.RequestID)
@@ -73,13 +73,13 @@ func (r *chatRequest) Unary(about CallInfo) Unary {
 	return &r.answer
 }
 
-func (r *chatRequest) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
+func (r *chatRequest) AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error) {
 	// Unusual answers need the id: TGI sends an empty id, and other engines omit ids of tool calls.
 	r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	return c.Append(dst, &r.answer.options), nil
 }
 
-func (r *chatRequest) Stream(about CallInfo) Stream {
+func (r *chatRequest) NewStream(about CallInfo) Stream {
 	setAnswerOptions(r, &about)
 	r.answer.options.ID = answerID(chatIDPrefix, about.RequestID)
 	if r.writer == nil {

@@ -18,7 +18,7 @@ import (
 // chatBase is the common base of the codecs for chat and for the dialects translated to chat. It
 // checks the chat request and writes it for an engine.
 type chatBase struct {
-	bufferedBody
+	bufferedBodyBase
 	chat        *pendingChat // nil after Release
 	wantsStream bool
 	// Whether an unsupported reasoning effort is lowered rather than rejected.
@@ -38,7 +38,7 @@ type pendingChat struct {
 
 var (
 	chatRequestPool = sync.Pool{New: func() any { return new(pendingChat) }}
-	completionPool  = sync.Pool{New: func() any { return new(answer.Completion) }}
+	completionPool  = sync.Pool{New: func() any { return new(answer.ChatCompletion) }}
 )
 
 func newChatRequest() *pendingChat { return chatRequestPool.Get().(*pendingChat) }
@@ -46,8 +46,8 @@ func newChatRequest() *pendingChat { return chatRequestPool.Get().(*pendingChat)
 func (b *chatBase) Model() []byte           { return b.chat.Model }
 func (b *chatBase) ClientWantsStream() bool { return b.wantsStream }
 func (b *chatBase) AnswersJSON() bool       { return true }
-func (b *chatBase) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
-	return classifyTextReply(reply, streamed)
+func (b *chatBase) DetectReplyForm(reply ReplyHead, streamed bool) ReplyForm {
+	return detectTextReplyForm(reply, streamed)
 }
 
 // Chat implements Request.
@@ -58,14 +58,14 @@ func (b *chatBase) Chat() *chat.Request {
 	return &b.chat.Request
 }
 
-var textOnly = []string{"text"}
+var textOnlyModalities = []string{"text"}
 
-func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+func (b *chatBase) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
 	rules, prompt := m.ChatRules(now, b.mayLowerEffort, &b.chat.rules), &b.chat.Prompt
 	// The catalog also lists such a model as text-only.
 	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.IsTextOnly() {
 		b.chat.rules = *rules
-		b.chat.rules.InputModalities = textOnly
+		b.chat.rules.InputModalities = textOnlyModalities
 		rules = &b.chat.rules
 	}
 	if err := b.chat.CheckRules(rules); err != nil {
@@ -88,18 +88,18 @@ func (b *chatBase) EstimateTokens(bytesPerToken float64) (prompt, output, answer
 	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.ClientLimit()) * answers, answers
 }
 
-func (b *chatBase) AnswerTokenLimit() TokenLimit { return chatLimit{&b.chat.Request} }
+func (b *chatBase) AnswerTokenLimit() TokenLimit { return chatTokenLimit{&b.chat.Request} }
 
-type chatLimit struct{ chat *chat.Request }
+type chatTokenLimit struct{ chat *chat.Request }
 
-func (l chatLimit) TokenLimit() int   { return l.chat.Tokens.TokenLimit() }
-func (l chatLimit) LowerTo(limit int) { l.chat.Tokens.LowerTo(limit) }
+func (l chatTokenLimit) TokenLimit() int   { return l.chat.Tokens.TokenLimit() }
+func (l chatTokenLimit) LowerTo(limit int) { l.chat.Tokens.LowerTo(limit) }
 
-func (l chatLimit) ContextLength(rules *chat.ModelRules) int {
+func (l chatTokenLimit) ContextLength(rules *chat.ModelRules) int {
 	return rules.ContextTokens(len(l.chat.Prompt.Images) > 0)
 }
 
-func (l chatLimit) PromptTokens(_ float64, estimate int) int {
+func (l chatTokenLimit) PromptTokens(_ float64, estimate int) int {
 	return estimate + l.chat.Tokens.GeneratedTokens()
 }
 
@@ -125,7 +125,7 @@ func (b *chatBase) WantsStream(p *engine.Profile) bool {
 func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
 	p := to.Upstream.Engine()
 	var format chat.EngineFormat
-	setEngineFormat(&format, &to)
+	setRequestFormat(&format, &to)
 	// If every chunk contained usage, the edge would have to parse every chunk completely. A stream
 	// that may be resumed needs usage in every chunk, because the edge must know how many tokens
 	// the client has received.
@@ -137,9 +137,9 @@ func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
 	return newEngineRequest(p.Path(config.OpChat), to.Stream, r.segments), nil
 }
 
-// setEngineFormat sets format to the format for a target.
-func setEngineFormat(format *chat.EngineFormat, to *Target) {
-	*format = *to.Formats.formatFor(to.Upstream.Engine())
+// setRequestFormat sets format to the format for a target.
+func setRequestFormat(format *chat.EngineFormat, to *Target) {
+	*format = *to.Formats.requestFormatFor(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
 	if to.Refused != (RejectedParts{}) {
 		reasoning := *format.Reasoning
@@ -181,10 +181,10 @@ func (b *chatBase) recycle() {
 	b.answer.options.Tools = tools
 }
 
-// chatAnswer is the Unary for chat and for the dialects translated to chat.
+// chatAnswer is the UnaryAnswer for chat and for the dialects translated to chat.
 type chatAnswer struct {
-	completion   *answer.Completion
-	options      answer.Options
+	completion   *answer.ChatCompletion
+	options      answer.WriteOptions
 	offeredTools translate.OfferedFeatures
 	facts        answer.Facts
 	writer       completionWriter
@@ -192,7 +192,7 @@ type chatAnswer struct {
 }
 
 type completionWriter interface {
-	AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error)
+	AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error)
 }
 
 func (a *chatAnswer) setOptions(about *CallInfo, r *chat.Request) {
@@ -201,14 +201,14 @@ func (a *chatAnswer) setOptions(about *CallInfo, r *chat.Request) {
 	if r.ToolUse.Offered && len(tools) == 0 { // the names are the same for every attempt
 		tools = chat.AppendToolNames(tools, r)
 	}
-	a.options = answer.Options{
+	a.options = answer.WriteOptions{
 		Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens,
 		Tools: tools, SingleToolCall: r.ToolUse.Single,
 	}
 	a.offeredTools = translate.OfferedFeatures{Tools: r.ToolUse.Offered}
 }
 
-// AppendAnswer implements Unary. The codec refers to completion until Recycle is called.
+// AppendAnswer implements UnaryAnswer. The codec refers to completion until Recycle is called.
 func (a *chatAnswer) AppendAnswer(dst, completion []byte, _ ReplyHead) ([]byte, error) {
 	if a.isChat {
 		var done bool
@@ -217,7 +217,7 @@ func (a *chatAnswer) AppendAnswer(dst, completion []byte, _ ReplyHead) ([]byte, 
 		}
 	}
 	if a.completion == nil {
-		a.completion = completionPool.Get().(*answer.Completion)
+		a.completion = completionPool.Get().(*answer.ChatCompletion)
 	}
 	a.completion.SetSingleToolCall(a.options.SingleToolCall)
 	if err := a.completion.Parse(completion); err != nil {
@@ -227,17 +227,19 @@ func (a *chatAnswer) AppendAnswer(dst, completion []byte, _ ReplyHead) ([]byte, 
 	return a.writer.AppendCompletion(dst, a.completion)
 }
 
-// CanPassThrough implements Unary. A chat completion cannot be relayed while it arrives, because
+// CanPassThrough implements UnaryAnswer. A chat completion cannot be relayed while it arrives, because
 // the edge changes too much of it.
 func (a *chatAnswer) CanPassThrough(ReplyHead) bool { return false }
 
-func (a *chatAnswer) NewPassthrough(ReplyHead) *Passthrough {
+func (a *chatAnswer) NewPassthrough(ReplyHead) *ReplyPassthrough {
 	panic("BUG: a chat completion is not passed on")
 }
-func (a *chatAnswer) AssemblyOptions() *answer.Options { return &a.options }
-func (a *chatAnswer) MediaType() string                { return jsonType }
-func (a *chatAnswer) Usage() translate.Usage           { return a.facts.Usage }
-func (a *chatAnswer) Markup() translate.Markup         { return suspectMarkup(a.facts.Markup, &a.offeredTools) }
+func (a *chatAnswer) AssemblyOptions() *answer.WriteOptions { return &a.options }
+func (a *chatAnswer) MediaType() string                     { return jsonType }
+func (a *chatAnswer) Usage() translate.Usage                { return a.facts.Usage }
+func (a *chatAnswer) UnparsedMarkup() translate.Markup {
+	return unparsedMarkupOnly(a.facts.Markup, &a.offeredTools)
+}
 
 func (a *chatAnswer) release() {
 	if a.completion != nil {
@@ -250,9 +252,9 @@ func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspectMarkup returns m if m is markup that the engine should have parsed. Otherwise, it returns
+// unparsedMarkupOnly returns m if m is markup that the engine should have parsed. Otherwise, it returns
 // 0.
-func suspectMarkup(m translate.Markup, offered *translate.OfferedFeatures) translate.Markup {
+func unparsedMarkupOnly(m translate.Markup, offered *translate.OfferedFeatures) translate.Markup {
 	if m.IsSuspect(*offered) {
 		return m
 	}
@@ -265,8 +267,8 @@ type dialectEvents struct {
 	offeredFeatures *translate.OfferedFeatures
 }
 
-func (e *dialectEvents) Markup() translate.Markup {
-	return suspectMarkup(e.Stream.Markup(), e.offeredFeatures)
+func (e *dialectEvents) UnparsedMarkup() translate.Markup {
+	return unparsedMarkupOnly(e.Stream.UnparsedMarkup(), e.offeredFeatures)
 }
 
 // Translator implements Stream.
@@ -286,36 +288,36 @@ func (*dialectEvents) HasInBandErrors() bool { return true }
 // These maps translate the format names in an engine profile into the format of a chat member. If a
 // profile names no format for a member, the member is not changed.
 var (
-	toolChoiceForms = map[string]chat.ToolChoiceForm{
+	toolChoiceFormByName = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
 	}
-	responseForms = map[string]chat.ResponseForm{
+	responseFormatFormByName = map[string]chat.ResponseForm{
 		config.ResponseFormatSchemas: chat.ResponseSchemas, config.ResponseFormatValue: chat.ResponseValue,
 	}
-	nullForms = map[string]chat.NullContentForm{
+	nullContentFormByName = map[string]chat.NullContentForm{
 		config.NullContentEmpty: chat.NullEmpty, config.NullContentEmptyWithoutCalls: chat.NullEmptyWithoutCalls,
 	}
 )
 
-// FormatCache caches the format of chat requests for each engine profile. A FormatCache may be used
+// RequestFormatCache caches the format of chat requests for each engine profile. A RequestFormatCache may be used
 // by multiple goroutines.
-type FormatCache struct {
+type RequestFormatCache struct {
 	// There are few profiles, so searching a list is faster than a map. The list is replaced when
 	// a profile is added.
-	list atomic.Pointer[[]cachedFormat]
+	list atomic.Pointer[[]cachedRequestFormat]
 }
 
-type cachedFormat struct {
+type cachedRequestFormat struct {
 	of     *engine.Profile
 	format *chat.EngineFormat
 }
 
-// formatFor returns the format for an engine profile, without the fields that differ between calls.
+// requestFormatFor returns the format for an engine profile, without the fields that differ between calls.
 // The caller must not change it.
-func (f *FormatCache) formatFor(p *engine.Profile) *chat.EngineFormat {
+func (f *RequestFormatCache) requestFormatFor(p *engine.Profile) *chat.EngineFormat {
 	for {
 		list := f.list.Load()
-		var known []cachedFormat
+		var known []cachedRequestFormat
 		if list != nil {
 			known = *list
 		}
@@ -324,12 +326,12 @@ func (f *FormatCache) formatFor(p *engine.Profile) *chat.EngineFormat {
 				return known[i].format
 			}
 		}
-		more := append(slices.Clip(known), cachedFormat{p, newFormat(p)})
+		more := append(slices.Clip(known), cachedRequestFormat{p, newRequestFormat(p)})
 		f.list.CompareAndSwap(list, &more)
 	}
 }
 
-func newFormat(p *engine.Profile) *chat.EngineFormat {
+func newRequestFormat(p *engine.Profile) *chat.EngineFormat {
 	r, forms := p.Reasoning(), p.RequestForms()
 	return &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
@@ -342,15 +344,15 @@ func newFormat(p *engine.Profile) *chat.EngineFormat {
 
 		DeveloperAsSystem: p.HasQuirk(config.QuirkDeveloperAsSystem),
 
-		ToolChoice:     toolChoiceForms[forms.ToolChoice],
-		ResponseFormat: responseForms[forms.ResponseFormat],
-		NullContent:    nullForms[forms.NullContent],
+		ToolChoice:     toolChoiceFormByName[forms.ToolChoice],
+		ResponseFormat: responseFormatFormByName[forms.ResponseFormat],
+		NullContent:    nullContentFormByName[forms.NullContent],
 		JoinTurns:      forms.AdjacentTurns == config.AdjacentTurnsJoined,
 	}
 }
 
-// Forget clears the cache, because a reload may change the profiles.
-func (f *FormatCache) Forget() { f.list.Store(nil) }
+// Clear clears the cache, because a reload may change the profiles.
+func (f *RequestFormatCache) Clear() { f.list.Store(nil) }
 
 func convertMembers(in []engine.RequestMember) []chat.Member {
 	out := make([]chat.Member, len(in))

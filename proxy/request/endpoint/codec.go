@@ -40,9 +40,9 @@ type Decoder interface {
 	// ClientWantsStream reports whether the client requested a stream. For a form, the result may
 	// change until the form has been read completely.
 	ClientWantsStream() bool
-	// CheckRules applies the model's rules. A context length reported by an engine is used only if
+	// CheckModelRules applies the model's rules. A context length reported by an engine is used only if
 	// it is still recent at the time now.
-	CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error)
+	CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error)
 	// IsFullyRead reports whether the client's body was read completely. During an attempt, it may
 	// return false, because a form is sent to the engine while it is read.
 	IsFullyRead() bool
@@ -83,23 +83,23 @@ type EngineEncoder interface {
 
 // ReplyDecoder handles engine responses.
 type ReplyDecoder interface {
-	// ClassifyReply decides, based on the headers, how to read a response with status 200. streamed
+	// DetectReplyForm decides, based on the headers, how to read a response with status 200. streamed
 	// is true if the request asked the engine for a stream.
-	ClassifyReply(reply ReplyHead, streamed bool) ReplyForm
+	DetectReplyForm(reply ReplyHead, streamed bool) ReplyForm
 	// AnswersJSON reports whether an answer that is not streamed is always JSON. White space may
 	// precede such an answer.
 	AnswersJSON() bool
-	// Unary and Stream return a codec for the answer of one attempt.
-	Unary(about CallInfo) Unary
-	Stream(about CallInfo) Stream
+	// NewUnaryAnswer and Stream return a codec for the answer of one attempt.
+	NewUnaryAnswer(about CallInfo) UnaryAnswer
+	NewStream(about CallInfo) Stream
 }
 
-// bufferedBody implements methods of Request for requests whose body is read before Decode.
-type bufferedBody struct{}
+// bufferedBodyBase implements methods of Request for requests whose body is read before Decode.
+type bufferedBodyBase struct{}
 
-func (bufferedBody) IsFullyRead() bool { return true }
-func (bufferedBody) IsConsumed() bool  { return false }
-func (bufferedBody) BytesRead() int64  { return 0 }
+func (bufferedBodyBase) IsFullyRead() bool { return true }
+func (bufferedBodyBase) IsConsumed() bool  { return false }
+func (bufferedBodyBase) BytesRead() int64  { return 0 }
 
 // DecodeInput contains the arguments of Decode.
 type DecodeInput struct {
@@ -111,7 +111,7 @@ type DecodeInput struct {
 	Seal     seal.Box
 }
 
-// CheckResult contains the results of CheckRules.
+// CheckResult contains the results of CheckModelRules.
 type CheckResult struct {
 	Pool     upstreams.SlotPool
 	PoolName string // empty if the request was rejected before its pool was known
@@ -145,7 +145,7 @@ type Target struct {
 	Stream   bool
 	Salt     chat.CacheSalt
 	Priority chat.Priority
-	Formats  *FormatCache
+	Formats  *RequestFormatCache
 	Refused  RejectedParts
 }
 
@@ -176,7 +176,7 @@ func DescribeSentParts(p PromptInfo, to *Target) SentParts {
 		return sent
 	}
 	var format chat.EngineFormat
-	setEngineFormat(&format, to)
+	setRequestFormat(&format, to)
 	sent.Effort = chat.EffortWord(c, &format)
 	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && !chat.MustJoinTurns(c, &format)
 	return sent
@@ -238,21 +238,21 @@ const (
 	ReplyWrongType
 )
 
-// Unary writes the client's answer from an engine's complete response.
-type Unary interface {
+// UnaryAnswer writes the client's answer from an engine's complete response.
+type UnaryAnswer interface {
 	// AppendAnswer appends the answer for a response body. If the request asked the engine for a
 	// stream, body is the chat completion assembled from the stream.
 	AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error)
 	// CanPassThrough reports whether a large response may be relayed while it arrives, because the
 	// edge changes hardly any of its bytes. NewPassthrough then starts relaying the response.
 	CanPassThrough(reply ReplyHead) bool
-	NewPassthrough(reply ReplyHead) *Passthrough
+	NewPassthrough(reply ReplyHead) *ReplyPassthrough
 	// AssemblyOptions returns the options for assembling a completion from a stream.
-	AssemblyOptions() *answer.Options
+	AssemblyOptions() *answer.WriteOptions
 	MediaType() string
 	Usage() translate.Usage
-	// Markup returns the markup that the engine sent as text instead of parsing it, or 0.
-	Markup() translate.Markup
+	// UnparsedMarkup returns the markup that the engine sent as text instead of parsing it, or 0.
+	UnparsedMarkup() translate.Markup
 }
 
 // Stream writes the client's events from the engine's events.

@@ -46,13 +46,13 @@ func newChatErrorDialect(name, prompt string) *Dialect {
 }
 
 // ChatDialect is also used for errors without an endpoint, such as malformed request headers or an
-// unknown path. The catalog uses ModelsForMessages for Messages clients, and ModelsDialect for all
+// unknown path. The catalog uses MessagesModelsDialect for Messages clients, and ModelsDialect for all
 // other clients.
 var (
 	ChatDialect   = newChatErrorDialect("chat", "")
 	ModelsDialect = newChatErrorDialect("models", "")
 
-	ModelsForMessages = &Dialect{
+	MessagesModelsDialect = &Dialect{
 		Name: ModelsDialect.Name, appendError: messagesDialect.appendError, mapError: messages.MapError,
 	}
 )

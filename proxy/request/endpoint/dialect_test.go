@@ -124,7 +124,7 @@ func TestPromptTooLongParam(t *testing.T) {
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
-		SetErrorHeaders(&h, apierr.QuotaExceeded(apierr.Quota{OnlyReserved: held}, time.Second))
+		SetErrorHeaders(&h, apierr.QuotaExceeded(apierr.ExceededBudget{OnlyReserved: held}, time.Second))
 		if got := string(h.Peek("X-Should-Retry")); got != want || string(h.Peek("Retry-After")) != "1" {
 			t.Errorf("held %v: X-Should-Retry %q, Retry-After %q", held, got, h.Peek("Retry-After"))
 		}

@@ -29,7 +29,7 @@
 // response (ReplyHead).
 //
 // If another engine continues an answer, the text received so far is added to the chat request
-// (Request.Chat, resume.Recording.AttachTo). In every dialect, EncodeRequest then writes this chat
+// (Request.Chat, resume.PartialAnswerRecorder.AddToRequest). In every dialect, EncodeRequest then writes this chat
 // request.
 //
 // A request in the Messages or the Responses dialect is decoded into a chat request, and every

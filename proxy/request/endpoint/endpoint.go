@@ -151,9 +151,9 @@ func RequestDialect(ctx *fasthttp.RequestCtx) *Dialect {
 	return DialectByPath(path)
 }
 
-// classifyTextReply implements ClassifyReply for endpoints that answer with a document, or with
+// detectTextReplyForm implements DetectReplyForm for endpoints that answer with a document, or with
 // events if the client requested a stream.
-func classifyTextReply(reply ReplyHead, streamed bool) ReplyForm {
+func detectTextReplyForm(reply ReplyHead, streamed bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
 	case isStream && streamed:
@@ -180,9 +180,9 @@ func expectedOutput(maxTokens int) int {
 	return min(maxTokens, maxExpectedTokens)
 }
 
-type noLimit struct{}
+type noTokenLimit struct{}
 
-func (noLimit) TokenLimit() int                          { return -1 }
-func (noLimit) LowerTo(int)                              {}
-func (noLimit) ContextLength(rules *chat.ModelRules) int { return rules.ContextLength }
-func (noLimit) PromptTokens(_ float64, estimate int) int { return estimate }
+func (noTokenLimit) TokenLimit() int                          { return -1 }
+func (noTokenLimit) LowerTo(int)                              {}
+func (noTokenLimit) ContextLength(rules *chat.ModelRules) int { return rules.ContextLength }
+func (noTokenLimit) PromptTokens(_ float64, estimate int) int { return estimate }

@@ -16,7 +16,7 @@ func engineSpecificEndpoints() (all []*Endpoint) {
 	for i := range config.EngineSpecificEndpoints {
 		// RealtimeEndpoint is defined separately.
 		if e := &config.EngineSpecificEndpoints[i]; e.Operation != config.OpRealtime {
-			all = append(all, newEngineSpecific(e))
+			all = append(all, newEngineSpecificEndpoint(e))
 		}
 	}
 	return all
@@ -26,7 +26,7 @@ func engineSpecificEndpoints() (all []*Endpoint) {
 // member is input.
 var textMemberByPath = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
-func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {
+func newEngineSpecificEndpoint(e *config.EngineEndpoint) *Endpoint {
 	prompt := textMemberByPath[e.Path]
 	if prompt == "" {
 		prompt = "input"
@@ -54,9 +54,9 @@ type engineSpecificRequest struct {
 	countsTokens bool // whether the engine only tokenizes text, so that no tokens are charged
 }
 
-// CheckRules implements Request. It excludes engines that do not serve the endpoint.
-func (r *engineSpecificRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
-	out, err := r.forwardRequest.CheckRules(m, now)
+// CheckModelRules implements Request. It excludes engines that do not serve the endpoint.
+func (r *engineSpecificRequest) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.forwardRequest.CheckModelRules(m, now)
 	if err != nil {
 		return out, err
 	}
@@ -88,9 +88,9 @@ func strictModeError() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }
 
-func (r *engineSpecificRequest) Unary(about CallInfo) Unary {
+func (r *engineSpecificRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	if r.countsTokens {
 		about.PromptTokens = noEstimate
 	}
-	return r.forwardRequest.Unary(about)
+	return r.forwardRequest.NewUnaryAnswer(about)
 }

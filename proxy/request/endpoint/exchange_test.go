@@ -92,48 +92,48 @@ func TestExchanges(t *testing.T) {
 		{name: "input tokens", path: "/v1/responses/input_tokens", body: `{"model":"m","input":"hi there"}`, status: 200, has: []string{`"input_tokens":`}},
 		{name: "count tokens", path: "/v1/messages/count_tokens", body: `{"model":"m","messages":[{"role":"user","content":"hi there"}]}`, status: 200, has: []string{`"input_tokens":`}},
 		{
-			name: "completions", path: "/v1/completions", body: `{"model":"m","prompt":"once"}`, answer: calltest.AnswerPieces(200, json, `{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"upon","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`),
+			name: "completions", path: "/v1/completions", body: `{"model":"m","prompt":"once"}`, answer: calltest.PiecesHandler(200, json, `{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"upon","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`),
 			sent: []string{`"prompt":"once"`}, status: 200, has: []string{`"upon"`},
 		},
 		{
-			name: "completions, streamed", path: "/v1/completions", body: `{"model":"m","prompt":"once","stream":true}`, answer: calltest.AnswerPieces(200, events, "data: {\"id\":\"c\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"upon\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"),
+			name: "completions, streamed", path: "/v1/completions", body: `{"model":"m","prompt":"once","stream":true}`, answer: calltest.PiecesHandler(200, events, "data: {\"id\":\"c\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"upon\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"),
 			sent: []string{`"stream":true`}, status: 200, has: []string{`"upon"`, "[DONE]"},
 		},
 		{
-			name: "embeddings", path: "/v1/embeddings", body: `{"model":"e","input":["hi"]}`, answer: calltest.AnswerPieces(200, json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
+			name: "embeddings", path: "/v1/embeddings", body: `{"model":"e","input":["hi"]}`, answer: calltest.PiecesHandler(200, json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
 			sent: []string{`"input":["hi"]`}, status: 200, has: []string{`[0.5]`, `"model":"e"`},
 		},
 		{
-			name: "rerank", path: "/v1/rerank", body: `{"model":"r","query":"q","documents":["a","b"],"top_n":1}`, answer: calltest.AnswerPieces(200, json, `{"id":"r1","model":"x","results":[{"index":1,"relevance_score":0.75}]}`),
+			name: "rerank", path: "/v1/rerank", body: `{"model":"r","query":"q","documents":["a","b"],"top_n":1}`, answer: calltest.PiecesHandler(200, json, `{"id":"r1","model":"x","results":[{"index":1,"relevance_score":0.75}]}`),
 			sent: []string{`"documents":["a","b"]`}, status: 200, has: []string{`0.75`},
 		},
 		{
-			name: "speech", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","response_format":"wav"}`, answer: calltest.AnswerPieces(200, "audio/wav", "RIFFsound"),
+			name: "speech", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","response_format":"wav"}`, answer: calltest.PiecesHandler(200, "audio/wav", "RIFFsound"),
 			sent: []string{`"input":"hi"`}, status: 200, has: []string{"RIFFsound"},
 		},
 		{
-			name: "speech as events", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`, answer: calltest.AnswerPieces(200, "audio/mpeg", "sound"),
+			name: "speech as events", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`, answer: calltest.PiecesHandler(200, "audio/mpeg", "sound"),
 			status: 200, has: []string{"speech.audio.delta", "speech.audio.done"},
 		},
-		{name: "speech without sound", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: calltest.AnswerPieces(200, "audio/wav", ""), status: 502, has: []string{`"error"`}},
-		{name: "speech that is json", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: calltest.AnswerPieces(200, json, `{"error":"no voice"}`), status: 502, has: []string{`"error"`}},
+		{name: "speech without sound", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: calltest.PiecesHandler(200, "audio/wav", ""), status: 502, has: []string{`"error"`}},
+		{name: "speech that is json", path: "/v1/audio/speech", body: `{"model":"say","input":"hi","voice":"v"}`, answer: calltest.PiecesHandler(200, json, `{"error":"no voice"}`), status: 502, has: []string{`"error"`}},
 		{
-			name: "transcription", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.AnswerPieces(200, json, `{"text":"good day"}`),
+			name: "transcription", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.PiecesHandler(200, json, `{"text":"good day"}`),
 			sent: []string{"RIFFsound", "language"}, status: 200, has: []string{"good day"},
 		},
-		{name: "transcription as text", path: "/v1/audio/transcriptions", body: text, header: textType, answer: calltest.AnswerPieces(200, "text/plain", "1\n00:00 good day"), status: 200, has: []string{"good day"}},
-		{name: "transcription as text that is json", path: "/v1/audio/transcriptions", body: text, header: textType, answer: calltest.AnswerPieces(200, json, `{"text":"good day"}`), status: 502, has: []string{`"error"`}},
+		{name: "transcription as text", path: "/v1/audio/transcriptions", body: text, header: textType, answer: calltest.PiecesHandler(200, "text/plain", "1\n00:00 good day"), status: 200, has: []string{"good day"}},
+		{name: "transcription as text that is json", path: "/v1/audio/transcriptions", body: text, header: textType, answer: calltest.PiecesHandler(200, json, `{"text":"good day"}`), status: 502, has: []string{`"error"`}},
 		{
-			name: "transcription as events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: calltest.AnswerPieces(200, events, "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"),
+			name: "transcription as events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: calltest.PiecesHandler(200, events, "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"),
 			status: 200, has: []string{"transcript.text.delta", "transcript.text.done"},
 		},
-		{name: "transcription, whole for events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: calltest.AnswerPieces(200, json, `{"text":"good day"}`), status: 200, has: []string{"transcript.text.done", "good day"}},
-		{name: "transcription without a text", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.AnswerPieces(200, json, `{"text":null}`), status: 502, has: []string{`"upstream_bad_response"`}},
+		{name: "transcription, whole for events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: calltest.PiecesHandler(200, json, `{"text":"good day"}`), status: 200, has: []string{"transcript.text.done", "good day"}},
+		{name: "transcription without a text", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.PiecesHandler(200, json, `{"text":null}`), status: 502, has: []string{`"upstream_bad_response"`}},
 		{name: "no file", path: "/v1/audio/transcriptions", body: noFile, header: noFileType, status: 400, has: []string{`"param":"file"`}},
 		{name: "a field twice", path: "/v1/audio/transcriptions", body: twice, header: twiceType, status: 400, has: []string{`"param":"model"`}},
 		{name: "no form", path: "/v1/audio/transcriptions", body: `{"model":"hear"}`, status: 415, has: []string{`"error"`}},
-		{name: "images", path: "/v1/images/generations", body: `{"model":"draw","prompt":"a hat"}`, answer: calltest.AnswerPieces(200, json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{`"prompt":"a hat"`}, status: 200, has: []string{"aGk="}},
-		{name: "image edits", path: "/v1/images/edits", body: edit, header: editType, answer: calltest.AnswerPieces(200, json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{"a hat"}, status: 200, has: []string{"aGk="}},
+		{name: "images", path: "/v1/images/generations", body: `{"model":"draw","prompt":"a hat"}`, answer: calltest.PiecesHandler(200, json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{`"prompt":"a hat"`}, status: 200, has: []string{"aGk="}},
+		{name: "image edits", path: "/v1/images/edits", body: edit, header: editType, answer: calltest.PiecesHandler(200, json, `{"created":1,"data":[{"b64_json":"aGk="}]}`), sent: []string{"a hat"}, status: 200, has: []string{"aGk="}},
 		{
 			name: "chat, streamed", path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`,
 			sent: []string{`"stream":true`}, status: 200, has: []string{`"content":"ok"`, "data: [DONE]"},
@@ -156,7 +156,7 @@ func TestExchanges(t *testing.T) {
 		},
 		{
 			name: "thinking", path: "/v1/messages", body: `{"model":"m","max_tokens":2000,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}}`,
-			answer: calltest.AnswerPieces(200, json, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"four","reasoning_content":"two and two"},"finish_reason":"stop"}]}`),
+			answer: calltest.PiecesHandler(200, json, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"four","reasoning_content":"two and two"},"finish_reason":"stop"}]}`),
 			status: 200, has: []string{`"thinking":"two and two"`, `"text":"four"`},
 		},
 		{
@@ -164,12 +164,12 @@ func TestExchanges(t *testing.T) {
 			sent: []string{"data:image/png"}, status: 200, has: []string{`"ok"`},
 		},
 		{
-			name: "large embeddings", path: "/v1/embeddings", body: `{"model":"e","input":"hi"}`, answer: calltest.AnswerPieces(200, json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[`+strings.Repeat("0.125,", 50_000)+`0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
+			name: "large embeddings", path: "/v1/embeddings", body: `{"model":"e","input":"hi"}`, answer: calltest.PiecesHandler(200, json, `{"object":"list","model":"x","data":[{"object":"embedding","index":0,"embedding":[`+strings.Repeat("0.125,", 50_000)+`0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`),
 			status: 200, has: []string{`,0.5]`, `"model":"e"`},
 		},
-		{name: "a large transcript", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.AnswerPieces(200, json, `{"text":"`+strings.Repeat("good day ", 20_000)+`"}`), status: 200, has: []string{"good day"}},
-		{name: "score", path: "/v1/score", body: `{"model":"r","query":"q","documents":["a"]}`, answer: calltest.AnswerPieces(200, json, `{"id":"s","data":[{"index":0,"score":0.5}]}`), status: 200, has: []string{`0.5`}},
-		{name: "tokenize", path: "/tokenize", body: `{"model":"m","prompt":"hi"}`, answer: calltest.AnswerPieces(200, json, `{"count":1,"tokens":[7]}`), status: 200, has: []string{`[7]`}},
+		{name: "a large transcript", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.PiecesHandler(200, json, `{"text":"`+strings.Repeat("good day ", 20_000)+`"}`), status: 200, has: []string{"good day"}},
+		{name: "score", path: "/v1/score", body: `{"model":"r","query":"q","documents":["a"]}`, answer: calltest.PiecesHandler(200, json, `{"id":"s","data":[{"index":0,"score":0.5}]}`), status: 200, has: []string{`0.5`}},
+		{name: "tokenize", path: "/tokenize", body: `{"model":"m","prompt":"hi"}`, answer: calltest.PiecesHandler(200, json, `{"count":1,"tokens":[7]}`), status: 200, has: []string{`[7]`}},
 		{name: "score where no engine has it", path: "/v1/score", body: `{"model":"draw","query":"q","documents":["a"]}`, status: 400, has: []string{`"error"`}},
 		{name: "moderations", path: "/v1/moderations", body: `{"model":"m","input":"hi"}`, status: 400, has: []string{`"error"`}},
 		{name: "messages for a model that is not there", path: "/v1/messages", body: `{"model":"none","max_tokens":20,"messages":[{"role":"user","content":"hi"}]}`, status: 404, has: []string{"not_found_error"}},
@@ -220,7 +220,7 @@ func TestExchanges(t *testing.T) {
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)
 	synctest.Test(t, func(t *testing.T) {
-		e := calltest.New(t, models, enginesOf(calltest.AnswerPieces(200, "application/json", `{"data":"quiet","usage":{"prompt_tokens":1}}`))...)
+		e := calltest.New(t, models, enginesOf(calltest.PiecesHandler(200, "application/json", `{"data":"quiet","usage":{"prompt_tokens":1}}`))...)
 		for body, want := range map[string]string{
 			`{"model":"e","input":"hi"}`: `"DATA":"QUIET"`,
 			`{"model":"x","input":"hi"}`: `model_not_found`,

@@ -17,7 +17,7 @@ import (
 var imageEditsEndpoint = &Endpoint{
 	Path:      "/v1/images/edits",
 	Operation: config.OpImages,
-	Traced:    traceOpContent,
+	Traced:    traceOpGenerateContent,
 	Dialect:   imagesEndpoint.Dialect,
 	Form:      true,
 	New: func() Request {
@@ -37,13 +37,13 @@ func (r *imageEditRequest) Decode(in DecodeInput) error {
 	return r.formRequest.Decode(in)
 }
 
-func (r *imageEditRequest) Unary(about CallInfo) Unary {
+func (r *imageEditRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	a := &imageEditAnswer{form: &r.form}
 	a.initAnswer(&about)
 	return a
 }
 
-// imageEditAnswer is the Unary for an image edit. The engine's response may arrive before the
+// imageEditAnswer is the UnaryAnswer for an image edit. The engine's response may arrive before the
 // client's form is complete.
 type imageEditAnswer struct {
 	forwardedAnswer
@@ -75,7 +75,7 @@ func (r *formRequest) initCodec(fields formFields, operation string, pool upstre
 
 // Decode implements Request. It reads only the beginning of the form.
 func (r *formRequest) Decode(in DecodeInput) error {
-	r.form.Begin(&in.From, formFinisher{r.fields, r}, in.Memory)
+	r.form.Init(&in.From, formFinisher{r.fields, r}, in.Memory)
 	return r.form.ReadWindow(in.Header.ContentType())
 }
 
@@ -105,16 +105,16 @@ func noStreamsError() *apierr.Error {
 func (r *formRequest) Model() []byte           { return r.fields.Model() }
 func (r *formRequest) ClientWantsStream() bool { return r.fields.WantsStream() }
 
-// CheckRules implements Request. It does not check the fields, because they are checked as they
+// CheckModelRules implements Request. It does not check the fields, because they are checked as they
 // arrive.
-func (r *formRequest) CheckRules(*snapshot.Model, time.Time) (CheckResult, error) {
+func (r *formRequest) CheckModelRules(*snapshot.Model, time.Time) (CheckResult, error) {
 	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, nil
 }
 
 // EstimateTokens implements Request. The edge does not estimate the tokens of audio and images.
 func (r *formRequest) EstimateTokens(float64) (prompt, output, answers int) { return 0, 0, 0 }
 
-func (r *formRequest) AnswerTokenLimit() TokenLimit           { return noLimit{} }
+func (r *formRequest) AnswerTokenLimit() TokenLimit           { return noTokenLimit{} }
 func (r *formRequest) PromptPrefix() (tools, messages []byte) { return nil, nil }
 func (r *formRequest) SessionHashes() chat.SessionHashes      { return chat.SessionHashes{} }
 func (r *formRequest) WantsStream(*engine.Profile) bool       { return r.fields.WantsStream() }
@@ -130,14 +130,14 @@ func (r *formRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	return EngineRequest{Path: path, ContentType: r.form.ContentType(), Accept: acceptAnyType, Body: pieces, Reader: rest}, nil
 }
 
-func (r *formRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
-	return classifyTextReply(reply, streamed)
+func (r *formRequest) DetectReplyForm(reply ReplyHead, streamed bool) ReplyForm {
+	return detectTextReplyForm(reply, streamed)
 }
-func (r *formRequest) AnswersJSON() bool      { return r.form.IsFullyRead() }
-func (r *formRequest) Stream(CallInfo) Stream { panic("BUG: the endpoint has no streams") }
-func (r *formRequest) Chat() *chat.Request    { return nil }
-func (r *formRequest) IsFullyRead() bool      { return r.form.IsFullyRead() }
-func (r *formRequest) IsConsumed() bool       { return r.form.IsConsumed() }
-func (r *formRequest) BytesRead() int64       { return r.form.BytesRead() }
-func (r *formRequest) Release()               { r.form.Release() }
-func (r *formRequest) Recycle()               {}
+func (r *formRequest) AnswersJSON() bool         { return r.form.IsFullyRead() }
+func (r *formRequest) NewStream(CallInfo) Stream { panic("BUG: the endpoint has no streams") }
+func (r *formRequest) Chat() *chat.Request       { return nil }
+func (r *formRequest) IsFullyRead() bool         { return r.form.IsFullyRead() }
+func (r *formRequest) IsConsumed() bool          { return r.form.IsConsumed() }
+func (r *formRequest) BytesRead() int64          { return r.form.BytesRead() }
+func (r *formRequest) Release()                  { r.form.Release() }
+func (r *formRequest) Recycle()                  {}

@@ -15,12 +15,12 @@ import (
 // and changes only the model name.
 var (
 	embeddingsEndpoint = newForwardEndpoint("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
-	rerankEndpoint     = withRerankNormalization(newForwardEndpoint("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
+	rerankEndpoint     = withNormalizedRerankAnswers(newForwardEndpoint("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
 	imagesEndpoint     = newForwardEndpoint("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodeNoStream)
 )
 
-// traceOpContent is the operation name for endpoints that generate images or audio.
-const traceOpContent = "generate_content"
+// traceOpGenerateContent is the operation name for endpoints that generate images or audio.
+const traceOpGenerateContent = "generate_content"
 
 // newForwardEndpoint returns an endpoint that forwards requests. prompt is the name of the member
 // that contains the text.
@@ -31,7 +31,7 @@ func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.R
 		Dialect: newChatErrorDialect(operation, prompt),
 	}
 	if operation == config.OpImages {
-		ep.Traced = traceOpContent
+		ep.Traced = traceOpGenerateContent
 	}
 	ep.New = func() Request {
 		r := &forwardRequest{decode: decode}
@@ -41,9 +41,9 @@ func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.R
 	return ep
 }
 
-// withRerankNormalization makes ep normalize its answers, so that they are the same for every
+// withNormalizedRerankAnswers makes ep normalize its answers, so that they are the same for every
 // engine.
-func withRerankNormalization(ep *Endpoint) *Endpoint {
+func withNormalizedRerankAnswers(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*forwardRequest)} }
 	return ep
@@ -56,8 +56,8 @@ func (r *rerankRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	return r.forwardRequest.EncodeRequest(to)
 }
 
-func (r *rerankRequest) Unary(about CallInfo) Unary {
-	r.forwardRequest.Unary(about)
+func (r *rerankRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
+	r.forwardRequest.NewUnaryAnswer(about)
 	return &rerankAnswer{&r.answer, &r.parsed.Rerank}
 }
 
@@ -66,7 +66,7 @@ type rerankAnswer struct {
 	request *forward.RerankFormat
 }
 
-// CanPassThrough implements Unary. A rerank answer cannot be relayed while it arrives, because its
+// CanPassThrough implements UnaryAnswer. A rerank answer cannot be relayed while it arrives, because its
 // first result depends on all results.
 func (a *rerankAnswer) CanPassThrough(ReplyHead) bool { return false }
 
@@ -89,7 +89,7 @@ func (r *forwardRequest) Decode(in DecodeInput) error { return r.decode(&r.parse
 // jsonRequest is the common part of codecs that read little more than the model name of a JSON
 // request.
 type jsonRequest struct {
-	bufferedBody
+	bufferedBodyBase
 	request   *forward.Request
 	operation string // name of the operation in engine profiles
 	pool      upstreams.SlotPool
@@ -104,7 +104,7 @@ func (r *jsonRequest) initCodec(request *forward.Request, operation string, pool
 func (r *jsonRequest) Model() []byte           { return r.request.Model }
 func (r *jsonRequest) ClientWantsStream() bool { return r.request.Stream }
 
-func (r *jsonRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+func (r *jsonRequest) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
 	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, r.request.CheckRules(m.ChatRules(now, false, &r.rules))
 }
 
@@ -116,12 +116,12 @@ func (r *jsonRequest) EstimateTokens(bytesPerToken float64) (prompt, output, ans
 	return int(float64(r.request.Size())/bytesPerToken) + 1, 0, 0
 }
 
-func (r *jsonRequest) AnswerTokenLimit() TokenLimit { return jsonLimit{r.request} }
+func (r *jsonRequest) AnswerTokenLimit() TokenLimit { return jsonTokenLimit{r.request} }
 
-type jsonLimit struct{ *forward.Request }
+type jsonTokenLimit struct{ *forward.Request }
 
-func (l jsonLimit) ContextLength(rules *chat.ModelRules) int { return rules.ContextLength }
-func (l jsonLimit) PromptTokens(bytesPerToken float64, _ int) int {
+func (l jsonTokenLimit) ContextLength(rules *chat.ModelRules) int { return rules.ContextLength }
+func (l jsonTokenLimit) PromptTokens(bytesPerToken float64, _ int) int {
 	return l.LongestPrompt(bytesPerToken)
 }
 func (r *jsonRequest) PromptPrefix() (tools, messages []byte) { return nil, nil }
@@ -137,21 +137,21 @@ func (r *jsonRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	return EngineRequest{Path: path, ContentType: jsonType, Accept: acceptAnyType, Body: r.request.AppendSegments(nil, to.Served)}, nil
 }
 
-func (r *jsonRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
-	return classifyTextReply(reply, streamed)
+func (r *jsonRequest) DetectReplyForm(reply ReplyHead, streamed bool) ReplyForm {
+	return detectTextReplyForm(reply, streamed)
 }
 func (r *jsonRequest) AnswersJSON() bool { return true }
 
-func (r *jsonRequest) Unary(about CallInfo) Unary {
+func (r *jsonRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	r.answer.initAnswer(&about)
 	r.answer.vectors, r.answer.prompts = r.request.Vectors, r.request.Prompts
 	return &r.answer
 }
 
-func (r *jsonRequest) Stream(CallInfo) Stream { panic("BUG: the endpoint has no streams") }
-func (r *jsonRequest) Chat() *chat.Request    { return nil }
-func (r *jsonRequest) Release()               {}
-func (r *jsonRequest) Recycle()               {}
+func (r *jsonRequest) NewStream(CallInfo) Stream { panic("BUG: the endpoint has no streams") }
+func (r *jsonRequest) Chat() *chat.Request       { return nil }
+func (r *jsonRequest) Release()                  {}
+func (r *jsonRequest) Recycle()                  {}
 
 // completionsEndpoint is POST /v1/completions, the predecessor of chat. A key that may use chat may
 // also use this endpoint.
@@ -190,7 +190,7 @@ func (r *completionRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	return r.jsonRequest.EncodeRequest(to)
 }
 
-func (r *completionRequest) Stream(about CallInfo) Stream {
+func (r *completionRequest) NewStream(about CallInfo) Stream {
 	events := new(forwardedEvents)
 	events.Reset(about.Model.ID, r.parsed.Choices)
 	events.SetPrompts(r.parsed.Prompts)

@@ -50,7 +50,7 @@ func (w *messagesWriter) Decode(dst, client []byte, into *chat.Request, o dialec
 func (w *messagesWriter) RelocateError(err error) error { return w.RequestInfo.RelocateError(err) }
 func (w *messagesWriter) Dropped() []string             { return w.RequestInfo.Dropped() }
 
-func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
+func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.WriteOptions) {
 	o.ID = answerID("msg_", about.RequestID)
 	w.Reset(&dialects.AnswerIdentity{
 		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,

@@ -12,20 +12,20 @@ const (
 	acceptAnyType   = "*/*"
 )
 
-var errTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
+var errAnswerTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 
-// Passthrough relays a large response while it arrives. The format of the response lets the client
+// ReplyPassthrough relays a large response while it arrives. The format of the response lets the client
 // detect whether the response is truncated.
-type Passthrough struct {
+type ReplyPassthrough struct {
 	relay       *forward.Relay // nil if the response is not JSON
 	answer      *forwardedAnswer
 	passedBytes int
 }
 
 // Append appends what the client gets for one piece of the response.
-func (p *Passthrough) Append(dst, piece []byte) ([]byte, error) {
+func (p *ReplyPassthrough) Append(dst, piece []byte) ([]byte, error) {
 	if p.passedBytes += len(piece); p.passedBytes > translate.MaxAnswerBytes {
-		return dst, errTooLarge
+		return dst, errAnswerTooLarge
 	}
 	if p.relay == nil {
 		return append(dst, piece...), nil
@@ -34,7 +34,7 @@ func (p *Passthrough) Append(dst, piece []byte) ([]byte, error) {
 }
 
 // End ends the response. It returns an error if the response is truncated.
-func (p *Passthrough) End() error {
+func (p *ReplyPassthrough) End() error {
 	if p.relay == nil {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (p *Passthrough) End() error {
 }
 
 // BufferedBytes returns the approximate number of buffered response bytes.
-func (p *Passthrough) BufferedBytes() int {
+func (p *ReplyPassthrough) BufferedBytes() int {
 	if p.relay == nil {
 		return 0
 	}
@@ -50,7 +50,7 @@ func (p *Passthrough) BufferedBytes() int {
 }
 
 // Usage returns the token usage that the response has reported so far.
-func (p *Passthrough) Usage() translate.Usage {
+func (p *ReplyPassthrough) Usage() translate.Usage {
 	var u translate.Usage
 	if p.relay != nil {
 		u = p.relay.Usage()
@@ -61,7 +61,7 @@ func (p *Passthrough) Usage() translate.Usage {
 // noEstimate is the value of forwardedAnswer.estimate if there is no estimate.
 const noEstimate = -1
 
-// forwardedAnswer is the Unary for a JSON answer that is forwarded.
+// forwardedAnswer is the UnaryAnswer for a JSON answer that is forwarded.
 type forwardedAnswer struct {
 	model string
 	// estimate is the estimated number of prompt tokens, or noEstimate. It is used if the answer
@@ -115,11 +115,11 @@ func (f *forwardedAnswer) AppendAnswer(dst, body []byte, _ ReplyHead) ([]byte, e
 	return a.Append(dst, f.model), nil
 }
 
-func (f *forwardedAnswer) CanPassThrough(ReplyHead) bool         { return true }
-func (f *forwardedAnswer) NewPassthrough(ReplyHead) *Passthrough { return f.newPassthrough(true) }
+func (f *forwardedAnswer) CanPassThrough(ReplyHead) bool              { return true }
+func (f *forwardedAnswer) NewPassthrough(ReplyHead) *ReplyPassthrough { return f.newPassthrough(true) }
 
-func (f *forwardedAnswer) newPassthrough(isJSON bool) *Passthrough {
-	p := &Passthrough{answer: f}
+func (f *forwardedAnswer) newPassthrough(isJSON bool) *ReplyPassthrough {
+	p := &ReplyPassthrough{answer: f}
 	if isJSON {
 		p.relay = new(forward.Relay)
 		p.relay.Reset(f.model, f.vectors)
@@ -127,15 +127,15 @@ func (f *forwardedAnswer) newPassthrough(isJSON bool) *Passthrough {
 	return p
 }
 
-// AssemblyOptions implements Unary. It is never called, because the edge does not ask an engine for
+// AssemblyOptions implements UnaryAnswer. It is never called, because the edge does not ask an engine for
 // a stream instead of JSON.
-func (f *forwardedAnswer) AssemblyOptions() *answer.Options {
+func (f *forwardedAnswer) AssemblyOptions() *answer.WriteOptions {
 	panic("BUG: an answer that is passed on is assembled")
 }
 
-func (f *forwardedAnswer) MediaType() string        { return jsonType }
-func (f *forwardedAnswer) Usage() translate.Usage   { return f.usage }
-func (f *forwardedAnswer) Markup() translate.Markup { return 0 }
+func (f *forwardedAnswer) MediaType() string                { return jsonType }
+func (f *forwardedAnswer) Usage() translate.Usage           { return f.usage }
+func (f *forwardedAnswer) UnparsedMarkup() translate.Markup { return 0 }
 
 type forwardedEvents struct{ forward.Stream }
 

@@ -39,9 +39,9 @@ type RealtimeSession struct {
 // EstimateTokens implements Request. The edge does not estimate the tokens of audio.
 func (*RealtimeSession) EstimateTokens(float64) (prompt, output, answers int) { return 0, 0, 0 }
 
-// CheckRules implements Request.
-func (r *RealtimeSession) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
-	out, err := r.engineSpecificRequest.CheckRules(m, now)
+// CheckModelRules implements Request.
+func (r *RealtimeSession) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.engineSpecificRequest.CheckModelRules(m, now)
 	out.PromptBytes = 0
 	return out, err
 }
@@ -60,8 +60,8 @@ func (r *RealtimeSession) EncodeRequest(to Target) (EngineRequest, error) {
 	return EngineRequest{Path: path, Reader: r.upgrade}, nil
 }
 
-// Upgrade returns the handshake for the most recent engine.
-func (r *RealtimeSession) Upgrade() *http1.WebSocketHandshake { return r.upgrade }
+// EngineHandshake returns the handshake for the most recent engine.
+func (r *RealtimeSession) EngineHandshake() *http1.WebSocketHandshake { return r.upgrade }
 
 // MarkAudioSent records that audio was sent to an engine. The edge does not store audio, so no
 // other engine can take over.

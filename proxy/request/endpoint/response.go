@@ -11,10 +11,10 @@ import (
 	"penstock/translate/apierr"
 )
 
-// AppendRequestID appends a new request id: "req_" followed by 26 base-32 characters that encode
+// AppendNewRequestID appends a new request id: "req_" followed by 26 base-32 characters that encode
 // 128 random bits. Ids must be unique but not secret, so a generator seeded by the operating system
 // is good enough.
-func AppendRequestID(dst []byte) []byte {
+func AppendNewRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	var digits [26]byte
 	a, b := rand.Uint64(), rand.Uint64()
@@ -32,9 +32,9 @@ var overloadedMessage = []byte("Overloaded")
 // HeaderDropped is the response header that names the parts of a request that were dropped.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// HeaderRetained is the response header for calls that are copied to an operator's sink (hooks with
+// HeaderCallRetained is the response header for calls that are copied to an operator's sink (hooks with
 // "after").
-const HeaderRetained = "X-Penstock-Retained"
+const HeaderCallRetained = "X-Penstock-Retained"
 
 // DroppedToolCalls is the value of HeaderDropped if tool calls were dropped from the answer. If the
 // request forbids parallel tool calls, all calls after the first are dropped. A stream cannot
@@ -43,13 +43,13 @@ const DroppedToolCalls = "answer:tool_calls"
 
 // SetCommonHeaders sets the headers common to all responses.
 func SetCommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
-	SetHeadersOneByOne(h, AppendCommonLines(nil, id, ""))
+	SetHeadersOneByOne(h, AppendCommonResponseLines(nil, id, ""))
 }
 
-// AppendCommonLines appends the lines of the headers common to all responses, without the line
+// AppendCommonResponseLines appends the lines of the headers common to all responses, without the line
 // break after the last line. The request id is sent in two headers, because some SDKs read the
 // first and others the second. If proxyID is not empty, it is the value of the second header.
-func AppendCommonLines(dst, id []byte, proxyID string) []byte {
+func AppendCommonResponseLines(dst, id []byte, proxyID string) []byte {
 	dst = append(append(dst, "Request-Id: "...), id...)
 	if dst = append(dst, "\r\nX-Request-Id: "...); proxyID != "" {
 		dst = append(dst, proxyID...)

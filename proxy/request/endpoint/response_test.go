@@ -23,8 +23,8 @@ func TestWriteError(t *testing.T) {
 		{"no key", "WWW-Authenticate", "Bearer", apierr.Unauthorized(apierr.CodeInvalidAPIKey)},
 		{"later", "Retry-After", "7", later},
 		{"coding", "Accept-Encoding", "gzip", coding},
-		{"used up", "X-Should-Retry", "false", apierr.QuotaExceeded(apierr.Quota{Limit: "5", Used: "5"}, time.Hour)},
-		{"reserved", "X-Should-Retry", "", apierr.QuotaExceeded(apierr.Quota{Limit: "5", Used: "4", OnlyReserved: true}, time.Second)},
+		{"used up", "X-Should-Retry", "false", apierr.QuotaExceeded(apierr.ExceededBudget{Limit: "5", Used: "5"}, time.Hour)},
+		{"reserved", "X-Should-Retry", "", apierr.QuotaExceeded(apierr.ExceededBudget{Limit: "5", Used: "4", OnlyReserved: true}, time.Second)},
 		{"any", "Cache-Control", "no-store", apierr.New(400, apierr.CodeInvalidJSON, "No.")},
 		{"any", "X-Request-Id", "req_1", apierr.New(400, apierr.CodeInvalidJSON, "No.")},
 	} {

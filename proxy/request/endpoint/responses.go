@@ -46,7 +46,7 @@ const emptyStreamEvent = `{"choices":[{"index":0,"delta":{},"finish_reason":"sto
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 
 func appendEmptyStream(dst []byte, r Request, about CallInfo) []byte {
-	s := r.Stream(about)
+	s := r.NewStream(about)
 	out, err := s.Append(dst, sse.Event{Data: []byte(emptyStreamEvent)})
 	if err == nil {
 		out, err = s.Finish(out)
@@ -75,7 +75,7 @@ func (w *responsesWriter) Decode(dst, client []byte, into *chat.Request, o diale
 func (w *responsesWriter) RelocateError(err error) error { return w.RequestInfo.RelocateError(err) }
 func (w *responsesWriter) Dropped() []string             { return w.RequestInfo.Dropped() }
 
-func (w *responsesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
+func (w *responsesWriter) PrepareAnswer(about *CallInfo, o *answer.WriteOptions) {
 	id := answerID("", about.RequestID)
 	w.Reset(&dialects.AnswerIdentity{
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,

@@ -21,7 +21,7 @@ var responsesCompactEndpoint = &Endpoint{
 	Traced:        traceOpChat,
 	Dialect:       responsesDialect,
 	CachesPrompts: true,
-	New:           func() Request { return newExtension(true) },
+	New:           func() Request { return newResponsesExtensionRequest(true) },
 }
 
 // inputTokensEndpoint is POST /v1/responses/input_tokens. Engines cannot count tokens in this
@@ -33,30 +33,30 @@ var inputTokensEndpoint = &Endpoint{
 	Operation:  config.OpResponses,
 	Traced:     traceOpChat,
 	Dialect:    responsesDialect,
-	New:        func() Request { return newExtension(false) },
+	New:        func() Request { return newResponsesExtensionRequest(false) },
 	Local: &LocalTokenCount{Append: func(dst []byte, _ Request, about CallInfo) []byte {
 		return responses.AppendInputTokens(dst, about.PromptTokens)
 	}},
 }
 
-// extensionWriter is the writer for endpoints below /v1/responses that extend the API. These
+// responsesExtensionWriter is the writer for endpoints below /v1/responses that extend the API. These
 // endpoints compact a request or count its tokens, and do not stream.
-type extensionWriter struct {
+type responsesExtensionWriter struct {
 	responsesWriter
 	isCompact bool
 }
 
-var extensionCodecPool = sync.Pool{New: func() any { return &translatedRequest{dialect: new(extensionWriter)} }}
+var responsesExtensionCodecPool = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesExtensionWriter)} }}
 
-func newExtension(compacts bool) Request {
-	r := extensionCodecPool.Get().(*translatedRequest)
-	r.dialect.(*extensionWriter).isCompact = compacts
+func newResponsesExtensionRequest(compacts bool) Request {
+	r := responsesExtensionCodecPool.Get().(*translatedRequest)
+	r.dialect.(*responsesExtensionWriter).isCompact = compacts
 	r.chat = newChatRequest()
 	r.mayLowerEffort = true
 	return r
 }
 
-func (w *extensionWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
+func (w *responsesExtensionWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
 	switch {
 	case o.Strict:
 		return dst, strictModeError()
@@ -67,8 +67,8 @@ func (w *extensionWriter) Decode(dst, client []byte, into *chat.Request, o diale
 	return w.responsesWriter.Decode(dst, client, into, o)
 }
 
-func (w *extensionWriter) AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error) {
+func (w *responsesExtensionWriter) AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error) {
 	return w.AppendCompaction(dst, c)
 }
 
-func (w *extensionWriter) Recycle(r *translatedRequest) { extensionCodecPool.Put(r) }
+func (w *responsesExtensionWriter) Recycle(r *translatedRequest) { responsesExtensionCodecPool.Put(r) }

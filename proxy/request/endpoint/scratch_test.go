@@ -25,7 +25,7 @@ var shout = &Endpoint{
 
 type shoutRequest struct{ forwardRequest }
 
-func (r *shoutRequest) Unary(about CallInfo) Unary {
+func (r *shoutRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	a := new(shoutAnswer)
 	a.initAnswer(&about)
 	return a

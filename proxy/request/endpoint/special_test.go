@@ -57,7 +57,7 @@ func TestToolCallIDs(t *testing.T) {
 	const call = `"tool_calls":[{"index":0,"type":"function","function":{"name":"look","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if !calltest.AsksStream(r) {
-			calltest.AnswerPieces(200, "application/json", `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",`+call)(w, r)
+			calltest.PiecesHandler(200, "application/json", `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",`+call)(w, r)
 			return
 		}
 		s := calltest.StartStream(w)
@@ -87,10 +87,10 @@ func TestSpeechIsCharged(t *testing.T) {
 		answer            http.HandlerFunc
 		charged           bool
 	}{
-		{"audio", "HTTP/1.1", "", calltest.AnswerPieces(200, "audio/wav", "RIFF", "sound"), true},
-		{"whole audio", "HTTP/1.0", "", calltest.AnswerPieces(200, "audio/wav", "RIFFsound"), true},
-		{"events", "HTTP/1.1", `,"stream_format":"sse"`, calltest.AnswerPieces(200, "audio/mpeg", "sound"), true},
-		{"failure", "HTTP/1.1", "", calltest.AnswerPieces(200, "audio/wav", ""), false},
+		{"audio", "HTTP/1.1", "", calltest.PiecesHandler(200, "audio/wav", "RIFF", "sound"), true},
+		{"whole audio", "HTTP/1.0", "", calltest.PiecesHandler(200, "audio/wav", "RIFFsound"), true},
+		{"events", "HTTP/1.1", `,"stream_format":"sse"`, calltest.PiecesHandler(200, "audio/mpeg", "sound"), true},
+		{"failure", "HTTP/1.1", "", calltest.PiecesHandler(200, "audio/wav", ""), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ models:
 			asked := ""
 			accept := func(w http.ResponseWriter, r *http.Request) {
 				asked = r.URL.String()
-				calltest.Upgrade(func(net.Conn) {})(w, r)
+				calltest.UpgradeHandler(func(net.Conn) {})(w, r)
 			}
 			e := calltest.New(t, config, &calltest.Engine{Name: "v", Models: []string{"voxtral"}, Answer: accept},
 				&calltest.Engine{Name: "s", Models: []string{"in ner"}, Answer: accept}, &calltest.Engine{Name: "w", Models: []string{"whole"}, Answer: accept})

@@ -23,7 +23,7 @@ import (
 var speechEndpoint = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
-	Traced:    traceOpContent,
+	Traced:    traceOpGenerateContent,
 	Dialect:   newChatErrorDialect("speech", "input"),
 	New: func() Request {
 		r := new(speechRequest)
@@ -45,7 +45,7 @@ func (r *speechRequest) Decode(in DecodeInput) error {
 
 func (r *speechRequest) ClientWantsStream() bool { return r.isHTTP11 || r.parsed.WantsEvents() }
 
-func (r *speechRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+func (r *speechRequest) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
 	out := CheckResult{Pool: r.pool, PoolName: r.pool.String()}
 	return out, r.parsed.CheckRules(m.ChatRules(now, false, &r.rules))
 }
@@ -61,9 +61,9 @@ func (r *speechRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	return r.jsonRequest.EncodeRequest(to)
 }
 
-// ClassifyReply implements Request. An engine may answer with plain audio even if events were
+// DetectReplyForm implements Request. An engine may answer with plain audio even if events were
 // requested.
-func (r *speechRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
+func (r *speechRequest) DetectReplyForm(reply ReplyHead, streamed bool) ReplyForm {
 	switch isAudio := mayBeAudio(reply.Header("Content-Type")); {
 	case streamed && isEventStream(reply):
 		return ReplyEvents
@@ -79,12 +79,12 @@ func (r *speechRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm 
 
 func (r *speechRequest) AnswersJSON() bool { return false }
 
-func (r *speechRequest) Unary(about CallInfo) Unary {
-	r.jsonRequest.Unary(about)
+func (r *speechRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
+	r.jsonRequest.NewUnaryAnswer(about)
 	return &speechAnswer{forwardedAnswer: &r.answer, mediaType: r.parsed.ContentType()}
 }
 
-func (r *speechRequest) Stream(about CallInfo) Stream {
+func (r *speechRequest) NewStream(about CallInfo) Stream {
 	r.answer.initAnswer(&about)
 	if !r.parsed.WantsEvents() {
 		return audioStream{mediaType: r.parsed.ContentType(), answer: &r.answer}
@@ -120,7 +120,7 @@ func (a *speechAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, 
 	case len(body) == 0:
 		return dst, ErrNoAudio
 	case !reply.IsFramed():
-		return dst, translate.ErrNoLength
+		return dst, translate.ErrNoAnswerLength
 	}
 	a.usage = a.usageOrEstimate(translate.Usage{})
 	return append(dst, body...), nil
@@ -143,13 +143,13 @@ func (audioStream) AppendFailure(dst []byte, _ *apierr.Error) []byte      { retu
 func (audioStream) AppendKeepalive(dst []byte) []byte                     { return dst }
 
 // HasStarted returns true, because even the first byte is audio.
-func (audioStream) HasStarted() bool         { return true }
-func (audioStream) NextEngine()              {}
-func (audioStream) IsFinished() bool         { return false }
-func (audioStream) IsDone() bool             { return false }
-func (audioStream) BufferedBytes() int       { return 0 }
-func (audioStream) Markup() translate.Markup { return 0 }
-func (audioStream) MarkEnded()               {}
+func (audioStream) HasStarted() bool                 { return true }
+func (audioStream) PrepareForNextEngine()            {}
+func (audioStream) IsFinished() bool                 { return false }
+func (audioStream) IsDone() bool                     { return false }
+func (audioStream) BufferedBytes() int               { return 0 }
+func (audioStream) UnparsedMarkup() translate.Markup { return 0 }
+func (audioStream) MarkEnded()                       {}
 
 // Usage returns an estimate, because audio contains no counts.
 func (s audioStream) Usage() translate.Usage { return s.answer.usageOrEstimate(translate.Usage{}) }

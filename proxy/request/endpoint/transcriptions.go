@@ -37,10 +37,10 @@ func (r *transcriptionRequest) Decode(in DecodeInput) error {
 	return r.formRequest.Decode(in)
 }
 
-// CheckRules implements Request. If the client requested a stream, it excludes engines that do not
+// CheckModelRules implements Request. If the client requested a stream, it excludes engines that do not
 // support streams.
-func (r *transcriptionRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
-	out, err := r.formRequest.CheckRules(m, now)
+func (r *transcriptionRequest) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.formRequest.CheckModelRules(m, now)
 	if err != nil || !r.parsed.WantsStream() {
 		return out, err
 	}
@@ -56,10 +56,10 @@ func (r *transcriptionRequest) CheckRules(m *snapshot.Model, now time.Time) (Che
 	return out, nil
 }
 
-// ClassifyReply implements Request. An engine may answer with a complete transcript even if a
+// DetectReplyForm implements Request. An engine may answer with a complete transcript even if a
 // stream was requested.
-func (r *transcriptionRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
-	form := classifyTextReply(reply, streamed)
+func (r *transcriptionRequest) DetectReplyForm(reply ReplyHead, streamed bool) ReplyForm {
+	form := detectTextReplyForm(reply, streamed)
 	if form == ReplyMismatch {
 		return ReplyWholeAsStream
 	}
@@ -68,7 +68,7 @@ func (r *transcriptionRequest) ClassifyReply(reply ReplyHead, streamed bool) Rep
 
 func (r *transcriptionRequest) AnswersJSON() bool { return r.form.IsFullyRead() && r.parsed.IsJSON() }
 
-func (r *transcriptionRequest) Unary(about CallInfo) Unary {
+func (r *transcriptionRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	about.PromptTokens = noEstimate
 	a := &transcriptAnswer{request: r}
 	a.initAnswer(&about)
@@ -76,7 +76,7 @@ func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 	return a
 }
 
-// transcriptAnswer is the Unary for a transcription as JSON or text.
+// transcriptAnswer is the UnaryAnswer for a transcription as JSON or text.
 type transcriptAnswer struct {
 	forwardedAnswer
 	request *transcriptionRequest
@@ -84,7 +84,7 @@ type transcriptAnswer struct {
 
 func (a *transcriptAnswer) MediaType() string { return a.request.parsed.ContentType() }
 
-// AppendAnswer implements Unary. It rejects text of unknown length, because such text may be
+// AppendAnswer implements UnaryAnswer. It rejects text of unknown length, because such text may be
 // truncated. If the client requested text, AppendAnswer also rejects JSON. Such JSON is an error,
 // or the engine does not support the requested format.
 func (a *transcriptAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {
@@ -100,28 +100,28 @@ func (a *transcriptAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]by
 		if err := other.Parse(body); err != nil {
 			return dst, err
 		}
-		return dst, ErrWrongMediaType
+		return dst, ErrWrongReplyMediaType
 	}
 	return append(dst, body...), nil
 }
 
 var errTextOfUnknownLength = &translate.BadAnswerError{Reason: "text of unknown length"}
 
-// ErrWrongMediaType is the error for a response whose Content-Type does not match the request.
-var ErrWrongMediaType = errors.New("the reply has another media type than requested")
+// ErrWrongReplyMediaType is the error for a response whose Content-Type does not match the request.
+var ErrWrongReplyMediaType = errors.New("the reply has another media type than requested")
 
-// CanPassThrough implements Unary. It returns true only if the requested format is known and the
+// CanPassThrough implements UnaryAnswer. It returns true only if the requested format is known and the
 // response has this format.
 func (a *transcriptAnswer) CanPassThrough(reply ReplyHead) bool {
 	r := a.request
 	return r.form.IsFullyRead() && !r.parsed.WantsStream() && (r.parsed.IsJSON() || reply.IsFramed() && !isJSONReply(reply))
 }
 
-func (a *transcriptAnswer) NewPassthrough(ReplyHead) *Passthrough {
+func (a *transcriptAnswer) NewPassthrough(ReplyHead) *ReplyPassthrough {
 	return a.newPassthrough(a.request.parsed.IsJSON())
 }
 
-func (r *transcriptionRequest) Stream(about CallInfo) Stream {
+func (r *transcriptionRequest) NewStream(about CallInfo) Stream {
 	s := &transcriptStream{request: r}
 	s.Reset(about.Model.ID, 0)
 	if r.parsed.IsPlainText() {
@@ -140,7 +140,7 @@ func (s *transcriptStream) AppendBody(dst, body []byte, reply ReplyHead) ([]byte
 	structured := isJSONReply(reply)
 	switch {
 	case !structured && (!s.request.form.IsFullyRead() || s.request.parsed.IsJSON()):
-		return dst, ErrWrongMediaType
+		return dst, ErrWrongReplyMediaType
 	case !structured && !reply.IsFramed():
 		return dst, errTextOfUnknownLength
 	}

@@ -28,7 +28,7 @@ type translatedRequest struct {
 // call at a time.
 type translatedDialect interface {
 	translate.Stream
-	AppendCompletion(dst []byte, c *answer.Completion) ([]byte, error)
+	AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error)
 	Release()
 	// Decode appends the chat request for the client's body.
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
@@ -39,7 +39,7 @@ type translatedDialect interface {
 	RelocateError(err error) error
 	// PrepareAnswer prepares the codec for the answer of one attempt. o receives the options for
 	// assembling an engine's stream.
-	PrepareAnswer(about *CallInfo, o *answer.Options)
+	PrepareAnswer(about *CallInfo, o *answer.WriteOptions)
 	// Recycle returns the codec to the dialect's pool.
 	Recycle(r *translatedRequest)
 }
@@ -63,7 +63,7 @@ func (r *translatedRequest) Decode(in DecodeInput) error {
 	r.wantsStream, r.isDecoded = r.chat.Stream, true
 	// A hook may still need the client's bytes.
 	if err == nil && !r.countsOnly && len(s.Config.Hooks) == 0 {
-		in.Body.DropClient()
+		in.Body.DropClientBytes()
 	}
 	return err
 }
@@ -95,8 +95,8 @@ func (r *translatedRequest) OpenReasoning(dst, model, blob []byte) ([]byte, bool
 	return box.Open(dst, blob)
 }
 
-func (r *translatedRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
-	out, err := r.chatBase.CheckRules(m, now)
+func (r *translatedRequest) CheckModelRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.chatBase.CheckModelRules(m, now)
 	if err != nil {
 		err = r.dialect.RelocateError(err)
 	}
@@ -104,7 +104,7 @@ func (r *translatedRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckR
 	return out, err
 }
 
-func (r *translatedRequest) Unary(about CallInfo) Unary {
+func (r *translatedRequest) NewUnaryAnswer(about CallInfo) UnaryAnswer {
 	r.answer.setOptions(&about, &r.chat.Request)
 	about.Seal = r.sealBox.WithModel(about.Model.ID)
 	r.dialect.PrepareAnswer(&about, &r.answer.options)
@@ -112,7 +112,7 @@ func (r *translatedRequest) Unary(about CallInfo) Unary {
 	return &r.answer
 }
 
-func (r *translatedRequest) Stream(about CallInfo) Stream {
+func (r *translatedRequest) NewStream(about CallInfo) Stream {
 	r.answer.setOptions(&about, &r.chat.Request)
 	about.Seal = r.sealBox.WithModel(about.Model.ID)
 	r.dialect.PrepareAnswer(&about, &r.answer.options)

@@ -44,7 +44,7 @@ func (f *Failure) Error() string { return f.API.Error() }
 func (f *Failure) RetryCause() retry.Cause {
 	switch {
 	case f.Gone:
-		return retry.CauseEngineGone
+		return retry.CauseMustLeaveEngine
 	case f.NotNow:
 		return retry.CauseNotNow
 	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint || f.IsBareNotFound()):
@@ -60,7 +60,7 @@ func (f *Failure) RetryCause() retry.Cause {
 	case f.API.Code == apierr.CodeContextLength:
 		return retry.CausePromptTooLong
 	case f.Doubt != nil:
-		return retry.CauseDoubtful
+		return retry.CauseDoubtfulRejection
 	}
 	return retry.CauseFinal
 }
@@ -114,7 +114,7 @@ func BadResponse(cause error) *Failure {
 	if errors.Is(cause, translate.ErrNoFinish) {
 		e.Message = "The engine ended its answer before it was whole."
 	}
-	if errors.Is(cause, translate.ErrNoLength) {
+	if errors.Is(cause, translate.ErrNoAnswerLength) {
 		e.Message = "The engine's answer had no length, so it cannot be known to be complete."
 	}
 	f := &Failure{
@@ -298,26 +298,26 @@ func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Er
 	if full.Pool != upstreams.PoolVision {
 		return e
 	}
-	e.Metadata = visionLoad(e, &c)
+	e.Metadata = newVisionLoadMetadata(e, &c)
 	return e
 }
 
-func visionLoad(e *apierr.Error, c *routing.Capacity) *apierr.VisionLoadMetadata {
-	return &apierr.VisionLoadMetadata{
+func newVisionLoadMetadata(e *apierr.Error, c *routing.Capacity) *apierr.VisionPoolLoadMetadata {
+	return &apierr.VisionPoolLoadMetadata{
 		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
 	}
 }
 
-// AddVisionLoad adds the load of the vision pool to the error if an engine refused a vision request
+// AddVisionPoolLoad adds the load of the vision pool to the error if an engine refused a vision request
 // because it was at capacity. The error is then like the one for a full pool.
-func (f *Failure) AddVisionLoad(c routing.Capacity) {
+func (f *Failure) AddVisionPoolLoad(c routing.Capacity) {
 	e := f.API
 	if e.Code != apierr.CodeCapacityFull || e.Metadata != nil {
 		return
 	}
 	c.Available = 0 // the edge has a slot, but the engine does not
-	e.Metadata = visionLoad(e, &c)
+	e.Metadata = newVisionLoadMetadata(e, &c)
 	e.Message = fmt.Sprintf("The engines of this model are at capacity (%d active of %d vision slots). Retry after %s.",
 		c.Active, c.Total, formatSeconds(e.RetryAfter))
 }
@@ -353,7 +353,7 @@ func exchangeCause(err error) upstreams.Cause {
 		return upstreams.Cause(exchange.Reason)
 	case errors.Is(err, translate.ErrNoFinish):
 		return upstreams.CauseUnfinished
-	case errors.Is(err, translate.ErrNoLength):
+	case errors.Is(err, translate.ErrNoAnswerLength):
 		return upstreams.CauseNoLength
 	case errors.As(err, &answer) && answer.ByModel:
 		return upstreams.CauseToolArguments
@@ -361,9 +361,9 @@ func exchangeCause(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongContentType returns the failure for a response whose Content-Type does not match the
+// WrongReplyContentType returns the failure for a response whose Content-Type does not match the
 // request.
-func WrongContentType(cause error) *Failure {
+func WrongReplyContentType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
 	return f
@@ -393,7 +393,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseConnectionRefused, upstreams.OutcomeRefused, observe.OutcomeNoRoute, true
 		f.API = noHealthyRouteError(retryAfter)
 	case e.Absent == engineerror.AbsentPath:
-		return NoEndpoint(status)
+		return EngineLacksEndpoint(status)
 	case status == 404:
 		f.Result, f.Retry, f.MessageHash = observe.OutcomeNoRoute, true, e.MessageHash(status)
 		f.API = noHealthyRouteError(retryAfter)
@@ -421,10 +421,10 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	return f
 }
 
-// NoEndpoint returns the failure for a call to an engine that does not serve the endpoint. The call
+// EngineLacksEndpoint returns the failure for a call to an engine that does not serve the endpoint. The call
 // may move to another engine, which may serve the endpoint. A retry at the same engine would not
 // help. The failure does not affect calls to other endpoints of the engine.
-func NoEndpoint(status int) *Failure {
+func EngineLacksEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamError(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
 		Outcome: upstreams.OutcomeRejected, Result: observe.OutcomeUpstreamFail, Retry: true,

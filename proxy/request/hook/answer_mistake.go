@@ -8,21 +8,21 @@ type AnswerMistake string
 
 // These are the possible mistakes.
 const (
-	MistakeTooLong        AnswerMistake = "too_long"
-	MistakeBreaksOff      AnswerMistake = "breaks_off"
-	MistakeNotJSON        AnswerMistake = "not_json"
-	MistakeNotAnObject    AnswerMistake = "not_an_object"
-	MistakeMemberTwice    AnswerMistake = "member_twice"
-	MistakeWrongCase      AnswerMistake = "wrong_case"
-	MistakeNoAction       AnswerMistake = "no_action"
-	MistakeUnknownAction  AnswerMistake = "unknown_action"
-	MistakeOtherMember    AnswerMistake = "other_member"
-	MistakeStatus         AnswerMistake = "status_out_of_range"
-	MistakeMessage        AnswerMistake = "bad_message"
-	MistakeBody           AnswerMistake = "body_not_an_object"
-	MistakeModel          AnswerMistake = "bad_model"
-	MistakeStreamChanged  AnswerMistake = "stream_changed"
-	MistakeUploadReplaced AnswerMistake = "upload_replaced"
+	MistakeTooLong          AnswerMistake = "too_long"
+	MistakeBreaksOff        AnswerMistake = "breaks_off"
+	MistakeNotJSON          AnswerMistake = "not_json"
+	MistakeNotAnObject      AnswerMistake = "not_an_object"
+	MistakeMemberTwice      AnswerMistake = "member_twice"
+	MistakeWrongCase        AnswerMistake = "wrong_case"
+	MistakeNoAction         AnswerMistake = "no_action"
+	MistakeUnknownAction    AnswerMistake = "unknown_action"
+	MistakeOtherMember      AnswerMistake = "other_member"
+	MistakeStatusOutOfRange AnswerMistake = "status_out_of_range"
+	MistakeMessage          AnswerMistake = "bad_message"
+	MistakeBody             AnswerMistake = "body_not_an_object"
+	MistakeModel            AnswerMistake = "bad_model"
+	MistakeStreamChanged    AnswerMistake = "stream_changed"
+	MistakeUploadReplaced   AnswerMistake = "upload_replaced"
 )
 
 // AnswerMistakeInfo contains an AnswerMistake and its description for operators.
@@ -42,7 +42,7 @@ var answerMistakeInfos = []AnswerMistakeInfo{
 	{MistakeNoAction, "it has no action", "The member `action` is missing, or is not a text."},
 	{MistakeUnknownAction, "its action is unknown", "The action is none of `allow`, `refuse`, `rewrite` and `route`, in lower case."},
 	{MistakeOtherMember, "it has a member that its action does not have", "The answer has a member that is unknown, or that belongs to another action."},
-	{MistakeStatus, "its status is not one of those allowed", "A refusal may have the status 400, 403, 422, 429 or 451, as a number."},
+	{MistakeStatusOutOfRange, "its status is not one of those allowed", "A refusal may have the status 400, 403, 422, 429 or 451, as a number."},
 	{MistakeMessage, "its message is empty, too long or not a text", "The message of a refusal is a text of at most 2 KiB that is not empty."},
 	{MistakeBody, "its body is not a JSON object", "A `rewrite` needs the new `body`, as an object and not as a text that holds one."},
 	{MistakeModel, "its model cannot be a model's name", "A `route` needs a `model`: an id or an alias, as a text without patterns."},

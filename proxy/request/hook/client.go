@@ -156,7 +156,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	a := answerReader{memory: of.Memory, maxBytes: of.MaxBody + maxWrapperBytes}
 	defer a.release()
 	sent := &questionBody{pieces: q.encode(h.Name)}
-	defer sent.detach()
+	defer sent.detachReaders()
 	err := c.postQuestion(ctx, h, sent, &a)
 	c.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="` + h.Name + `"}`).Add(time.Since(begun).Seconds())
 	var d Decision
@@ -176,7 +176,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 		return err
 	}
 	c.countResult(h, d.Action.String())
-	c.recent.AddQuestion(h.Name, nil, time.Now())
+	c.recent.CountQuestion(h.Name, nil, time.Now())
 	return err
 }
 
@@ -236,7 +236,7 @@ func contextCause(ctx context.Context, err error) error {
 func (c *Client) countError(h *config.Hook, err error) {
 	var f *Failure
 	if errors.As(err, &f) {
-		c.recent.AddQuestion(h.Name, f, time.Now())
+		c.recent.CountQuestion(h.Name, f, time.Now())
 	}
 	switch {
 	case errors.Is(err, ErrCallEnded):

@@ -131,7 +131,7 @@ func (d *Decision) readRefusal(status, message jsonx.Value) AnswerMistake {
 	if status.Exists() {
 		n, ok := status.Int()
 		if !ok || !slices.Contains(AllowedStatuses(), int(n)) {
-			return MistakeStatus
+			return MistakeStatusOutOfRange
 		}
 		d.Status = int(n)
 	}

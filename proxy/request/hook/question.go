@@ -66,15 +66,15 @@ func (q *questionBody) size() (n int64) {
 
 func (q *questionBody) newReader() io.ReadCloser { return &questionReader{body: q} }
 
-// detach detaches all readers from the question. Afterwards, the caller may reuse the memory of the
+// detachReaders detaches all readers from the question. Afterwards, the caller may reuse the memory of the
 // pieces.
-func (q *questionBody) detach() {
+func (q *questionBody) detachReaders() {
 	q.mu.Lock()
 	q.pieces = nil
 	q.mu.Unlock()
 }
 
-var errDetached = errors.New("the question has ended")
+var errQuestionEnded = errors.New("the question has ended")
 
 // questionReader reads a question. It does not implement io.WriterTo, because WriteTo would let
 // net/http retain the memory of the body.
@@ -87,7 +87,7 @@ func (r *questionReader) Read(p []byte) (n int, err error) {
 	r.body.mu.Lock()
 	defer r.body.mu.Unlock()
 	if r.body.pieces == nil {
-		return 0, errDetached
+		return 0, errQuestionEnded
 	}
 	for n < len(p) && r.piece < len(r.body.pieces) {
 		m := copy(p[n:], r.body.pieces[r.piece][r.offset:])

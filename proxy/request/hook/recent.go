@@ -32,8 +32,8 @@ type recentRow[F any] struct {
 
 type recentCounts struct{ asked, failed int }
 
-// AddQuestion counts a question. failed is nil if the hook answered.
-func (r *RecentFailures[F]) AddQuestion(hook string, failed *F, now time.Time) {
+// CountQuestion counts a question. failed is nil if the hook answered.
+func (r *RecentFailures[F]) CountQuestion(hook string, failed *F, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.rows[hook]
@@ -41,7 +41,7 @@ func (r *RecentFailures[F]) AddQuestion(hook string, failed *F, now time.Time) {
 		if r.rows == nil {
 			r.rows = map[string]*recentRow[F]{}
 		}
-		row = &recentRow[F]{counts: observe.NewRing[recentCounts](int(recentWindow / observe.TimeRingSlot))}
+		row = &recentRow[F]{counts: observe.NewTimeRing[recentCounts](int(recentWindow / observe.TimeRingSlot))}
 		r.rows[hook] = row
 	}
 	slot := row.counts.SlotAt(now)

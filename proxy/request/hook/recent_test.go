@@ -14,14 +14,14 @@ func TestRecent(t *testing.T) {
 	var r RecentFailures[Failure]
 	start := time.Unix(1_800_000_000, 0)
 	for i := range 10 {
-		r.AddQuestion("guard", nil, start.Add(time.Duration(i)*time.Second))
+		r.CountQuestion("guard", nil, start.Add(time.Duration(i)*time.Second))
 	}
-	r.AddQuestion("other", nil, start)
+	r.CountQuestion("other", nil, start)
 	if got := r.FailedHooks(start.Add(10 * time.Second)); len(got) != 0 {
 		t.Errorf("got %v, want no hook without a failure", got)
 	}
-	r.AddQuestion("guard", &Failure{Cause: upstreams.CauseHookTimeout}, start.Add(15*time.Second))
-	r.AddQuestion("guard", InvalidAnswer(MistakeNoAction), start.Add(16*time.Second))
+	r.CountQuestion("guard", &Failure{Cause: upstreams.CauseHookTimeout}, start.Add(15*time.Second))
+	r.CountQuestion("guard", InvalidAnswer(MistakeNoAction), start.Add(16*time.Second))
 	want := []FailureCounts[Failure]{{Hook: "guard", Asked: 12, Failed: 2, Last: *InvalidAnswer(MistakeNoAction)}}
 	if got := r.FailedHooks(start.Add(20 * time.Second)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

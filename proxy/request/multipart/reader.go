@@ -61,7 +61,7 @@ func (r *Reader) buffered() []byte {
 	return data
 }
 
-func (r *Reader) discard(n int) { _, _ = r.src.Discard(n) }
+func (r *Reader) discardBytes(n int) { _, _ = r.src.Discard(n) }
 
 // Next skips to the next part and reads its head. After the last part, it reads src to its end and
 // returns io.EOF. Any other error is an *Error or an error from src. The Part remains valid after
@@ -139,7 +139,7 @@ func (r *Reader) findDelimiter() error {
 	for data := r.buffered(); ; {
 		switch i := bytes.Index(data, r.delim); {
 		case i == 0:
-			r.discard(len(r.delim))
+			r.discardBytes(len(r.delim))
 			r.state = stateAtDelimiter
 			return nil
 		case i > 0:
@@ -188,14 +188,14 @@ func (r *Reader) readFirstDelimiter() error {
 	case !bytes.Equal(data, first):
 		return newError(ReasonNoDelimiter)
 	}
-	r.discard(len(first))
+	r.discardBytes(len(first))
 	r.state = stateAtDelimiter
 	return nil
 }
 
 func (r *Reader) skipPartBody() error {
 	for r.state == stateInBody {
-		r.discard(r.contentBytes)
+		r.discardBytes(r.contentBytes)
 		r.contentBytes = 0
 		if err := r.findDelimiter(); err != nil {
 			return err
@@ -215,7 +215,7 @@ func (r *Reader) readDelimiterEnd() (last bool, err error) {
 	if !last && string(two) != "\r\n" {
 		return false, newError(ReasonBadDelimiter)
 	}
-	r.discard(2)
+	r.discardBytes(2)
 	return last, nil
 }
 
@@ -224,7 +224,7 @@ func (r *Reader) readEpilogue() error {
 	for {
 		switch two, err := r.peek(2); {
 		case err == nil && string(two) == "\r\n":
-			r.discard(2)
+			r.discardBytes(2)
 		case err != nil && !isTruncated(err):
 			return err
 		case len(two) > 0:
@@ -245,7 +245,7 @@ func (r *Reader) readPartHeader() (Part, error) {
 			if err != nil {
 				return Part{}, err
 			}
-			r.discard(i + len(blankLine))
+			r.discardBytes(i + len(blankLine))
 			r.contentBytes, r.state = 0, stateInBody
 			return p, r.rejectLeadingDelimiter()
 		}

@@ -77,7 +77,7 @@ type Call struct {
 	Engines   int                // number of engines to which the call was sent
 	Fallback  bool               // whether Model is a fallback for the requested model
 	Now       time.Time
-	Abort     *attempt.Abort
+	Abort     *attempt.Canceler
 	// Response contains the response headers, to which Join may add headers. It is nil once the
 	// headers have been written.
 	Response *fasthttp.ResponseHeader

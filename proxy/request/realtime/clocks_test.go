@@ -75,7 +75,7 @@ func withEngine(about *call.DialogueEngine, ended chan<- *sessionEnding) func(*s
 			s.clientSocket.CloseNow()
 			ended <- s.outcome
 		}()
-		message := s.clientSocket.NewMessage(nil)
+		message := s.clientSocket.NewIncomingMessage(nil)
 		for {
 			if _, err := s.clientSocket.Receive(message, maxEarlyMessage, maxEarlyMessage); err != nil {
 				return

@@ -41,8 +41,8 @@ func (s *session) connectEngine(e *call.DialogueEngine) error {
 	var buf bytes.Buffer
 	var doc jsonx.Doc
 	for h := (realtime.TranslatedEvent{}); !h.Created; {
-		if err := readText(ws, &buf); err != nil {
-			return classifyReadError(err)
+		if err := readTextMessage(ws, &buf); err != nil {
+			return convertEngineReadError(err)
 		}
 		if h, err = s.protocol.TranslateEngineEvent(&doc, buf.Bytes(), func(*engineerror.Error) {}); err != nil {
 			return failure.BadResponse(err)
@@ -61,9 +61,9 @@ func (s *session) connectEngine(e *call.DialogueEngine) error {
 	return nil
 }
 
-// classifyReadError converts an engine's invalid message or close frame into a failure. It returns
+// convertEngineReadError converts an engine's invalid message or close frame into a failure. It returns
 // all other errors unchanged.
-func classifyReadError(err error) error {
+func convertEngineReadError(err error) error {
 	var failed *http1.Failure
 	if errors.Is(err, errBinaryMessage) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
 		if !errors.As(err, &failed) {
@@ -73,7 +73,7 @@ func classifyReadError(err error) error {
 	return err
 }
 
-func writeText(ws *websocket.Conn, about *call.DialogueEngine, message []byte) error {
+func writeTextMessage(ws *websocket.Conn, about *call.DialogueEngine, message []byte) error {
 	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails only if the connection is closed
 	err := ws.Write(context.Background(), websocket.MessageText, message)
 	_ = about.Conn.SetWriteDeadline(time.Time{}) // the write of a pong has a separate deadline
@@ -89,7 +89,7 @@ func (s *session) relayEngine(done chan<- struct{}) {
 		s.endSession(&sessionEnding{})
 		s.clientSocket.Close(closeInternalError, "internal error")
 	})
-	s.sessions.services.Guard.Point("realtime.run")
+	s.sessions.services.Guard.PanicIfInjected("realtime.run")
 	var buf bytes.Buffer
 	var doc jsonx.Doc
 	for {
@@ -116,8 +116,8 @@ func (s *session) relayEngineEvent(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	if over {
 		return errSessionOver
 	}
-	if err := readText(ws, buf); err != nil {
-		return classifyReadError(err)
+	if err := readTextMessage(ws, buf); err != nil {
+		return convertEngineReadError(err)
 	}
 	now := time.Now()
 	h, err := s.protocol.TranslateEngineEvent(doc, buf.Bytes(), s.call.RedactError)

@@ -84,13 +84,13 @@ func (s *session) startCall(model string) *fasthttp.Response {
 func (s *session) serve() {
 	s.sessions.add(s)
 	defer s.sessions.remove(s)
-	message := s.clientSocket.NewMessage(call.IncompleteBodyCounter(s.sessions.services.Current(), s.key))
+	message := s.clientSocket.NewIncomingMessage(call.IncompleteBodyCounter(s.sessions.services.Current(), s.key))
 	defer message.Free()
 	err := s.clientSocket.Send(s.protocol.CreatedEvent())
 	if s.call == nil {
 		s.startTimer(false)
 		if s.sessions.draining() {
-			s.closeWithoutCall()
+			s.closeIfNoCall()
 		}
 		if err != nil || !s.awaitModel(message) {
 			s.endSession(&sessionEnding{})
@@ -99,7 +99,7 @@ func (s *session) serve() {
 		}
 	}
 	done := make(chan struct{})
-	go s.sessions.services.Guard.Once(guard.PlaceWebSocket, func() { s.relayEngine(done) })
+	go s.sessions.services.Guard.RunWithRecover(guard.PlaceWebSocket, func() { s.relayEngine(done) })
 	defer func() {
 		s.endSession(&sessionEnding{}) // has an effect only if a write failed or the session panicked
 		<-done
@@ -199,7 +199,7 @@ var errSessionOver = errors.New("the session is over")
 // reportInvalid reports an invalid message to the client. Each invalid message counts as a request
 // of the key, which limits the number of such messages.
 func (r *clientReader) reportInvalid(refused *apierr.Error, m *realtime.ClientMessage) error {
-	limited := call.ChargeRequest(r.sessions.services.Current(), r.key, time.Now())
+	limited := call.ChargeRejectedRequest(r.sessions.services.Current(), r.key, time.Now())
 	if limited != nil {
 		r.endSession(&sessionEnding{code: closePolicy, reason: "too many invalid messages", apiErr: limited})
 		return errSessionOver
@@ -292,7 +292,7 @@ func (r *clientReader) sendToEngine(message []byte, audio bool) error {
 	if audio {
 		r.lastAudioAt.Store(time.Now().UnixNano())
 	}
-	if err := writeText(ws, about, message); err != nil && audio {
+	if err := writeTextMessage(ws, about, message); err != nil && audio {
 		_ = ws.CloseNow() // makes relayEngine end the session
 		return r.awaitEnd()
 	}
@@ -331,7 +331,7 @@ func (s *session) isEnded() bool {
 	return s.ended
 }
 
-func (s *session) closeWithoutCall() {
+func (s *session) closeIfNoCall() {
 	s.mu.Lock()
 	idle := s.call == nil && !s.ended
 	s.mu.Unlock()

@@ -93,8 +93,8 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 	if model != "" {
 		one.protocol.SetModel(model)
 		if answer := one.startCall(model); answer != nil {
-			side.Discard()
-			replaceResponse(&ctx.Response, answer)
+			side.CloseUnupgraded()
+			replaceWithRefusal(&ctx.Response, answer)
 			return nil
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 	return nil
 }
 
-func replaceResponse(dst, refusal *fasthttp.Response) {
+func replaceWithRefusal(dst, refusal *fasthttp.Response) {
 	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept", "Sec-Websocket-Protocol"} {
 		dst.Header.Del(name)
 	}
@@ -165,7 +165,7 @@ func (s *Sessions) EndWithoutModel() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.open {
-		go s.services.Guard.Once(guard.PlaceWebSocket, one.closeWithoutCall)
+		go s.services.Guard.RunWithRecover(guard.PlaceWebSocket, one.closeIfNoCall)
 	}
 }
 

@@ -77,7 +77,7 @@ func (s *session) nextCheckDelay(now time.Time) time.Duration {
 
 func (s *session) checkTimeLimits() {
 	defer s.sessions.services.Guard.Catch(guard.PlaceWebSocket, nil)
-	s.sessions.services.Guard.Point("realtime.tick")
+	s.sessions.services.Guard.PanicIfInjected("realtime.tick")
 	s.mu.Lock()
 	now := time.Now()
 	stall, idle, total := s.timeLimits()
@@ -96,7 +96,7 @@ func (s *session) checkTimeLimits() {
 			"session_expired", "The session was idle for too long. Open another one.")})
 		return
 	}
-	if !s.clientSocket.AnswersPing() {
+	if !s.clientSocket.PingClient() {
 		s.endSession(&sessionEnding{})
 		s.clientSocket.CloseNow()
 		return

@@ -2,8 +2,8 @@
 // that the client has received, so that another engine can continue the answer
 // (models[].retry.resume).
 //
-// A Recording wraps the endpoint's codec. Each event is parsed twice: by the codec and by the
-// Recording. Streams that cannot be resumed incur no additional cost.
+// A PartialAnswerRecorder wraps the endpoint's codec. Each event is parsed twice: by the codec and by the
+// PartialAnswerRecorder. Streams that cannot be resumed incur no additional cost.
 //
 // # What can be resumed
 //

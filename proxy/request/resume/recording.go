@@ -9,9 +9,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// Recording is an endpoint.Stream that stores the part of the answer that the client has received.
+// PartialAnswerRecorder is an endpoint.Stream that stores the part of the answer that the client has received.
 // It belongs to one call.
-type Recording struct {
+type PartialAnswerRecorder struct {
 	endpoint.Stream
 	reader        answer.Reader
 	partial       chat.PartialAnswer
@@ -24,22 +24,22 @@ type Recording struct {
 	// Highest token count that the current engine has reported, plus the tokens counted since that
 	// report.
 	reportedTokens int
-	stopped        bool // whether the Recording has stopped storing
+	stopped        bool // whether the PartialAnswerRecorder has stopped storing
 }
 
-// NewRecording returns a Recording that wraps codec. The bytes of the stored text are reserved from
+// NewPartialAnswerRecorder returns a PartialAnswerRecorder that wraps codec. The bytes of the stored text are reserved from
 // memory.
-func NewRecording(codec endpoint.Stream, memory *limit.MemoryBudget) *Recording {
-	s := &Recording{Stream: codec, memory: memory}
+func NewPartialAnswerRecorder(codec endpoint.Stream, memory *limit.MemoryBudget) *PartialAnswerRecorder {
+	s := &PartialAnswerRecorder{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
 	return s
 }
 
-// Translator implements endpoint.Stream. The Recording must see every event.
-func (s *Recording) Translator() translate.Stream { return s }
+// Translator implements endpoint.Stream. The PartialAnswerRecorder must see every event.
+func (s *PartialAnswerRecorder) Translator() translate.Stream { return s }
 
 // Append implements endpoint.Stream.
-func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {
+func (s *PartialAnswerRecorder) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	out, err := s.Stream.Append(dst, ev)
 	if err != nil || s.stopped {
 		return out, err
@@ -63,7 +63,7 @@ func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {
 // most one token. While the engine sends no counts, each event with bytes counts as one token. The
 // total determines how many tokens another engine may still generate, and whether an interrupted
 // answer has reached its limit.
-func (s *Recording) countTokens(bytes int) {
+func (s *PartialAnswerRecorder) countTokens(bytes int) {
 	u := s.Usage()
 	if u.Estimated || u.PartlyEstimated { // an estimate that is too high would end the answer early
 		n := min(bytes, 1)
@@ -81,7 +81,7 @@ const (
 	maxPooledBytes = 64 << 10 // a larger buffer counts as garbage when it is released
 )
 
-func (s *Recording) storePiece(to *[]byte, piece []byte) {
+func (s *PartialAnswerRecorder) storePiece(to *[]byte, piece []byte) {
 	if len(piece) == 0 || s.stopped {
 		return
 	}
@@ -98,9 +98,9 @@ func (s *Recording) storePiece(to *[]byte, piece []byte) {
 }
 
 // CanContinue reports whether another engine could still continue the answer. It returns false for
-// a nil Recording. If more than half of the memory is in use, CanContinue releases the stored text
+// a nil PartialAnswerRecorder. If more than half of the memory is in use, CanContinue releases the stored text
 // to make space for new requests.
-func (s *Recording) CanContinue() bool {
+func (s *PartialAnswerRecorder) CanContinue() bool {
 	if s == nil || s.stopped {
 		return false
 	}
@@ -112,28 +112,28 @@ func (s *Recording) CanContinue() bool {
 
 // HasNewText reports whether the stored text includes text that no engine has been asked to
 // continue yet.
-func (s *Recording) HasNewText() bool { return len(s.partial.Text) > s.sentTextLen }
+func (s *PartialAnswerRecorder) HasNewText() bool { return len(s.partial.Text) > s.sentTextLen }
 
 // IsNextEngineSilent reports whether an engine was asked to continue the answer and has not sent
 // anything yet.
-func (s *Recording) IsNextEngineSilent() bool {
+func (s *PartialAnswerRecorder) IsNextEngineSilent() bool {
 	return s != nil && s.sentTextLen > 0 && !s.HasNewText()
 }
 
 // HasReasoning reports whether the answer contains reasoning, which the next engine must receive.
-func (s *Recording) HasReasoning() bool { return len(s.partial.Reasoning) > 0 }
+func (s *PartialAnswerRecorder) HasReasoning() bool { return len(s.partial.Reasoning) > 0 }
 
-// HasReachedLimit reports whether the client has received as many tokens as the request allows. In
+// HasReachedTokenLimit reports whether the client has received as many tokens as the request allows. In
 // that case, the lost engine only had to end the stream.
-func (s *Recording) HasReachedLimit(limit *chat.TokenLimit) bool {
+func (s *PartialAnswerRecorder) HasReachedTokenLimit(limit *chat.TokenLimit) bool {
 	return limit.TokensLeft(s.engineTokens) == 0
 }
 
 // lengthFinishEvent is the event that ends an answer that has reached its token limit.
 var lengthFinishEvent = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// FinishAtLimit ends the answer if its engine was lost after the last token.
-func (s *Recording) FinishAtLimit(dst []byte) ([]byte, error) {
+// FinishAtTokenLimit ends the answer if its engine was lost after the last token.
+func (s *PartialAnswerRecorder) FinishAtTokenLimit(dst []byte) ([]byte, error) {
 	out, err := s.Append(dst, lengthFinishEvent)
 	if err != nil {
 		return out, err
@@ -141,29 +141,29 @@ func (s *Recording) FinishAtLimit(dst []byte) ([]byte, error) {
 	return s.Finish(out)
 }
 
-// AttachTo adds the stored answer to r, so that the next engine continues it. The answer must not
+// AddToRequest adds the stored answer to r, so that the next engine continues it. The answer must not
 // change until the request to that engine is written.
-func (s *Recording) AttachTo(r *chat.Request) {
+func (s *PartialAnswerRecorder) AddToRequest(r *chat.Request) {
 	s.partial.Tokens = s.engineTokens
 	s.sentTextLen = len(s.partial.Text)
 	s.partial.AttachTo(r)
 }
 
-// NextEngine implements endpoint.Stream. If the client has not received any part of the answer yet,
-// NextEngine drops the stored text.
-func (s *Recording) NextEngine() {
+// PrepareForNextEngine implements endpoint.Stream. If the client has not received any part of the answer yet,
+// PrepareForNextEngine drops the stored text.
+func (s *PartialAnswerRecorder) PrepareForNextEngine() {
 	if !s.HasStarted() {
 		s.partial = chat.PartialAnswer{Text: s.partial.Text[:0], Reasoning: s.partial.Reasoning[:0]}
 		s.engineTokens = 0
 	}
-	s.Stream.NextEngine()
+	s.Stream.PrepareForNextEngine()
 	s.reportedTokens = s.Usage().Completion
 	s.reader.Reset("", 0)
 }
 
 // Release releases the stored text and stops storing. It may be called more than once, and on a nil
-// Recording.
-func (s *Recording) Release() {
+// PartialAnswerRecorder.
+func (s *PartialAnswerRecorder) Release() {
 	if s == nil {
 		return
 	}

@@ -22,17 +22,17 @@ func (chatCodec) MarkEnded()                                                    
 func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.ReplyHead) ([]byte, error) { return dst, nil }
 func (chatCodec) MediaType() string                                              { return "" }
 func (chatCodec) HasInBandErrors() bool                                          { return true }
-func record(m *limit.MemoryBudget) *Recording {
+func record(m *limit.MemoryBudget) *PartialAnswerRecorder {
 	s := new(answer.Stream)
-	s.Reset(&answer.Options{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})
-	return NewRecording(chatCodec{s}, m)
+	s.Reset(&answer.WriteOptions{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})
+	return NewPartialAnswerRecorder(chatCodec{s}, m)
 }
 
 func deltaEvent(delta string) sse.Event {
 	return sse.Event{Data: []byte(`{"id":"c","object":"chat.completion.chunk","created":1,"model":"x","choices":[{"index":0,"delta":{` + delta + `}}]}`)}
 }
 
-func appendDeltas(t *testing.T, s *Recording, deltas ...string) (out string) {
+func appendDeltas(t *testing.T, s *PartialAnswerRecorder, deltas ...string) (out string) {
 	t.Helper()
 	for _, d := range deltas {
 		b, err := s.Translator().Append(nil, deltaEvent(d)) // as an attempt does
@@ -45,8 +45,8 @@ func appendDeltas(t *testing.T, s *Recording, deltas ...string) (out string) {
 }
 
 // partial returns the answer that the next engine would continue.
-func partial(s *Recording) *chat.PartialAnswer {
-	s.AttachTo(new(chat.Request))
+func partial(s *PartialAnswerRecorder) *chat.PartialAnswer {
+	s.AddToRequest(new(chat.Request))
 	return &s.partial
 }
 
@@ -65,7 +65,7 @@ func TestRecording(t *testing.T) {
 	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.HasReasoning() || s.HasNewText() || !s.IsNextEngineSilent() {
 		t.Errorf("recorded %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
 	}
-	s.NextEngine()
+	s.PrepareForNextEngine()
 	out := appendDeltas(t, s, `"role":"assistant","content":null`, `"content":"\ud83d\ude97 goes"`)
 	if !strings.Contains(out, `"content":"\ud83d\ude97 goes"`) || strings.Contains(out, "role") || !s.HasNewText() {
 		t.Errorf("the client gets %s", out)
@@ -143,7 +143,7 @@ func countedEvent(text string, tokens int) sse.Event {
 		`"choices":[{"index":0,"delta":{"content":"%s"}}],"usage":{"prompt_tokens":9,"completion_tokens":%d,"total_tokens":%d}}`, text, tokens, 9+tokens)}
 }
 
-// TestTokens checks that a Recording caps an engine's token counts at the number that the client
+// TestTokens checks that a PartialAnswerRecorder caps an engine's token counts at the number that the client
 // can have received.
 func TestTokens(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -175,7 +175,7 @@ func TestTokensOfNextEngine(t *testing.T) {
 	s := record(limit.NewMemoryBudget(1 << 20))
 	for engine := range 3 {
 		if engine > 0 {
-			s.NextEngine()
+			s.PrepareForNextEngine()
 		}
 		if u := s.Usage(); u.Completion != 10*engine {
 			t.Errorf("%d engines were lost: %d completion tokens in the usage, want %d", engine, u.Completion, 10*engine)
@@ -225,15 +225,15 @@ func TestFinishFull(t *testing.T) {
 	}
 	s := record(limit.NewMemoryBudget(1 << 20))
 	appendDeltas(t, s, `"content":"The"`)
-	if s.HasReachedLimit(&limited.Tokens) {
+	if s.HasReachedTokenLimit(&limited.Tokens) {
 		t.Error("one token of two: the answer is full")
 	}
 	appendDeltas(t, s, `"content":" mill"`)
-	if !s.HasReachedLimit(&limited.Tokens) || s.HasReachedLimit(&unlimited.Tokens) {
+	if !s.HasReachedTokenLimit(&limited.Tokens) || s.HasReachedTokenLimit(&unlimited.Tokens) {
 		t.Error("two tokens: the answer must be full with a limit of 2, and not without a limit")
 	}
-	out, err := s.FinishAtLimit(nil)
+	out, err := s.FinishAtTokenLimit(nil)
 	if err != nil || !strings.Contains(string(out), `"finish_reason":"length"`) || !strings.HasSuffix(string(out), "data: [DONE]\n\n") {
-		t.Errorf("FinishAtLimit = %s, %v, want a finish_reason and the end of the stream", out, err)
+		t.Errorf("FinishAtTokenLimit = %s, %v, want a finish_reason and the end of the stream", out, err)
 	}
 }

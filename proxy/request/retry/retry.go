@@ -12,9 +12,9 @@ import (
 // changed requests, and sends to an engine with a longer context, a later tier or a fallback model.
 const MaxSends = 4
 
-// MaxRetriedWork limits retries on other engines. If an engine has worked on a failed call for
-// longer than MaxRetriedWork, the call is not retried. The retry might take just as long.
-const MaxRetriedWork = 30 * time.Second
+// MaxRetriedWorkDuration limits retries on other engines. If an engine has worked on a failed call for
+// longer than MaxRetriedWorkDuration, the call is not retried. The retry might take just as long.
+const MaxRetriedWorkDuration = 30 * time.Second
 
 // Cause is the part of a failure's cause that determines the next step.
 type Cause uint8
@@ -31,9 +31,9 @@ const (
 	CauseBadAnswer    // the response is invalid
 	// All calls must leave the engine because its host vanished, or because it is down, stalled or
 	// drained.
-	CauseEngineGone
-	CausePromptTooLong // the prompt does not fit into the engine's context
-	CauseDoubtful      // the engine may be at fault for a refusal
+	CauseMustLeaveEngine
+	CausePromptTooLong     // the prompt does not fit into the engine's context
+	CauseDoubtfulRejection // the engine may be at fault for a refusal
 	causeCount
 )
 
@@ -49,7 +49,7 @@ func (c Cause) String() string {
 // Failure describes a failed attempt.
 type Failure struct {
 	Cause      Cause
-	Elsewhere  bool          // whether another engine may answer after CauseNotNow or CauseEngineGone
+	Elsewhere  bool          // whether another engine may answer after CauseNotNow or CauseMustLeaveEngine
 	Changeable bool          // whether the engine may accept the request after a change
 	Worked     time.Duration // time since the request was sent
 }
@@ -135,9 +135,9 @@ func (s *SendCounts) CountStep(step Step) {
 }
 
 // UsesRetryBudget reports whether a step uses the retry budget. A StepOtherEngine after
-// CauseModelGone or CauseDoubtful does not use it, because the first engine has done no work.
+// CauseModelGone or CauseDoubtfulRejection does not use it, because the first engine has done no work.
 func UsesRetryBudget(step Step, f *Failure) bool {
-	return step == StepSameEngine || step == StepOtherEngine && f.Cause != CauseModelGone && f.Cause != CauseDoubtful
+	return step == StepSameEngine || step == StepOtherEngine && f.Cause != CauseModelGone && f.Cause != CauseDoubtfulRejection
 }
 
 type decisionRule struct {
@@ -161,23 +161,23 @@ var decisionRules = []decisionRule{
 	{StepSameEngine, []Cause{CauseNotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *CallState, f *Failure) bool {
 		return !s.Sends.LastWasSameEngine && !s.Form && s.hasRetriesLeft() && !(f.Elsewhere && s.Room) && !s.NoBudget
 	}},
-	{StepChangeRequest, []Cause{CauseNotNow, CausePromptTooLong, CauseDoubtful, CauseFinal}, "once a call: a lower token limit, without an effort's word, or with turns joined; never with strict", func(s *CallState, f *Failure) bool {
+	{StepChangeRequest, []Cause{CauseNotNow, CausePromptTooLong, CauseDoubtfulRejection, CauseFinal}, "once a call: a lower token limit, without an effort's word, or with turns joined; never with strict", func(s *CallState, f *Failure) bool {
 		return f.Changeable && !s.Strict && !s.Sends.LastWasSameEngine && s.Sends.Changes+s.Sends.Longer == 0
 	}},
-	{StepMove, []Cause{CauseEngineGone}, "once a call, unless retry.attempts is 1", func(s *CallState, _ *Failure) bool {
+	{StepMove, []Cause{CauseMustLeaveEngine}, "once a call, unless retry.attempts is 1", func(s *CallState, _ *Failure) bool {
 		return s.Sends.Moves == 0 && s.Attempts >= 2
 	}},
-	{StepOtherEngine, []Cause{CauseDoubtful}, "after the first send, where another engine has room", func(s *CallState, _ *Failure) bool {
+	{StepOtherEngine, []Cause{CauseDoubtfulRejection}, "after the first send, where another engine has room", func(s *CallState, _ *Failure) bool {
 		return s.Sends.Retries+s.Sends.Moves+s.Sends.Longer+s.Sends.LaterTiers == 0 && s.Room
 	}},
 	{StepOtherEngine, []Cause{CauseConnectionLost, CauseEngineFull, CauseBadAnswer, CauseModelGone}, "within retry.attempts and retry.budget, but for the budget where the model or endpoint is not there", func(s *CallState, f *Failure) bool {
 		return s.hasRetriesLeft() && (!s.NoBudget || f.Cause == CauseModelGone)
 	}},
-	{StepOtherEngine, []Cause{CauseNotNow, CauseEngineGone}, "within retry.attempts and retry.budget, where another engine may answer", func(s *CallState, f *Failure) bool {
+	{StepOtherEngine, []Cause{CauseNotNow, CauseMustLeaveEngine}, "within retry.attempts and retry.budget, where another engine may answer", func(s *CallState, f *Failure) bool {
 		return f.Elsewhere && s.hasRetriesLeft() && !s.NoBudget
 	}},
 	{StepOtherEngine, []Cause{CauseEngineFailed}, "within retry.attempts and retry.budget, if the request was not changed, the engine worked less than 30 s and has not failed at this body in the last minute", func(s *CallState, f *Failure) bool {
-		return s.hasRetriesLeft() && !s.NoBudget && s.Sends.Changes == 0 && f.Worked < MaxRetriedWork && !s.BodyFails
+		return s.hasRetriesLeft() && !s.NoBudget && s.Sends.Changes == 0 && f.Worked < MaxRetriedWorkDuration && !s.BodyFails
 	}},
 	{StepLongerContext, []Cause{CausePromptTooLong}, "once a call; never with strict; no forms", func(s *CallState, _ *Failure) bool {
 		return s.Longer && s.Sends.Longer == 0 && !s.Strict && !s.Form
@@ -185,7 +185,7 @@ var decisionRules = []decisionRule{
 	{StepLaterTier, []Cause{CauseConnectionLost, CauseEngineFull, CauseBadAnswer, CauseModelGone, CauseEngineFailed}, "one later tier and one fallback model, apart from the budget", func(s *CallState, _ *Failure) bool {
 		return s.Below && s.Sends.LaterTiers < 2
 	}},
-	{StepLaterTier, []Cause{CauseNotNow, CauseEngineGone}, "likewise, where another engine may answer", func(s *CallState, f *Failure) bool {
+	{StepLaterTier, []Cause{CauseNotNow, CauseMustLeaveEngine}, "likewise, where another engine may answer", func(s *CallState, f *Failure) bool {
 		return f.Elsewhere && s.Below && s.Sends.LaterTiers < 2
 	}},
 }

@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		{"a second 500", Failure{Cause: CauseEngineFailed}, firstFailureState(func(s *CallState) { s.Sends.Retries = 1 }), StepFail},
 		{"a second 500, with a fallback", Failure{Cause: CauseEngineFailed}, firstFailureState(func(s *CallState) { s.Sends.Retries, s.Below = 1, true }), StepLaterTier},
 		{"a 500 after a change", Failure{Cause: CauseEngineFailed}, firstFailureState(func(s *CallState) { s.Sends.Changes = 1 }), StepFail},
-		{"a 500 after long work", Failure{Cause: CauseEngineFailed, Worked: MaxRetriedWork}, firstFailureState(nil), StepFail},
+		{"a 500 after long work", Failure{Cause: CauseEngineFailed, Worked: MaxRetriedWorkDuration}, firstFailureState(nil), StepFail},
 		{"a 500 of a body that fails", Failure{Cause: CauseEngineFailed}, firstFailureState(func(s *CallState) { s.BodyFails = true }), StepFail},
 
 		{"not now, alone", Failure{Cause: CauseNotNow, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Room = false }), StepSameEngine},
@@ -53,19 +53,19 @@ func TestDecide(t *testing.T) {
 		{"not now, of a form", Failure{Cause: CauseNotNow}, firstFailureState(func(s *CallState) { s.Form = true }), StepFail},
 
 		{"a refusal that a change helps", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(nil), StepChangeRequest},
-		{"likewise, a doubtful one", Failure{Cause: CauseDoubtful, Changeable: true}, firstFailureState(nil), StepChangeRequest},
+		{"likewise, a doubtful one", Failure{Cause: CauseDoubtfulRejection, Changeable: true}, firstFailureState(nil), StepChangeRequest},
 		{"after a change", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Changes: 1, LastWasSameEngine: true} }), StepFail},
 		{"after a change, at another engine", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Changes: 1, Retries: 1} }), StepFail},
 		{"a strict model", Failure{Cause: CauseFinal, Changeable: true}, firstFailureState(func(s *CallState) { s.Strict = true }), StepFail},
 		{"a fault of the request", Failure{Cause: CauseFinal}, firstFailureState(func(s *CallState) { s.Below = true }), StepFail},
 
-		{"a host that vanished", Failure{Cause: CauseEngineGone}, firstFailureState(nil), StepMove},
-		{"also after all sends", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Retries: 1, Changes: 1, LaterTiers: 1} }), StepMove},
-		{"also with an empty budget", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.NoBudget = true }), StepMove},
-		{"twice", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Sends.Moves = 1 }), StepFail},
-		{"twice, where another engine may answer", Failure{Cause: CauseEngineGone, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Sends.Moves = 1 }), StepOtherEngine},
-		{"twice, with a fallback", Failure{Cause: CauseEngineGone, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Sends.Moves, s.Sends.Retries, s.Below = 1, 1, true }), StepLaterTier},
-		{"with one attempt", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.Attempts = 1 }), StepFail},
+		{"a host that vanished", Failure{Cause: CauseMustLeaveEngine}, firstFailureState(nil), StepMove},
+		{"also after all sends", Failure{Cause: CauseMustLeaveEngine}, firstFailureState(func(s *CallState) { s.Sends = SendCounts{Retries: 1, Changes: 1, LaterTiers: 1} }), StepMove},
+		{"also with an empty budget", Failure{Cause: CauseMustLeaveEngine}, firstFailureState(func(s *CallState) { s.NoBudget = true }), StepMove},
+		{"twice", Failure{Cause: CauseMustLeaveEngine}, firstFailureState(func(s *CallState) { s.Sends.Moves = 1 }), StepFail},
+		{"twice, where another engine may answer", Failure{Cause: CauseMustLeaveEngine, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Sends.Moves = 1 }), StepOtherEngine},
+		{"twice, with a fallback", Failure{Cause: CauseMustLeaveEngine, Elsewhere: true}, firstFailureState(func(s *CallState) { s.Sends.Moves, s.Sends.Retries, s.Below = 1, 1, true }), StepLaterTier},
+		{"with one attempt", Failure{Cause: CauseMustLeaveEngine}, firstFailureState(func(s *CallState) { s.Attempts = 1 }), StepFail},
 
 		{"a prompt that is too long", Failure{Cause: CausePromptTooLong}, firstFailureState(nil), StepFail},
 		{"for this engine", Failure{Cause: CausePromptTooLong}, firstFailureState(func(s *CallState) { s.Longer = true }), StepLongerContext},
@@ -73,16 +73,16 @@ func TestDecide(t *testing.T) {
 		{"and has not helped", Failure{Cause: CausePromptTooLong, Changeable: true}, firstFailureState(func(s *CallState) { s.Longer, s.Sends = true, SendCounts{Changes: 1, LastWasSameEngine: true} }), StepLongerContext},
 		{"for the second engine", Failure{Cause: CausePromptTooLong}, firstFailureState(func(s *CallState) { s.Longer, s.Sends.Longer = true, 1 }), StepFail},
 
-		{"a doubtful refusal", Failure{Cause: CauseDoubtful}, firstFailureState(nil), StepOtherEngine},
-		{"likewise, with one attempt and an empty budget", Failure{Cause: CauseDoubtful}, firstFailureState(func(s *CallState) { s.Attempts, s.NoBudget = 1, true }), StepOtherEngine},
-		{"likewise, alone", Failure{Cause: CauseDoubtful}, firstFailureState(func(s *CallState) { s.Room = false }), StepFail},
-		{"of the second engine", Failure{Cause: CauseDoubtful}, firstFailureState(func(s *CallState) { s.Sends.Retries = 1 }), StepFail},
+		{"a doubtful refusal", Failure{Cause: CauseDoubtfulRejection}, firstFailureState(nil), StepOtherEngine},
+		{"likewise, with one attempt and an empty budget", Failure{Cause: CauseDoubtfulRejection}, firstFailureState(func(s *CallState) { s.Attempts, s.NoBudget = 1, true }), StepOtherEngine},
+		{"likewise, alone", Failure{Cause: CauseDoubtfulRejection}, firstFailureState(func(s *CallState) { s.Room = false }), StepFail},
+		{"of the second engine", Failure{Cause: CauseDoubtfulRejection}, firstFailureState(func(s *CallState) { s.Sends.Retries = 1 }), StepFail},
 
 		{"a part was shown", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Below = true, true }), StepFail},
 		{"a part that may be resumed", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Resumable = true, true }), StepResume},
 		{"a part that lacks only its end", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Complete, s.Resumable = true, true, true }), StepFinish},
 		{"a part, resumed after four sends", Failure{Cause: CauseConnectionLost}, firstFailureState(func(s *CallState) { s.HasPartialAnswer, s.Resumable, s.Sends = true, true, SendCounts{Retries: 3} }), StepResume},
-		{"the request is spent", Failure{Cause: CauseEngineGone}, firstFailureState(func(s *CallState) { s.CannotResend, s.Below = true, true }), StepFail},
+		{"the request is spent", Failure{Cause: CauseMustLeaveEngine}, firstFailureState(func(s *CallState) { s.CannotResend, s.Below = true, true }), StepFail},
 		{"four sends", Failure{Cause: CauseEngineFull}, firstFailureState(func(s *CallState) { s.Below, s.Sends = true, SendCounts{Retries: 1, Changes: 1, LaterTiers: 1} }), StepFail},
 	} {
 		if got := DecideStep(&c.state, &c.after); got != c.want {

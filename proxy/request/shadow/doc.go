@@ -16,7 +16,7 @@
 //   - No call is waiting for the model.
 //
 // A copy never queues, and never wakes an engine. If its engine rejects it, the copy is sent at
-// most once more, with a change after which the engine may accept it (RequestChanges).
+// most once more, with a change after which the engine may accept it (RequestChangeStore).
 //
 // A copy is canceled if the client disconnects before the call is answered. After the call has been
 // answered, the copy continues, so that slower engines are also measured. A drain cancels all

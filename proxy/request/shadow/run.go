@@ -16,7 +16,7 @@ import (
 func (p *runningCopy) run() {
 	defer p.shadows.remove(p) // must run after the slot has been released
 	defer p.finish()
-	p.shadows.o.Guard.Point("shadow.run")
+	p.shadows.o.Guard.PanicIfInjected("shadow.run")
 	if p.decode() != nil {
 		p.outcome = observe.ShadowUnfit
 		return
@@ -33,7 +33,7 @@ func (p *runningCopy) run() {
 		p.shadows.o.Changes.LearnRejection(p.slot.lease.Upstream().ID(), p.slot.target.Served, p.removedParts, time.Now())
 	}
 	p.outcome = observe.ShadowOK
-	p.attempt.RecordAnswer(p.record.CompletionTokens)
+	p.attempt.RecordAnswerTokens(p.record.CompletionTokens)
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
@@ -60,7 +60,7 @@ func (p *runningCopy) recordFailure(f *failure.Failure) {
 	case errors.Is(cause, failure.ErrShuttingDown), f.Outcome == upstreams.OutcomeHandedOver:
 		p.outcome = observe.ShadowDrained
 	case cause != nil:
-		p.outcome = observe.ShadowLeft
+		p.outcome = observe.ShadowClientGone
 	case f.API.Code == apierr.CodeContextLength, f.Outcome == upstreams.OutcomeRejected && f.Result == observe.OutcomeClientError:
 		p.outcome = observe.ShadowUnfit
 	case f.Result == observe.OutcomeLimited && f.Outcome == upstreams.OutcomeClientGone: // failure.NoReplyMemory
@@ -76,7 +76,7 @@ func (p *runningCopy) decode() error {
 		return err
 	}
 	p.request.Chat().ImpliedProperties = p.implied
-	if _, err := p.request.CheckRules(p.model, p.record.Start); err != nil || p.model.Rules.Strict {
+	if _, err := p.request.CheckModelRules(p.model, p.record.Start); err != nil || p.model.Rules.Strict {
 		return err
 	}
 	limit := p.request.AnswerTokenLimit()
@@ -85,7 +85,7 @@ func (p *runningCopy) decode() error {
 	return nil
 }
 
-// applyChange changes the request so that the engine may accept it, like Call.findChange in package
+// applyChange changes the request so that the engine may accept it, like Call.findRequestChange in package
 // call. It returns false if no change helps.
 func (p *runningCopy) applyChange(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
@@ -122,8 +122,8 @@ func (p *runningCopy) makeAttempt(again bool) error {
 		exchange = lease.NewExchange
 	}
 	sent := attempt.SendParams{Start: p.record.Start, Begun: p.record.Start, RequestID: p.id, Number: 1, Mover: abandoningMover{}}
-	p.attempt.Begin(&attempt.Params{
-		Request: p.request, Model: p.model, PromptTokens: p.tokens, Tiers: p.tiers, Body: noBodyHash{},
+	p.attempt.Prepare(&attempt.Params{
+		Request: p.request, Model: p.model, PromptTokens: p.tokens, Tiers: p.tiers, Body: noopBodyHasher{},
 		Memory: &p.memory, Abort: &p.abort, Guard: p.shadows.o.Guard,
 	}, &sent, lease, target, exchange())
 	to := p.endpointTarget()
@@ -138,9 +138,9 @@ func (p *runningCopy) makeAttempt(again bool) error {
 		Model: p.model.Config, RequestID: p.id, Created: p.record.Start, PromptTokens: p.tokens, Streamed: to.Stream,
 	}
 	if p.record.Stream = p.request.ClientWantsStream(); p.record.Stream {
-		return p.readStream(p.request.Stream(about))
+		return p.readStream(p.request.NewStream(about))
 	}
-	return p.readFullResponse(p.request.Unary(about))
+	return p.readFullResponse(p.request.NewUnaryAnswer(about))
 }
 
 func (p *runningCopy) readStream(stream endpoint.Stream) error {
@@ -156,7 +156,7 @@ func (p *runningCopy) readStream(stream endpoint.Stream) error {
 		text, done, err := p.attempt.PullStream(*out, 0, stream)
 		*out = text
 		attempt.RecycleBuffer(out)
-		p.memory.FreePart(attempt.PartClientOutput)
+		p.memory.FreePart(attempt.ClientOutputMemory)
 		if r := p.attempt.Reply.Progress(); r.Begun && p.record.TTFT == 0 {
 			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().StdTime().Sub(p.record.Start), r.ReadAt().Sub(r.SentAt())
 			p.attempt.RecordFirstToken(p.record.UpstreamTTFT)
@@ -167,7 +167,7 @@ func (p *runningCopy) readStream(stream endpoint.Stream) error {
 	}
 }
 
-func (p *runningCopy) readFullResponse(codec endpoint.Unary) error {
+func (p *runningCopy) readFullResponse(codec endpoint.UnaryAnswer) error {
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
 		return err
 	}
@@ -189,11 +189,11 @@ func (p *runningCopy) recordUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// noBodyHash is an attempt.BodyHasher that never returns a hash, because the failure of a copy
+// noopBodyHasher is an attempt.BodyHasher that never returns a hash, because the failure of a copy
 // proves nothing about the request.
-type noBodyHash struct{}
+type noopBodyHasher struct{}
 
-func (noBodyHash) BodyHash() uint64 { return 0 }
+func (noopBodyHasher) BodyHash() uint64 { return 0 }
 
 // abandoningMover implements attempt.CallMover. A copy on a stalled or drained engine ends instead
 // of moving to another engine.

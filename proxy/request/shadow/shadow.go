@@ -26,8 +26,8 @@ type Options struct {
 	Guard   *guard.Guard
 	Replies *limit.MemoryBudget
 	Calls   *observe.Calls
-	Formats *endpoint.FormatCache
-	Changes RequestChanges
+	Formats *endpoint.RequestFormatCache
+	Changes RequestChangeStore
 	// Salt returns the salt that separates an owner's prompts from those of other owners in an
 	// engine's cache.
 	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.CacheSalt
@@ -45,8 +45,8 @@ type Shadows struct {
 // New returns a Shadows without running copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*runningCopy]struct{}{}} }
 
-// RequestChanges stores how rejected requests must be changed so that engines accept them.
-type RequestChanges interface {
+// RequestChangeStore stores how rejected requests must be changed so that engines accept them.
+type RequestChangeStore interface {
 	// KnownRejections returns the parts of requests that an engine is known to reject for a model.
 	KnownRejections(up upstreams.ID, served string, now time.Time) endpoint.RejectedParts
 	// ChangeAfter returns a change after which the engine may accept the rejected request. limit is
@@ -71,7 +71,7 @@ type runningCopy struct {
 	body         body.Body
 	request      endpoint.Request
 	memory       attempt.ReplyMemory
-	abort        attempt.Abort
+	abort        attempt.Canceler
 	attempt      attempt.Attempt
 	record       observe.Record
 	outcome      observe.ShadowOutcome
@@ -122,7 +122,7 @@ func (s *Shadows) startCopy(c *participant.Call) {
 	p := &runningCopy{
 		shadows: s, model: to, snapshot: c.Snapshot, tiers: c.Tiers, tokens: c.Tokens,
 		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().ImpliedProperties,
-		request: endpoint.NewChatCopy(c.Endpoint.Dialect), memory: attempt.ReplyMemory{Budget: s.o.Replies},
+		request: endpoint.NewChatCopyRequest(c.Endpoint.Dialect), memory: attempt.ReplyMemory{Budget: s.o.Replies},
 		record: observe.Record{Model: c.Model.Config.ID, Start: now}, outcome: observe.ShadowFailed,
 	}
 	if p.rejectOrAcquireSlot(c, number, now) {
@@ -140,7 +140,7 @@ func (s *Shadows) startCopy(c *participant.Call) {
 		return
 	}
 	c.Abort.AttachShadow(&p.abort)
-	go s.o.Guard.Once(guard.PlaceShadow, p.run)
+	go s.o.Guard.RunWithRecover(guard.PlaceShadow, p.run)
 }
 
 // rejectOrAcquireSlot decides whether the call is copied. If the call is not copied,

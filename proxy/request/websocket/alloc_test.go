@@ -25,7 +25,7 @@ func TestEventAllocations(t *testing.T) {
 		}
 		c.mu.Unlock()
 		for _, lane := range []string{"", "main"} {
-			w := &eventWriter{peer: p, turn: &responseTurn{laneName: lane}, messagePrefix: lanePrefix(lane)}
+			w := &eventWriter{peer: p, turn: &responseTurn{laneName: lane}, messagePrefix: laneMessagePrefix(lane)}
 			event := []byte("event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"delta\":\"x\"}\n\n: keep-alive\n\n")
 			if n := testing.AllocsPerRun(100, func() {
 				if _, err := w.Write(event); err != nil {

@@ -81,13 +81,13 @@ func (c *callQueue) enqueue(t *responseTurn) *apierr.Error {
 	case len(c.queue) >= maxQueued:
 		return errQueueFull
 	}
-	if refused := c.checkWaiting(t.message); refused != nil {
+	if refused := c.checkQueueLimits(t.message); refused != nil {
 		return refused
 	}
 	c.queue = append(c.queue, t)
 	if !c.isRunning {
 		c.isRunning = true
-		go c.shared.services.Guard.Once(guard.PlaceWebSocket, c.runAll)
+		go c.shared.services.Guard.RunWithRecover(guard.PlaceWebSocket, c.runAll)
 	}
 	return nil
 }
@@ -96,14 +96,14 @@ func (c *callQueue) enqueue(t *responseTurn) *apierr.Error {
 func (c *callQueue) checkGrowth(m *clientMessage) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.checkWaiting(m)
+	return c.checkQueueLimits(m)
 }
 
-// checkWaiting returns an error if a message must not wait for earlier calls. The total size of the
+// checkQueueLimits returns an error if a message must not wait for earlier calls. The total size of the
 // messages waiting on a connection is limited to the maximum size of one request. A key may have as
 // many waiting messages as it may have concurrent calls. If no call is running, the message does
-// not wait, and checkWaiting returns nil.
-func (c *callQueue) checkWaiting(m *clientMessage) *apierr.Error {
+// not wait, and checkQueueLimits returns nil.
+func (c *callQueue) checkQueueLimits(m *clientMessage) *apierr.Error {
 	if !c.isRunning {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *callQueue) checkWaiting(m *clientMessage) *apierr.Error {
 		return nil
 	}
 	var refused *apierr.Error
-	m.waitingKey, refused = call.CountWaiting(c.shared.services.Current(), c.key)
+	m.waitingKey, refused = call.AdmitWaitingMessage(c.shared.services.Current(), c.key)
 	return refused
 }
 
@@ -133,22 +133,22 @@ func (c *callQueue) runNext() (more bool) {
 		return false
 	}
 	defer t.message.release()
-	t.message.stopWaiting()
+	t.message.markCallStarted()
 	defer c.shared.services.Guard.Catch(guard.PlaceWebSocket, func() {
 		c.peer.closePanicked()
 		more = true // dequeue decides whether more turns follow
 	})
-	c.shared.services.Guard.Point("websocket.turn")
-	if c.isExpired() {
+	c.shared.services.Guard.PanicIfInjected("websocket.turn")
+	if c.isConnExpired() {
 		c.peer.sendError(t.laneName, errConnExpired)
-		c.peer.close(websocket.StatusNormalClosure, reasonExpired)
+		c.peer.closeConn(websocket.StatusNormalClosure, reasonConnExpired)
 		return true
 	}
 	status := c.runTurn(t)
 	if code, reason := c.shared.checkConn(c.key); code != 0 {
-		c.peer.close(code, reason)
+		c.peer.closeConn(code, reason)
 	} else if status == 401 { // later calls would also get a 401
-		c.peer.close(websocket.StatusPolicyViolation, reasonInvalidKey)
+		c.peer.closeConn(websocket.StatusPolicyViolation, reasonInvalidKey)
 	} else if status == 500 {
 		c.peer.closePanicked()
 	}
@@ -175,10 +175,10 @@ func (c *callQueue) dequeue() *responseTurn {
 	return nil
 }
 
-// acknowledge records that the client has processed a response. It returns false if the client has
+// recordProcessedResponse records that the client has processed a response. It returns false if the client has
 // acknowledged more responses than it has made calls. The caller counts each excess acknowledgment
 // as a request.
-func (c *callQueue) acknowledge() bool {
+func (c *callQueue) recordProcessedResponse() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.unacknowledged == 0 {
@@ -213,7 +213,7 @@ func (c *callQueue) runTurn(t *responseTurn) (status int) {
 	}
 	if most := c.shared.bodyLimit(c.key); from != nil && int64(len(before)+len(t.message.bytes)) > most {
 		c.rejectMessage(t.laneName, conversationTooLarge(most))
-		c.lanes.dropLane(from)
+		c.lanes.dropConversation(from)
 		return 0
 	}
 	ctx := c.buildRequest(t, before)
@@ -224,13 +224,13 @@ func (c *callQueue) runTurn(t *responseTurn) (status int) {
 	handle(ctx)
 	events := &eventWriter{
 		peer: c.peer, lanes: &c.lanes, turn: t, toLane: to, fromLane: from,
-		responseHeaders: selectHeaders(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderRetained), messagePrefix: lanePrefix(t.laneName),
+		responseHeaders: selectResponseHeaders(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderCallRetained), messagePrefix: laneMessagePrefix(t.laneName),
 	}
 	if c.writeAnswer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
 	if !events.isStored && from != nil { // the protocol ends the conversation of a failed turn
-		c.lanes.dropLane(from)
+		c.lanes.dropConversation(from)
 	}
 	return ctx.Response.StatusCode()
 }
@@ -239,7 +239,7 @@ func (c *callQueue) runTurn(t *responseTurn) (status int) {
 // request of the key. If the key has no requests left, rejectMessage reports that error instead of
 // e.
 func (c *callQueue) rejectMessage(lane string, e *apierr.Error) {
-	if limited := call.ChargeRequest(c.shared.services.Current(), c.key, time.Now()); limited != nil {
+	if limited := call.ChargeRejectedRequest(c.shared.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
 	}
 	c.peer.sendError(lane, e)
@@ -268,9 +268,9 @@ func newRequestCtx(conn callConn, path string, query []byte, head []headerField,
 	return ctx
 }
 
-func (c *callQueue) isExpired() bool { return !time.Now().Before(c.expiresAt) }
+func (c *callQueue) isConnExpired() bool { return !time.Now().Before(c.expiresAt) }
 
-const reasonExpired = "the connection has lasted 60 minutes"
+const reasonConnExpired = "the connection has lasted 60 minutes"
 
 // writeAnswer writes the answer of a call. The answer is either an error or the events of a stream,
 // which are written while they are generated. writeAnswer returns an error if a write fails or the

@@ -9,9 +9,9 @@ import (
 // requires the close code 1007, but the library would confirm the close frame as usual.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
-// closeFrame collects the payload of a close frame, which is a two-byte code followed by the
+// closeFrameCollector collects the payload of a close frame, which is a two-byte code followed by the
 // reason.
-type closeFrame struct {
+type closeFrameCollector struct {
 	mask  [4]byte
 	bytes []byte // unmasked payload; nil if no close frame is being read
 }
@@ -21,7 +21,7 @@ const maxControlPayload = 125
 
 // start starts to collect a close frame. It ignores a malformed close frame, because the library
 // rejects it.
-func (c *closeFrame) start(head []byte, length uint64) {
+func (c *closeFrameCollector) start(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > maxControlPayload {
 		return
@@ -32,7 +32,7 @@ func (c *closeFrame) start(head []byte, length uint64) {
 
 // collect collects payload bytes. After the last byte, it returns an error if the reason is not
 // valid UTF-8.
-func (c *closeFrame) collect(p []byte) error {
+func (c *closeFrameCollector) collect(p []byte) error {
 	if c.bytes == nil {
 		return nil
 	}

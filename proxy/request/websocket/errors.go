@@ -45,9 +45,9 @@ func conversationTooLarge(limit int64) *apierr.Error {
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// lanePrefix returns the bytes at the start of every message on a named lane. For the default lane,
+// laneMessagePrefix returns the bytes at the start of every message on a named lane. For the default lane,
 // it returns nil.
-func lanePrefix(lane string) []byte {
+func laneMessagePrefix(lane string) []byte {
 	if lane == "" {
 		return nil
 	}
@@ -56,7 +56,7 @@ func lanePrefix(lane string) []byte {
 
 type headerField struct{ name, value string }
 
-func appendHeaders(dst []byte, headers []headerField) []byte {
+func appendHeadersMember(dst []byte, headers []headerField) []byte {
 	dst = append(dst, `"headers":{`...)
 	for i, h := range headers {
 		if i > 0 {
@@ -68,7 +68,7 @@ func appendHeaders(dst []byte, headers []headerField) []byte {
 	return append(dst, `},`...)
 }
 
-func selectHeaders(from *fasthttp.Response, names ...string) (headers []headerField) {
+func selectResponseHeaders(from *fasthttp.Response, names ...string) (headers []headerField) {
 	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
 			headers = append(headers, headerField{name, string(value)})
@@ -78,7 +78,7 @@ func selectHeaders(from *fasthttp.Response, names ...string) (headers []headerFi
 }
 
 func errorMessage(lane string, from *fasthttp.Response) []byte {
-	headers := selectHeaders(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry", endpoint.HeaderRetained)
+	headers := selectResponseHeaders(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry", endpoint.HeaderCallRetained)
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 
@@ -86,7 +86,7 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	dst = strconv.AppendInt(append(dst, `{"type":"error","status":`...), int64(status), 10)
 	dst = appendLane(append(dst, ','), lane)
 	if len(headers) > 0 {
-		dst = appendHeaders(dst, headers)
+		dst = appendHeadersMember(dst, headers)
 	}
 	return append(dst, body[1:]...)
 }

@@ -57,7 +57,7 @@ func (w *eventWriter) encodeMessage(name, data []byte) [][]byte {
 	}
 	// This event contains the response headers that a POST would get.
 	if len(w.responseHeaders) > 0 && string(name) == "response.created" {
-		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.responseHeaders))
+		w.pieces = append(w.pieces, appendHeadersMember([]byte{'{'}, w.responseHeaders))
 	}
 	before := len(w.pieces)
 	switch string(name) {
@@ -84,7 +84,7 @@ func (w *eventWriter) appendResponseEvent(data []byte, ended bool) {
 	}
 	p := parserPool.Get().(*eventParser)
 	defer p.recycle()
-	if p.doc.Parse(data, eventOptions) != nil {
+	if p.doc.Parse(data, eventParseOptions) != nil {
 		panic("BUG: an event is not JSON")
 	}
 	response := p.doc.Root().Get("response")
@@ -103,6 +103,6 @@ func (w *eventWriter) appendResponseEvent(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions are the options for parsing the edge's events, which may repeat any part of the
+// eventParseOptions are the options for parsing the edge's events, which may repeat any part of the
 // request.
-var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}
+var eventParseOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

@@ -28,7 +28,7 @@ type frameHeaderScanner struct {
 	payloadLeft  uint64 // number of payload bytes that remain in the frame
 	messageBytes uint64 // size of the message as announced so far
 	emptyFrames  int    // number of empty frames in the message so far
-	closeFrame   closeFrame
+	closeFrame   closeFrameCollector
 }
 
 // scan parses p, and returns how many of its bytes the library may read. If a close frame has an

@@ -114,11 +114,11 @@ func (l *conversationLanes) storeResponse(x, from *conversationLane, id string, 
 		size += int64(len(p))
 	}
 	if !l.makeRoom(x, from, size) {
-		l.dropLane(x)
+		l.dropConversation(x)
 		return
 	}
 	items := slices.Concat(parts...)
-	l.dropLane(x)
+	l.dropConversation(x)
 	x.lastResponseID, x.inputItems = id, items
 }
 
@@ -139,18 +139,18 @@ func (l *conversationLanes) makeRoom(x, from *conversationLane, n int64) bool {
 		if i < 0 {
 			return false
 		}
-		l.dropLane(l.list[i])
+		l.dropConversation(l.list[i])
 	}
 }
 
-func (l *conversationLanes) dropLane(x *conversationLane) {
+func (l *conversationLanes) dropConversation(x *conversationLane) {
 	l.memory.discard(int64(len(x.inputItems)), l.keyBytes)
 	x.lastResponseID, x.inputItems = "", nil
 }
 
 func (l *conversationLanes) release() {
 	for _, x := range l.list {
-		l.dropLane(x)
+		l.dropConversation(x)
 	}
 	l.list = nil
 }

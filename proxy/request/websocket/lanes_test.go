@@ -30,7 +30,7 @@ func TestLanes(t *testing.T) {
 			}
 			if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 				if from != nil {
-					l.dropLane(from)
+					l.dropConversation(from)
 				}
 				continue
 			}

@@ -13,7 +13,7 @@ import (
 
 const initialBufferSize = 4 << 10
 
-var errSlow = errors.New("the message came too slowly")
+var errMessageTooSlow = errors.New("the message came too slowly")
 
 // clientMessage is a client's message. Its bytes count against the memory for bodies. Until the
 // call for the message starts, the message counts as an incomplete body of the key.
@@ -35,8 +35,8 @@ func (m *clientMessage) grow(most int64) bool {
 	return true
 }
 
-// stopWaiting must be called when the call for the message starts.
-func (m *clientMessage) stopWaiting() {
+// markCallStarted must be called when the call for the message starts.
+func (m *clientMessage) markCallStarted() {
 	m.reservation.MarkBodyComplete()
 	if m.waitingKey != nil {
 		m.waitingKey.StopWaiting()
@@ -46,7 +46,7 @@ func (m *clientMessage) stopWaiting() {
 
 func (m *clientMessage) release() {
 	m.reservation.ReleaseGarbage(m.reservation.ReservedBytes())
-	m.stopWaiting()
+	m.markCallStarted()
 	m.bytes = nil
 }
 
@@ -78,7 +78,7 @@ func (s *clientSession) receive(r io.Reader) (*clientMessage, error) {
 		now := time.Now()
 		if body.IsTooSlow(now.Sub(begun), received, m.reservation.ReservedBytes(), rate) {
 			m.release()
-			return nil, errSlow
+			return nil, errMessageTooSlow
 		}
 		if now.Sub(armed) > time.Second {
 			s.setReadDeadline(now)
@@ -114,7 +114,7 @@ func (s *clientSession) receive(r io.Reader) (*clientMessage, error) {
 
 func mapTimeout(err error) error {
 	if body.IsTimeout(err) {
-		return errSlow
+		return errMessageTooSlow
 	}
 	return err
 }

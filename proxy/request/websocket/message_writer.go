@@ -65,7 +65,7 @@ func (c *deferredConn) Close() error {
 	return c.serverConn.Close()
 }
 
-func (p *messageWriter) close(code websocket.StatusCode, reason string) {
+func (p *messageWriter) closeConn(code websocket.StatusCode, reason string) {
 	p.hasEnded.Store(true)
 	defer time.AfterFunc(closeTimeout, p.cutConn).Stop()
 	_ = p.ws.Close(code, reason) // the library closes the connection even if this fails
@@ -76,7 +76,7 @@ func (p *messageWriter) cutConn() {
 	_ = p.deferredConn.Close()
 }
 
-func (p *messageWriter) closePanicked() { p.close(websocket.StatusInternalError, "internal error") }
+func (p *messageWriter) closePanicked() { p.closeConn(websocket.StatusInternalError, "internal error") }
 
 func (p *messageWriter) sendError(lane string, e *apierr.Error) {
 	p.rejections.CountRefused(e.Code)
@@ -88,9 +88,9 @@ func (p *messageWriter) sendError(lane string, e *apierr.Error) {
 	_ = p.send(appendError(nil, lane, e.Status, e.AppendBody(nil), headers))
 }
 
-// answersPing reports whether the peer answers a ping. It also returns true if a message is being
+// pingPeer reports whether the peer answers a ping. It also returns true if a message is being
 // written.
-func (p *messageWriter) answersPing() bool {
+func (p *messageWriter) pingPeer() bool {
 	select {
 	case p.writeSlot <- struct{}{}:
 		<-p.writeSlot
@@ -117,9 +117,9 @@ func (p *messageWriter) mayPong(ctx context.Context) bool {
 	}
 }
 
-// maxJoinedMessage is the maximum size of a message whose pieces are joined before the message is
+// maxJoinedWriteBytes is the maximum size of a message whose pieces are joined before the message is
 // written. A larger message is written piece by piece.
-const maxJoinedMessage = 64 << 10
+const maxJoinedWriteBytes = 64 << 10
 
 // send writes a message that consists of pieces. The write timeout of listen.Conn applies.
 func (p *messageWriter) send(pieces ...[]byte) error {
@@ -129,7 +129,7 @@ func (p *messageWriter) send(pieces ...[]byte) error {
 	for _, piece := range pieces {
 		size += len(piece)
 	}
-	if len(pieces) == 1 || size <= maxJoinedMessage {
+	if len(pieces) == 1 || size <= maxJoinedWriteBytes {
 		message := pieces[0]
 		if len(pieces) > 1 {
 			message = p.joinPieces(pieces)

@@ -51,18 +51,18 @@ func New(s *call.Services, draining func() bool) *Server {
 	return &Server{
 		shared: sharedState{
 			services: s, draining: draining,
-			createResponse: s.Handler(messageEndpoint(endpoint.ResponsesEndpoint)), warmUp: s.Handler(messageEndpoint(endpoint.ResponsesWarmUpEndpoint)),
+			createResponse: s.Handler(copyEndpointForMessages(endpoint.ResponsesEndpoint)), warmUp: s.Handler(copyEndpointForMessages(endpoint.ResponsesWarmUpEndpoint)),
 			conversations: conversationMemory{bodyMemory: s.Bodies},
 		},
 		sessions: map[*clientSession]struct{}{}, countByKey: map[string]int{},
 	}
 }
 
-// messageEndpoint returns a copy of an endpoint for request bodies that are built from messages.
+// copyEndpointForMessages returns a copy of an endpoint for request bodies that are built from messages.
 // The size limit of the copy does not include the bytes that the edge adds.
-func messageEndpoint(ep *endpoint.Endpoint) *endpoint.Endpoint {
+func copyEndpointForMessages(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
-	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(commaSeparator))
+	made.Wrapping = int64(len(inputArrayStart) + len(userMessageStart) + len(userMessageEnd) + len(inputArrayEnd) + 2*len(commaSeparator))
 	return &made
 }
 
@@ -139,15 +139,15 @@ func (c *Server) ConnectionCounts() (open int, opened uint64) {
 	return len(c.sessions), c.openedTotal
 }
 
-// CloseInvalid closes the connections that may not continue because the edge is draining, WebSocket
+// CloseDisallowedConns closes the connections that may not continue because the edge is draining, WebSocket
 // was disabled, or the key is no longer valid. If a call is running on a connection, the connection
 // is closed after the call.
-func (c *Server) CloseInvalid() {
+func (c *Server) CloseDisallowedConns() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for s := range c.sessions {
 		if code, reason := c.shared.checkConn(s.key); code != 0 && s.calls.endIfIdle() {
-			go c.shared.services.Guard.Once(guard.PlaceWebSocket, func() { s.peer.close(code, reason) })
+			go c.shared.services.Guard.RunWithRecover(guard.PlaceWebSocket, func() { s.peer.closeConn(code, reason) })
 		}
 	}
 }

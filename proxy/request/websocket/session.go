@@ -51,7 +51,7 @@ func newSession(
 		shared: t, key: key, peer: p, serverConn: s.serverConn, client: s.client,
 		certPeer: listen.TLSPeer(s.serverConn), expiresAt: now.Add(maxConnAge), idleSince: now,
 		lanes: conversationLanes{
-			memory: &t.conversations, limit: bodyLimit, keyBytes: call.ConversationCounter(t.services.Current(), key),
+			memory: &t.conversations, limit: bodyLimit, keyBytes: call.ConversationByteCounter(t.services.Current(), key),
 		},
 	}
 	s.calls.saveHeaders(ctx)
@@ -63,17 +63,17 @@ func newSession(
 func (s *clientSession) takeConn(from net.Conn) {
 	g := s.shared.services.Guard
 	defer g.Catch(guard.PlaceWebSocket, nil)
-	g.Point("websocket.hijack")
-	if plain := setConn(from, s.serverConn, s.peer); plain != nil {
-		plain.DetachOnClose(func() { go g.Once(guard.PlaceWebSocket, s.serve) })
+	g.PanicIfInjected("websocket.hijack")
+	if plain := setPeerConn(from, s.serverConn, s.peer); plain != nil {
+		plain.DetachOnClose(func() { go g.RunWithRecover(guard.PlaceWebSocket, s.serve) })
 		return
 	}
 	s.serve()
 }
 
-// setConn sets the peer's connection. If the connection is plain and leaves fasthttp, setConn
+// setPeerConn sets the peer's connection. If the connection is plain and leaves fasthttp, setPeerConn
 // returns the connection.
-func setConn(from, raw net.Conn, p *messageWriter) *listen.Conn {
+func setPeerConn(from, raw net.Conn, p *messageWriter) *listen.Conn {
 	listen.StopFramingCheck(raw)
 	plain, ok := raw.(*listen.Conn)
 	if !ok {
@@ -88,17 +88,17 @@ func (s *clientSession) serve() {
 	defer s.endSession()
 	g := s.shared.services.Guard
 	defer g.Catch(guard.PlaceWebSocket, s.peer.closePanicked)
-	g.Point("websocket.serve")
+	g.PanicIfInjected("websocket.serve")
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.shared.services.Current().Config.Timeouts.Write.D())
 	}
 	s.peer.ws.SetReadLimit(-1) // receive enforces the limit
 	if !s.onOpen(s) {
-		s.peer.close(websocket.StatusTryAgainLater, "the key has reached its limit of WebSocket connections")
+		s.peer.closeConn(websocket.StatusTryAgainLater, "the key has reached its limit of WebSocket connections")
 		return
 	}
 	if code, reason := s.shared.checkConn(s.key); code != 0 {
-		s.peer.close(code, reason)
+		s.peer.closeConn(code, reason)
 		return
 	}
 	s.timer = time.AfterFunc(idleTimeout, s.checkTimeouts)
@@ -117,7 +117,7 @@ func (s *clientSession) handleNext() bool {
 		s.closeAfterReadError(err)
 		return false
 	case kind != websocket.MessageText:
-		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
+		s.peer.closeConn(websocket.StatusUnsupportedData, "messages are JSON, as text")
 		return false
 	}
 	m, err := s.receive(r)
@@ -139,7 +139,7 @@ func (s *clientSession) handleNext() bool {
 func (s *clientSession) rejectTooLarge(refused *apierr.Error) {
 	s.calls.rejectMessage("", refused)
 	s.lingerOnClose()
-	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
+	s.peer.closeConn(websocket.StatusMessageTooBig, refused.Message)
 }
 
 // lingerOnClose keeps the connection open for a short time after the close. A client that is still
@@ -167,7 +167,7 @@ func (s *clientSession) handleMessage(m *clientMessage) bool {
 	kind, refused := p.parseMessage(m.bytes, &v)
 	if refused != nil && !utf8.Valid(m.bytes) {
 		m.release()
-		s.peer.close(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
+		s.peer.closeConn(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
 		return false
 	}
 	switch {
@@ -187,7 +187,7 @@ func (s *clientSession) handleMessage(m *clientMessage) bool {
 			_ = s.peer.send(steerFailedMessage(&p.doc)) // if send fails, reading also fails
 		}
 	case kind == messageTypeProcessed: // needs no response
-		if !s.calls.acknowledge() {
+		if !s.calls.recordProcessedResponse() {
 			refused = s.chargeRequest()
 		}
 	case kind == messageTypeCancel:
@@ -205,7 +205,7 @@ func (s *clientSession) handleMessage(m *clientMessage) bool {
 // chargeRequest charges the key for a message that does not become a call. It returns an error if
 // the key has no requests per minute left.
 func (s *clientSession) chargeRequest() *apierr.Error {
-	return call.ChargeRequest(s.shared.services.Current(), s.key, time.Now())
+	return call.ChargeRejectedRequest(s.shared.services.Current(), s.key, time.Now())
 }
 
 // closeAfterReadError closes the connection after a failed read. If the connection has failed or
@@ -215,14 +215,14 @@ func (s *clientSession) closeAfterReadError(err error) {
 		if errors.Is(err, errEmptyFrames) {
 			s.lingerOnClose()
 		}
-		s.peer.close(code, reason)
+		s.peer.closeConn(code, reason)
 	}
 }
 
 func errorCloseCode(err error) (code websocket.StatusCode, reason string) {
 	var failed net.Error
 	switch {
-	case errors.Is(err, errSlow):
+	case errors.Is(err, errMessageTooSlow):
 		return websocket.StatusPolicyViolation, "the message came too slowly"
 	case errors.Is(err, errEmptyFrames):
 		return websocket.StatusPolicyViolation, "the message has too many empty frames"
@@ -246,18 +246,18 @@ func (s *clientSession) endSession() {
 
 func (s *clientSession) checkTimeouts() {
 	defer s.shared.services.Guard.Catch(guard.PlaceWebSocket, nil)
-	s.shared.services.Guard.Point("websocket.tick")
+	s.shared.services.Guard.PanicIfInjected("websocket.tick")
 	idle := s.calls.idleTime()
 	switch {
-	case s.calls.isExpired() && s.calls.endIfIdle():
+	case s.calls.isConnExpired() && s.calls.endIfIdle():
 		s.peer.sendError("", errConnExpired)
-		s.peer.close(websocket.StatusNormalClosure, reasonExpired)
+		s.peer.closeConn(websocket.StatusNormalClosure, reasonConnExpired)
 		return
 	case idle >= idleTimeout && s.calls.endIfIdle():
-		s.peer.close(websocket.StatusNormalClosure, "the connection was idle")
+		s.peer.closeConn(websocket.StatusNormalClosure, "the connection was idle")
 		return
 	}
-	if !s.peer.answersPing() && idle > 0 {
+	if !s.peer.pingPeer() && idle > 0 {
 		_ = s.peer.ws.CloseNow()
 		return
 	}

@@ -74,9 +74,9 @@ func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
 func (s *Socket) takeConn(from net.Conn) {
 	g := s.services.Guard
 	defer g.Catch(guard.PlaceWebSocket, nil)
-	g.Point("websocket.hijack")
-	if plain := setConn(from, s.serverConn, s.peer); plain != nil {
-		plain.DetachOnClose(func() { go g.Once(guard.PlaceWebSocket, s.run) })
+	g.PanicIfInjected("websocket.hijack")
+	if plain := setPeerConn(from, s.serverConn, s.peer); plain != nil {
+		plain.DetachOnClose(func() { go g.RunWithRecover(guard.PlaceWebSocket, s.run) })
 		return
 	}
 	s.run()
@@ -89,7 +89,7 @@ func (s *Socket) run() {
 	// If Write fails, all later reads and writes also fail.
 	_, _ = s.peer.deferredConn.Conn.Write(s.handshakeResponse)
 	s.handshakeResponse = nil
-	s.services.Guard.Point("websocket.serve")
+	s.services.Guard.PanicIfInjected("websocket.serve")
 	s.peer.ws.SetReadLimit(-1) // Receive enforces the limit
 	s.serveFunc()
 }
@@ -120,9 +120,9 @@ type Message struct {
 	byteCounter *atomic.Int64
 }
 
-// NewMessage returns an empty Message. The memory of the message counts as an incomplete body. If
+// NewIncomingMessage returns an empty Message. The memory of the message counts as an incomplete body. If
 // reading is not nil, reading also counts the message's bytes.
-func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
+func (s *Socket) NewIncomingMessage(reading *atomic.Int64) *Message {
 	return &Message{byteCounter: reading}
 }
 
@@ -157,14 +157,14 @@ func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err err
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	s.isReceiving.Store(false)
 	if err == nil && kind != websocket.MessageText {
-		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
+		s.peer.closeConn(websocket.StatusUnsupportedData, "messages are JSON, as text")
 		return false, errNotText
 	}
 	if err == nil {
 		err = s.readMessage(m, r, most)
 	}
 	if err == nil && !utf8.Valid(m.bytes) {
-		s.peer.close(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
+		s.peer.closeConn(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
 		return false, errNotText
 	}
 	if err == nil {
@@ -183,7 +183,7 @@ func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err err
 	}
 	if code, reason := errorCloseCode(err); code != 0 {
 		lingerOnClose(s.client)
-		s.peer.close(code, reason)
+		s.peer.closeConn(code, reason)
 	}
 	return false, err
 }
@@ -204,7 +204,7 @@ func (s *Socket) readMessage(m *Message, r io.Reader, most int64) error {
 	for {
 		now := time.Now()
 		if body.IsTooSlow(now.Sub(begun), int64(len(m.bytes)), m.reservation.ReservedBytes(), rate) {
-			return errSlow
+			return errMessageTooSlow
 		}
 		if now.Sub(armed) > time.Second {
 			_ = s.serverConn.SetReadDeadline(now.Add(snap.Config.Timeouts.ClientBody.D()))
@@ -232,16 +232,16 @@ func (s *Socket) Send(p []byte) error { return s.peer.send(p) }
 
 // Close closes the connection with a code. The client has a few seconds to confirm the close.
 func (s *Socket) Close(code int, reason string) {
-	s.peer.close(websocket.StatusCode(code), reason)
+	s.peer.closeConn(websocket.StatusCode(code), reason)
 }
 
-// Discard closes a Socket if its upgrade request gets an ordinary response.
-func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
+// CloseUnupgraded closes a Socket if its upgrade request gets an ordinary response.
+func (s *Socket) CloseUnupgraded() { _ = s.peer.ws.CloseNow() }
 
-// AnswersPing reports whether the client answers a ping. It returns true without sending a ping if
+// PingClient reports whether the client answers a ping. It returns true without sending a ping if
 // a message is being written, or if no Receive is running that could read the pong.
-func (s *Socket) AnswersPing() bool {
-	return !s.isReceiving.Load() || s.peer.answersPing() || !s.isReceiving.Load()
+func (s *Socket) PingClient() bool {
+	return !s.isReceiving.Load() || s.peer.pingPeer() || !s.isReceiving.Load()
 }
 
 // CloseNow closes the connection without a close frame.

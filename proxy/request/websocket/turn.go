@@ -90,11 +90,11 @@ func (p *eventParser) parseTurn(m *clientMessage, v *[memberCount]jsonx.Value) (
 
 // These strings are added to a request body.
 var (
-	streamMember = []byte(`"stream":true`)
-	inputMember  = []byte(`"stream":true,"input":[`)
-	inputEnd     = []byte{']'}
-	userStart    = []byte(`{"type":"message","role":"user","content":`)
-	userEnd      = []byte{'}'}
+	streamTrueMember = []byte(`"stream":true`)
+	inputArrayStart  = []byte(`"stream":true,"input":[`)
+	inputArrayEnd    = []byte{']'}
+	userMessageStart = []byte(`{"type":"message","role":"user","content":`)
+	userMessageEnd   = []byte{'}'}
 )
 
 func (t *responseTurn) splitBody(p *eventParser, src []byte, v *[memberCount]jsonx.Value) {
@@ -105,7 +105,7 @@ func (t *responseTurn) splitBody(p *eventParser, src []byte, v *[memberCount]jso
 	}
 	switch input := v[memberInputIndex]; {
 	case input.IsString():
-		t.input, t.canPrepend = [][]byte{userStart, input.Raw(), userEnd}, true
+		t.input, t.canPrepend = [][]byte{userMessageStart, input.Raw(), userMessageEnd}, true
 	case input.IsArray():
 		raw := input.Raw()
 		if items := bytes.TrimSpace(raw[1 : len(raw)-1]); len(items) > 0 {
@@ -116,17 +116,17 @@ func (t *responseTurn) splitBody(p *eventParser, src []byte, v *[memberCount]jso
 		t.canPrepend = true
 	}
 	if !t.canPrepend {
-		p.edits.Add(p.doc.Root(), streamMember)
+		p.edits.Add(p.doc.Root(), streamTrueMember)
 		t.bodyHead = p.edits.Segments(nil, src)
 		return
 	}
 	if input := v[memberInputIndex]; input.Exists() {
 		p.edits.Delete(input)
 	}
-	p.edits.Add(p.doc.Root(), inputMember)
+	p.edits.Add(p.doc.Root(), inputArrayStart)
 	pieces := p.edits.Segments(nil, src)
 	for i, piece := range pieces {
-		if &piece[0] == &inputMember[0] {
+		if &piece[0] == &inputArrayStart[0] {
 			t.bodyHead, t.bodyTail = pieces[:i+1:i+1], pieces[i+1:]
 		}
 	}
@@ -141,7 +141,7 @@ func (t *responseTurn) bodyPieces(before []byte) (pieces [][]byte, size int64) {
 		if len(before) > 0 && len(t.input) > 0 {
 			pieces = append(pieces, commaSeparator)
 		}
-		pieces = append(append(pieces, t.input...), inputEnd)
+		pieces = append(append(pieces, t.input...), inputArrayEnd)
 		pieces = append(pieces, t.bodyTail...)
 	}
 	for _, piece := range pieces {

@@ -104,5 +104,5 @@ func defaultEffort(efforts []string) string {
 func (e *modelEntry) supportsCodex() bool {
 	unknown := e.SupportedFeatures == nil || slices.Equal(e.SupportedFeatures, []string{featureRetained})
 	tools := unknown || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
-	return e.Kind == config.KindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")
+	return e.Kind == config.ModelKindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")
 }

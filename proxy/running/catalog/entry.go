@@ -13,29 +13,29 @@ import (
 // modelEntry is the Model object in the API description. Members without omitempty are always
 // present.
 type modelEntry struct {
-	ID                     string         `json:"id"`
-	Object                 string         `json:"object"`
-	Created                int64          `json:"created"`
-	OwnedBy                string         `json:"owned_by"`
-	Name                   string         `json:"name"`
-	Kind                   string         `json:"kind"`
-	Task                   string         `json:"task"`
-	SupportedEndpoints     []string       `json:"supported_endpoints"`
-	InputModalities        []string       `json:"input_modalities"`
-	OutputModalities       []string       `json:"output_modalities"`
-	ContextLength          int            `json:"context_length,omitempty"`
-	ModalityContextLengths map[string]int `json:"modality_context_lengths,omitempty"`
-	MaxOutputLength        int            `json:"max_output_length,omitempty"`
-	CapacityTPM            int            `json:"capacity_tpm,omitempty"`
-	Capacity               capacity       `json:"capacity"`
-	Vision                 *visionEntry   `json:"vision,omitempty"`
-	Pricing                map[string]any `json:"pricing,omitempty"`
-	SupportedFeatures      []string       `json:"supported_features,omitempty"`
-	IsReady                bool           `json:"is_ready"`
-	ModelInfo              *modelInfo     `json:"model_info,omitempty"`
+	ID                     string              `json:"id"`
+	Object                 string              `json:"object"`
+	Created                int64               `json:"created"`
+	OwnedBy                string              `json:"owned_by"`
+	Name                   string              `json:"name"`
+	Kind                   string              `json:"kind"`
+	Task                   string              `json:"task"`
+	SupportedEndpoints     []string            `json:"supported_endpoints"`
+	InputModalities        []string            `json:"input_modalities"`
+	OutputModalities       []string            `json:"output_modalities"`
+	ContextLength          int                 `json:"context_length,omitempty"`
+	ModalityContextLengths map[string]int      `json:"modality_context_lengths,omitempty"`
+	MaxOutputLength        int                 `json:"max_output_length,omitempty"`
+	CapacityTPM            int                 `json:"capacity_tpm,omitempty"`
+	Capacity               concurrencyCapacity `json:"capacity"`
+	Vision                 *visionEntry        `json:"vision,omitempty"`
+	Pricing                map[string]any      `json:"pricing,omitempty"`
+	SupportedFeatures      []string            `json:"supported_features,omitempty"`
+	IsReady                bool                `json:"is_ready"`
+	ModelInfo              *modelInfo          `json:"model_info,omitempty"`
 }
 
-type capacity struct {
+type concurrencyCapacity struct {
 	poolCapacity
 	Unit       string                  `json:"unit"`
 	UpdatedAt  int64                   `json:"updated_at"`
@@ -104,7 +104,7 @@ func (e *modelEntry) setLiveMembers(m *config.Model, r *routing.Route, now time.
 		e.ContextLength = r.ContextLength(now)
 	}
 	// If no engine is text-only, the edge sends images.
-	if m.Kind == config.KindChat && m.InputModalities == nil && !r.IsTextOnly() {
+	if m.Kind == config.ModelKindChat && m.InputModalities == nil && !r.IsTextOnly() {
 		e.InputModalities = []string{"text", "image"}
 	}
 	e.Capacity = modelCapacity(m, r, now)
@@ -113,37 +113,37 @@ func (e *modelEntry) setLiveMembers(m *config.Model, r *routing.Route, now time.
 // modelCapacity sums the pools that calls of the model's kind use. Separate pools are also listed
 // individually, but a shared pool is not split. If an upstream shares its slots between pools,
 // these slots count in every pool that can use them, but only once in the sum.
-func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
-	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
+func modelCapacity(m *config.Model, r *routing.Route, now time.Time) concurrencyCapacity {
+	c := concurrencyCapacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := poolsOfKind(m.Kind)
-	c.poolCapacity = newPool(r.TotalCapacity(pools, now))
-	if !r.HasSeparatePools() {
+	c.poolCapacity = newPoolCapacity(r.TotalCapacity(pools, now))
+	if !r.HasSeparateModalityPools() {
 		return c
 	}
 	c.Modalities = make(map[string]poolCapacity, len(pools))
 	for _, p := range pools {
-		c.Modalities[p.String()] = newPool(r.PoolCapacity(p, now))
+		c.Modalities[p.String()] = newPoolCapacity(r.PoolCapacity(p, now))
 	}
 	return c
 }
 
 // poolsByKind lists the pools of the kinds that use another pool than the text pool.
 var poolsByKind = map[string][]upstreams.SlotPool{
-	config.KindChat:          {upstreams.PoolText, upstreams.PoolVision},
-	config.KindTranscription: {upstreams.PoolAudio},
-	config.KindSpeech:        {upstreams.PoolAudio},
+	config.ModelKindChat:          {upstreams.PoolText, upstreams.PoolVision},
+	config.ModelKindTranscription: {upstreams.PoolAudio},
+	config.ModelKindSpeech:        {upstreams.PoolAudio},
 }
 
-var textPool = []upstreams.SlotPool{upstreams.PoolText}
+var defaultPools = []upstreams.SlotPool{upstreams.PoolText}
 
 func poolsOfKind(kind string) []upstreams.SlotPool {
 	if pools := poolsByKind[kind]; pools != nil {
 		return pools
 	}
-	return textPool
+	return defaultPools
 }
 
-func newPool(c routing.Capacity) poolCapacity {
+func newPoolCapacity(c routing.Capacity) poolCapacity {
 	return poolCapacity{c.Available, c.Total, c.Active, c.Utilization}
 }
 

@@ -25,7 +25,7 @@ func TestEntry_Efforts(t *testing.T) {
 		{"none is taken", config.Model{SupportedFeatures: []string{"reasoning"}, SupportedReasoningEfforts: []string{}}, `"model_info":{"supported_reasoning_efforts":[]}`},
 		{"it goes", config.Model{Deprecated: time.Unix(5, 0)}, `"model_info":{"deprecated":5}`},
 	} {
-		c.model.ID, c.model.Kind = "m", config.KindChat
+		c.model.ID, c.model.Kind = "m", config.ModelKindChat
 		text, err := json.Marshal(newEntry(&c.model, 0))
 		if err != nil {
 			t.Fatal(err)

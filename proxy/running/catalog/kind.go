@@ -9,31 +9,31 @@ type kindDefaults struct {
 }
 
 var defaultsByKind = map[string]kindDefaults{
-	config.KindChat: {
+	config.ModelKindChat: {
 		task:  "text-generation",
 		input: []string{"text"}, output: []string{"text"},
 	},
-	config.KindTranscription: {
+	config.ModelKindTranscription: {
 		task:  "automatic-speech-recognition",
 		input: []string{"audio"}, output: []string{"text"},
 	},
-	config.KindSpeech: {
+	config.ModelKindSpeech: {
 		task:  "text-to-speech",
 		input: []string{"text"}, output: []string{"audio"},
 	},
-	config.KindImage: {
+	config.ModelKindImage: {
 		task:  "text-to-image",
 		input: []string{"text"}, output: []string{"image"},
 	},
-	config.KindImageEdit: {
+	config.ModelKindImageEdit: {
 		task:  "image-to-image",
 		input: []string{"text", "image"}, output: []string{"image"},
 	},
-	config.KindEmbedding: {
+	config.ModelKindEmbedding: {
 		task:  "feature-extraction",
 		input: []string{"text"}, output: []string{"embedding"},
 	},
-	config.KindRerank: {
+	config.ModelKindRerank: {
 		task:  "text-ranking",
 		input: []string{"text"}, output: []string{"score"},
 	},

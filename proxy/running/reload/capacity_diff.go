@@ -24,8 +24,8 @@ type capacitySide struct {
 	isConfigured func(upstreams.ID) bool
 }
 
-// routeSlots sums the slots that calls of the model's kind can use at a route's upstreams.
-func (s *capacitySide) routeSlots(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
+// sumRouteSlots sums the slots that calls of the model's kind can use at a route's upstreams.
+func (s *capacitySide) sumRouteSlots(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
 	kind := s.file.Models[r.Index].Kind
 	for _, t := range r.Targets() {
 		if slices.Contains(ids, t.Upstream.ID()) {
@@ -44,9 +44,9 @@ func (s *capacitySide) routeSlots(r *routing.Route) (slots int, ids []upstreams.
 
 func slotsForKind(kind string, l upstreams.Limits) int {
 	switch {
-	case kind == config.KindTranscription || kind == config.KindSpeech:
+	case kind == config.ModelKindTranscription || kind == config.ModelKindSpeech:
 		return l.Audio
-	case l.Shared || kind != config.KindChat:
+	case l.Shared || kind != config.ModelKindChat:
 		return l.Text
 	}
 	return l.Text + l.Vision
@@ -64,18 +64,18 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 	for _, r := range next.routes.Routes() {
 		c := CapacityChange{Model: r.ID, Kind: string(config.SettingChanged)}
 		var now, was []upstreams.ID
-		c.SlotsAfter, now, c.Assumed = next.routeSlots(r)
+		c.SlotsAfter, now, c.Assumed = next.sumRouteSlots(r)
 		if slices.Contains(lost, r) {
 			c.SlotsAfter, c.Assumed = 0, false
 		}
 		if b := before[r.ID]; b != nil {
-			c.SlotsBefore, was, _ = old.routeSlots(b)
+			c.SlotsBefore, was, _ = old.sumRouteSlots(b)
 		} else {
 			c.Kind = string(config.SettingAdded)
 		}
 		delete(before, r.ID)
 		c.Added = len(idsNotIn(now, was))
-		countRemoved(&c, idsNotIn(was, now), next)
+		countRemovedUpstreams(&c, idsNotIn(was, now), next)
 		if c.Kind == string(config.SettingAdded) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
 			out = append(out, c)
 		}
@@ -84,15 +84,15 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 		if before[r.ID] == nil {
 			continue
 		}
-		slots, ids, _ := old.routeSlots(r)
+		slots, ids, _ := old.sumRouteSlots(r)
 		c := CapacityChange{Model: r.ID, Kind: string(config.SettingRemoved), SlotsBefore: slots}
-		countRemoved(&c, ids, next)
+		countRemovedUpstreams(&c, ids, next)
 		out = append(out, c)
 	}
 	return out
 }
 
-func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
+func countRemovedUpstreams(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
 		if next.isConfigured(id) {
 			c.Dropped++

@@ -5,7 +5,7 @@
 //
 //	Trigger, Run    a changed file, SIGHUP or new addresses request a reload (triggers.go)
 //	Reload          performs one reload, from its Request to its Result; operators wait for it
-//	readKeys        reads the file and, if the file is valid, applies its keys (keys.go)
+//	loadFileAndApplyKeys        reads the file and, if the file is valid, applies its keys (keys.go)
 //	applySettings   checks the other changes, and that no model loses its capacity (models.go)
 //	UseSharedKeys   applies keys from the fleet's store, in addition to the file's keys
 //	applyCandidate  applies upstreams, queues and models, either all of them or none

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// loadedFile is a valid file whose keys have been applied.
-type loadedFile struct {
+// loadedConfig is a valid file whose keys have been applied.
+type loadedConfig struct {
 	*config.File
 	keys            snapshot.Credentials
 	runningSnapshot *snapshot.Snapshot      // the running snapshot when the file was read
@@ -18,10 +18,10 @@ type loadedFile struct {
 // errSuperseded means that the files changed again before this reload could apply them.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys reads the file. If the file is valid, readKeys applies the keys in it, even if the other
+// loadFileAndApplyKeys reads the file. If the file is valid, loadFileAndApplyKeys applies the keys in it, even if the other
 // settings are rejected later. It does not wait for other reloads. If it returns nil or adds a
 // problem to res, nothing has changed.
-func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
+func (r *Reloader) loadFileAndApplyKeys(q Request, res *Result) (*loadedConfig, error) {
 	r.readMu.Lock()
 	defer r.readMu.Unlock()
 	if q.onRead != nil {
@@ -44,17 +44,17 @@ func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
 	for _, p := range problems.Warnings() {
 		res.Warnings = append(res.Warnings, p.String())
 	}
-	f := &loadedFile{File: next, runningSnapshot: r.current.Load()}
+	f := &loadedConfig{File: next, runningSnapshot: r.current.Load()}
 	for _, c := range config.Diff(f.runningSnapshot.Config, next) {
 		if c.RestartOnly {
 			res.Restart = append(res.Restart, c.String())
 		} else {
 			f.changes = append(f.changes, c)
-			res.KeysInForce = res.KeysInForce || c.IsKeyChange()
+			res.KeysInForce = res.KeysInForce || c.IsAccessChange()
 		}
 	}
 	next.KeepRestartOnly(f.runningSnapshot.Config)
-	if exposed := next.CheckOpenPorts(r.opts.Public, r.opts.Admin).Err(); exposed != nil {
+	if exposed := next.CheckAlreadyOpenPorts(r.opts.Public, r.opts.Admin).Err(); exposed != nil {
 		res.KeysInForce = false
 		return nil, exposed
 	}

@@ -18,7 +18,7 @@ const probeWaitTime = 2 * time.Second
 
 // applySettings checks and applies everything except the keys. If it returns an error or adds a
 // problem to res, nothing has been applied.
-func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
+func (r *Reloader) applySettings(q Request, f *loadedConfig, res *Result) error {
 	r.reloadMu.Lock()
 	defer r.reloadMu.Unlock()
 	old := r.RunningSnapshot()
@@ -26,9 +26,9 @@ func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 		return errSuperseded
 	}
 	if old.Version != f.runningSnapshot.Version { // another reload has ended since the file was read
-		f.changes = slices.DeleteFunc(f.changes, func(c config.ChangedSetting) bool { return !c.IsKeyChange() })
+		f.changes = slices.DeleteFunc(f.changes, func(c config.ChangedSetting) bool { return !c.IsAccessChange() })
 		for _, c := range config.Diff(old.Config, f.File) {
-			if !c.RestartOnly && !c.IsKeyChange() {
+			if !c.RestartOnly && !c.IsAccessChange() {
 				f.changes = append(f.changes, c)
 			}
 		}
@@ -45,7 +45,7 @@ func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 	switch {
 	case q.Back:
 		c.previous = nil
-	case slices.ContainsFunc(f.changes, func(c config.ChangedSetting) bool { return !c.IsKeyChange() }):
+	case slices.ContainsFunc(f.changes, func(c config.ChangedSetting) bool { return !c.IsAccessChange() }):
 		c.previous = old.Config
 	}
 	if c.useCertificates, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {
@@ -131,18 +131,18 @@ func (r *Reloader) applyCandidate(c configCandidate, res *Result) error {
 // keeps its previous models.
 func withDiscoveredModels(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
-		return config.WithDiscovered(f, nil)
+		return config.WithDiscoveredModels(f, nil)
 	}
 	listed := upstreams.PublishedModels(r.opts.Set)
 	if old == nil {
-		return config.WithDiscovered(f, listed)
+		return config.WithDiscoveredModels(f, listed)
 	}
-	for name, models := range config.DiscoveredByUpstream(old.Config) {
+	for name, models := range config.DiscoveredModelsByUpstream(old.Config) {
 		if _, told := listed[name]; !told { // an empty list counts as a report
 			listed[name] = models
 		}
 	}
-	return config.WithDiscovered(f, listed)
+	return config.WithDiscoveredModels(f, listed)
 }
 
 // commitCandidate applies a candidate. It cannot fail.

@@ -27,7 +27,7 @@ type Options struct {
 	Guard   *guard.Guard
 	Metrics *metrics.Set
 	Set     *upstreams.Set
-	Keys    *snapshot.CredentialSources
+	Keys    *snapshot.ClientCredentialSources
 	Queues  *queue.Queues
 	Started time.Time
 
@@ -66,7 +66,7 @@ type Reloader struct {
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions configVersions
 	triggers chan string // triggers for reloads that read the files; the buffer has a size of 1
-	// addresses and models hold the triggers for SourceAddresses and SourceModels.
+	// addresses and models hold the triggers for SourceUpstreamAddresses and SourceUpstreamModels.
 	addresses, models reapplyTriggers
 	lastResult        atomic.Pointer[Result]
 	// namedFiles are the files that the file read last names, even if it was rejected.
@@ -101,9 +101,9 @@ func newReapplyTriggers() reapplyTriggers {
 // files, it returns nil.
 func reapplyTriggersFor(r *Reloader, source string) *reapplyTriggers {
 	switch source {
-	case SourceAddresses:
+	case SourceUpstreamAddresses:
 		return &r.addresses
-	case SourceModels:
+	case SourceUpstreamModels:
 		return &r.models
 	}
 	return nil
@@ -137,7 +137,7 @@ func (r *Reloader) Start(f *config.File) error {
 		return err
 	}
 	// This adds the models found by the first probes.
-	return r.reapply(Request{Source: SourceModels}, new(Result))
+	return r.reapply(Request{Source: SourceUpstreamModels}, new(Result))
 }
 
 // RunningSnapshot returns the running configuration.
@@ -150,8 +150,8 @@ func (r *Reloader) LastResult() *Result { return r.lastResult.Load() }
 // version.
 func (r *Reloader) VersionsInUse() []*snapshot.ConfigVersion { return r.versions.inUse() }
 
-// Summary describes the running configuration to the service manager in one line.
-func (r *Reloader) Summary() string {
+// ConfigSummary describes the running configuration to the service manager in one line.
+func (r *Reloader) ConfigSummary() string {
 	s := r.RunningSnapshot()
 	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models),
 		len(s.Config.Upstreams), s.Version)
@@ -183,7 +183,7 @@ func (r *Reloader) Reload(q Request) *Result {
 		r.recordResult(q, res)
 	}
 	if notify {
-		listen.NotifyReady(r.Summary())
+		listen.NotifyReady(r.ConfigSummary())
 	}
 	return res
 }
@@ -193,11 +193,11 @@ func (r *Reloader) runReload(q Request, begun time.Time) (res *Result, err error
 	defer r.opts.Guard.Catch(guard.PlaceReload, func() {
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
 	})
-	r.opts.Guard.Point(guard.PlaceReload)
+	r.opts.Guard.PanicIfInjected(guard.PlaceReload)
 	if reapplyTriggersFor(r, q.Source) != nil {
 		return res, r.reapply(q, res)
 	}
-	next, err := r.readKeys(q, res)
+	next, err := r.loadFileAndApplyKeys(q, res)
 	if err != nil || len(res.Problems) > 0 {
 		return res, err
 	}
@@ -212,8 +212,8 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 		q.onRead()
 	}
 	old := r.RunningSnapshot()
-	if q.Source == SourceModels {
-		if res.Unchanged = config.SameDiscovered(old.Config, withDiscoveredModels(r, old.Config, old)); res.Unchanged {
+	if q.Source == SourceUpstreamModels {
+		if res.Unchanged = config.HaveSameDiscoveredModels(old.Config, withDiscoveredModels(r, old.Config, old)); res.Unchanged {
 			return nil
 		}
 	}
@@ -237,12 +237,12 @@ func (r *Reloader) swapSnapshot(next func(running *snapshot.Snapshot) *snapshot.
 		s = other
 	}
 	r.current.Store(s)
-	r.opts.Keys.Issued.FollowURLs(config.IssuerURLs(s.Config))
+	r.opts.Keys.Issued.FollowURLs(config.IssuerKeySetURLs(s.Config))
 }
 
-// FileWarning is the log message for a warning about the configuration file. The field problem
+// ConfigWarningMessage is the log message for a warning about the configuration file. The field problem
 // contains the warning.
-const FileWarning = "the configuration file has a warning"
+const ConfigWarningMessage = "the configuration file has a warning"
 
 // recordResult stores, counts and logs a result. If the last result is a rejected file, a
 // successful reload for new addresses or models does not replace it as the last result. A failed
@@ -257,7 +257,7 @@ func (r *Reloader) recordResult(q Request, res *Result) {
 	// reload shortly before the watcher read the same file.
 	if !res.Unchanged {
 		for _, p := range res.Warnings {
-			log.Warn(FileWarning, source, zap.String("problem", p))
+			log.Warn(ConfigWarningMessage, source, zap.String("problem", p))
 		}
 	}
 	switch {

@@ -74,7 +74,7 @@ func newReloads(t *testing.T) *reloads {
 	started := false
 	r.Reloader = New(Options{
 		Log: zap.NewNop(), Guard: guard.New(), Metrics: metrics.NewSet(), Set: set, Started: begun,
-		Keys: &snapshot.CredentialSources{Limits: limit.NewKeyUsages(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
+		Keys: &snapshot.ClientCredentialSources{Limits: limit.NewKeyUsages(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
 		Draining: func() bool { return false },
 		Load: func() (*config.File, config.Problems, []string) {
 			r.readStarted <- struct{}{}
@@ -239,7 +239,7 @@ func TestAddressesBesideFile(t *testing.T) {
 	r := newReloads(t)
 	r.texts <- variant(0)
 	r.Trigger(sourceSignal)
-	r.Trigger(SourceAddresses)
+	r.Trigger(SourceUpstreamAddresses)
 	close(r.continueCommit)
 	r.run()
 	<-r.readStarted
@@ -252,10 +252,10 @@ func TestAddressesBesideFile(t *testing.T) {
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
-	r.Trigger(SourceAddresses)
+	r.Trigger(SourceUpstreamAddresses)
 	<-r.commitStarted // the slow reload has started to commit
 	trigger := func() {
-		r.Trigger(SourceAddresses)
+		r.Trigger(SourceUpstreamAddresses)
 		for len(r.addresses.triggers) > 0 { // wait until Run has received the trigger
 			time.Sleep(time.Millisecond)
 		}
@@ -268,7 +268,7 @@ func TestAddressesMerge(t *testing.T) {
 	trigger()
 	close(r.continueCommit)
 	<-r.commitStarted
-	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads are in order
+	if res := r.Reload(Request{Source: SourceUpstreamAddresses}); !res.OK { // reloads are in order
 		t.Error(res.Problems)
 	}
 	if further := len(r.commitStarted) - 1; further > 1 {
@@ -294,7 +294,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("result = %+v, want OK with one warning at 4:84", res)
 		}
 	}
-	if n := logged.FilterMessage(FileWarning).Len(); n != 1 {
+	if n := logged.FilterMessage(ConfigWarningMessage).Len(); n != 1 {
 		t.Errorf("the warning was logged %d times, want once", n)
 	}
 }

@@ -2,15 +2,15 @@ package reload
 
 import "time"
 
-// These are the sources of reloads in the log. Reloads for SourceAddresses and SourceModels apply
+// These are the sources of reloads in the log. Reloads for SourceUpstreamAddresses and SourceUpstreamModels apply
 // the running file again, because upstreams have new addresses or list different models.
 // SourceRequest is a request by an operator.
 const (
-	SourceAddresses = "addresses"
-	SourceModels    = "models"
-	SourceRequest   = "request"
-	sourceFile      = "file"
-	sourceSignal    = "SIGHUP"
+	SourceUpstreamAddresses = "addresses"
+	SourceUpstreamModels    = "models"
+	SourceRequest           = "request"
+	sourceFile              = "file"
+	sourceSignal            = "SIGHUP"
 )
 
 // Request configures a reload. A changed file and SIGHUP set only Source.

@@ -71,7 +71,7 @@ func startReapply(r *Reloader, source string) {
 // startReload runs a reload on a new goroutine. It calls ended when the reload ends, even after a
 // panic.
 func (r *Reloader) startReload(q Request, ended func()) {
-	go r.opts.Guard.Once(guard.PlaceReload, func() {
+	go r.opts.Guard.RunWithRecover(guard.PlaceReload, func() {
 		defer ended()
 		r.Reload(q)
 	})
@@ -91,7 +91,7 @@ func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	w := &filewatch.Watcher{
 		Paths: func() []string {
-			g.Point(guard.PlaceFiles)
+			g.PanicIfInjected(guard.PlaceFiles)
 			paths := r.RunningSnapshot().Config.ReferencedFiles()
 			if named := r.namedFiles.Load(); named != nil {
 				paths = slices.Concat(paths, *named)
@@ -111,7 +111,7 @@ func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 		for {
 			select {
 			case <-hangup:
-				g.Point("reload.signal")
+				g.PanicIfInjected("reload.signal")
 				r.Trigger(sourceSignal)
 			case <-ctx.Done():
 				return

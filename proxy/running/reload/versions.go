@@ -27,7 +27,7 @@ func (g *configVersions) previousConfig(running *config.File) (*config.File, con
 		return nil, config.Problems{{Message: "there is no configuration to go back to: " +
 			"none has been replaced since the start or the last --back"}}
 	}
-	return before.WithKeys(running), nil
+	return before.WithAccessSettings(running), nil
 }
 
 func (g *configVersions) add(n *snapshot.ConfigVersion) {

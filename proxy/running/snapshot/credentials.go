@@ -16,7 +16,7 @@ import (
 type Credentials struct {
 	Keys      *auth.KeyRing
 	KeyLimits limit.BoundKeys
-	*CredentialSources
+	*ClientCredentialSources
 	Hosts      []string // see browser.OwnHostNames
 	FileNumber uint64   // number of the file, in the order in which files were read
 	Ahead      bool     // the models of the file have not been applied yet
@@ -34,8 +34,8 @@ type SharedKeys struct {
 	Number uint64
 }
 
-// CredentialSources are the inputs of Credentials other than the file. They survive reloads.
-type CredentialSources struct {
+// ClientCredentialSources are the inputs of Credentials other than the file. They survive reloads.
+type ClientCredentialSources struct {
 	Limits *limit.KeyUsages
 	Issued *jwks.KeySetKeeper
 	// Whether the fleet's store also contains keys. As long as SharedNumber is 0, these keys are
@@ -43,7 +43,7 @@ type CredentialSources struct {
 	HasSharedStore bool
 }
 
-func (o *CredentialSources) newRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.KeyRing, error) {
+func (o *ClientCredentialSources) newKeyRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.KeyRing, error) {
 	return auth.NewKeyRing(all, &auth.IssuerOptions{
 		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
 		Unread: o.HasSharedStore && shared.Number == 0,
@@ -52,9 +52,9 @@ func (o *CredentialSources) newRing(f *config.File, all []config.Key, shared *Sh
 
 // NewCredentials returns credentials with the keys in a file and the shared keys. It preserves the
 // state of the key limits.
-func NewCredentials(f *config.File, shared *SharedKeys, o *CredentialSources) (Credentials, error) {
+func NewCredentials(f *config.File, shared *SharedKeys, o *ClientCredentialSources) (Credentials, error) {
 	all := mergeSharedKeys(f, shared.Keys)
-	ring, err := o.newRing(f, all, shared)
+	ring, err := o.newKeyRing(f, all, shared)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -66,7 +66,7 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *CredentialSources) (C
 	}
 	return Credentials{
 		ExpiryByKey: ends,
-		Keys:        ring, KeyLimits: o.Limits.Bind(all, f.Groups), CredentialSources: o, Hosts: browser.OwnHostNames(f), SharedNumber: shared.Number,
+		Keys:        ring, KeyLimits: o.Limits.Bind(all, f.Groups), ClientCredentialSources: o, Hosts: browser.OwnHostNames(f), SharedNumber: shared.Number,
 	}, nil
 }
 
@@ -102,7 +102,7 @@ func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 // ForRunningModels returns the credentials from the file next for use with the models in s. Rights
 // that next removes are removed immediately. If next changes a model, new rights to that model are
 // withheld.
-func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *CredentialSources) (Credentials, error) {
+func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *ClientCredentialSources) (Credentials, error) {
 	c.Ahead = true
 	if !s.AllowsAnonymous() {
 		c.changedModels = s.Config.ChangedModels(next)
@@ -110,7 +110,7 @@ func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *Sh
 	if len(c.changedModels) == 0 { // no rights are withheld, so the existing ring can be used
 		return c, nil
 	}
-	ring, err := o.newRing(next, mergeSharedKeys(next, shared.Keys), shared)
+	ring, err := o.newKeyRing(next, mergeSharedKeys(next, shared.Keys), shared)
 	if err != nil {
 		return c, err
 	}
@@ -120,7 +120,7 @@ func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *Sh
 }
 
 // WithSharedKeys returns the snapshot with different shared keys.
-func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *CredentialSources) (*Snapshot, error) {
+func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *ClientCredentialSources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ models: [{ id: m, deployments: [{ upstream: up, served: %s }] }]
 		}
 		return f
 	}
-	o := &CredentialSources{Limits: limit.NewKeyUsages(16, time.Now()), Issued: jwks.New(jwks.Options{})}
+	o := &ClientCredentialSources{Limits: limit.NewKeyUsages(16, time.Now()), Issued: jwks.New(jwks.Options{})}
 	shared := new(SharedKeys)
 	credentials := func(f *config.File) Credentials {
 		c, err := NewCredentials(f, shared, o)

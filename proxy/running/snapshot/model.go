@@ -35,14 +35,14 @@ type Model struct {
 
 // HasWaitingCalls reports whether calls are waiting for the model. A new call must not overtake
 // these calls.
-func (m *Model) HasWaitingCalls() bool { return m.WaitingCalls() > 0 }
+func (m *Model) HasWaitingCalls() bool { return m.WaitingCallCount() > 0 }
 
-// WaitingCalls returns the number of calls in the model's queue.
-func (m *Model) WaitingCalls() int {
+// WaitingCallCount returns the number of calls in the model's queue.
+func (m *Model) WaitingCallCount() int {
 	if m.Queue == nil {
 		return 0
 	}
-	return m.Queue.WaitingCalls()
+	return m.Queue.WaitingCallCount()
 }
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
@@ -75,7 +75,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	out := Model{
 		Config: m, Route: route, Rules: limits, loweredRules: lowered,
 		Clocks:    m.Timeouts.ApplyTo(f.Timeouts),
-		Queue:     modelQueue(m, queues),
+		Queue:     queueForModel(m, queues),
 		Price:     money.ParsePrice(m.Pricing),
 		endpoints: m.Endpoints(),
 	}
@@ -117,9 +117,9 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// modelQueue returns the model's queue, which survives reloads. If the model has no queue, it
+// queueForModel returns the model's queue, which survives reloads. If the model has no queue, it
 // returns nil.
-func modelQueue(m *config.Model, queues *queue.Queues) *queue.Queue {
+func queueForModel(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
 	}

@@ -73,12 +73,12 @@ func New(from *BuildInput) (*Snapshot, error) {
 		ConfigVersion: &ConfigVersion{Version: 1, Since: from.Now},
 		Config:        f, Credentials: from.Credentials,
 	}
-	if s.Flex = config.HasClasses(f); s.Flex || f.MakesKeys() {
+	if s.Flex = config.HasClasses(f); s.Flex || f.CanCreateKeys() {
 		for _, class := range config.EffectiveClasses(f) {
 			s.Floors = append(s.Floors, class.Floor)
 		}
 	}
-	s.Refused.BySome = refusedMembers(from.Plan.Profiles())
+	s.Refused.BySome = engineControlMembers(from.Plan.Profiles())
 	s.Refused.ByAll = s.Refused.BySome
 	for i := range f.Models {
 		s.Refused.ByAll = s.Refused.ByAll.WithAllowed(f.Models[i].AllowMembers...)
@@ -120,9 +120,9 @@ func configuredSealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	return seal.NewEphemeralKeys()
 }
 
-// refusedMembers returns the request members that control at least one engine. They are rejected
+// engineControlMembers returns the request members that control at least one engine. They are rejected
 // for every engine, so that a request has the same meaning everywhere.
-func refusedMembers(all *engine.Profiles) *chat.ForbiddenMembers {
+func engineControlMembers(all *engine.Profiles) *chat.ForbiddenMembers {
 	var out []string
 	seen := map[string]bool{}
 	for _, p := range all.All() {
@@ -139,13 +139,13 @@ func refusedMembers(all *engine.Profiles) *chat.ForbiddenMembers {
 // WithCredentials returns the snapshot with the keys in f and the same version.
 func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 	next := *s
-	next.Credentials, next.Config = c, s.Config.WithKeys(f)
+	next.Credentials, next.Config = c, s.Config.WithAccessSettings(f)
 	return &next
 }
 
-// DiscoveredModels returns the number of discovered models per upstream.
-func (s *Snapshot) DiscoveredModels() []config.DiscoveredCount {
-	return config.DiscoveredModels(s.Config)
+// DiscoveredModelCounts returns the number of discovered models per upstream.
+func (s *Snapshot) DiscoveredModelCounts() []config.DiscoveredModelCount {
+	return config.CountDiscoveredModels(s.Config)
 }
 
 // AllowsAnonymous reports whether requests need no credential.

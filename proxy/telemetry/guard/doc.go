@@ -17,5 +17,5 @@
 // # Tests
 //
 // Point marks where a test may make the edge panic. With `-tags testing`, Inject arms a point. In a
-// release build, Point is an empty function that the compiler removes.
+// release build, PanicIfInjected is an empty function that the compiler removes.
 package guard

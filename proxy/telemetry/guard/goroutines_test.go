@@ -37,7 +37,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 			found++
 		}
 	}
-	for _, p := range guard.Places() {
+	for _, p := range guard.PanicPlaces() {
 		if !used[p] {
 			t.Errorf("nothing is caught under %s", p)
 		}
@@ -159,10 +159,10 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 	return found
 }
 
-// guardedStartPlace returns the place in a go statement that calls Guard.Once or Guard.Loop.
+// guardedStartPlace returns the place in a go statement that calls Guard.RunWithRecover or Guard.Loop.
 func (s *sources) guardedStartPlace(pkg string, c *ast.CallExpr) string {
 	sel, ok := c.Fun.(*ast.SelectorExpr)
-	if ok && (sel.Sel.Name == "Once" || sel.Sel.Name == "Loop") {
+	if ok && (sel.Sel.Name == "RunWithRecover" || sel.Sel.Name == "Loop") {
 		return s.constantValue(pkg, c.Args[len(c.Args)-2])
 	}
 	return ""

@@ -44,8 +44,8 @@ type panicRecord struct {
 
 // New returns a Guard for all places returned by Places.
 func New() *Guard {
-	g := &Guard{places: make(map[string]*panicRecord, len(places))}
-	for _, name := range places {
+	g := &Guard{places: make(map[string]*panicRecord, len(panicPlaces))}
+	for _, name := range panicPlaces {
 		g.places[name] = new(panicRecord)
 	}
 	return g
@@ -64,7 +64,7 @@ func (g *Guard) PanicCount(place string) uint64 {
 
 // StormPlace returns a place that is in a storm, or "".
 func (g *Guard) StormPlace(now time.Time) string {
-	for _, name := range places {
+	for _, name := range panicPlaces {
 		if g.places[name].isInStorm(now) {
 			return name
 		}
@@ -86,8 +86,8 @@ func (g *Guard) Catch(place string, after func()) {
 	}
 }
 
-// Once runs f. A panic in f ends only f.
-func (g *Guard) Once(place string, f func()) { g.runCaught(place, f) }
+// RunWithRecover runs f. A panic in f ends only f.
+func (g *Guard) RunWithRecover(place string, f func()) { g.runCaught(place, f) }
 
 // Loop runs f and ends when f returns. If f panics, Loop pauses and runs f again, unless stop is
 // closed.

@@ -37,7 +37,7 @@ func TestCatch(t *testing.T) {
 		t.Errorf("logged %s, want two places in stream and no secret", text)
 	}
 	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), panickingWriter{}, zap.ErrorLevel)))
-	g.Once(guard.PlaceEnd, func() { panic(secret) })
+	g.RunWithRecover(guard.PlaceEnd, func() { panic(secret) })
 	if n := g.PanicCount(guard.PlaceEnd); n != 1 {
 		t.Errorf("%d panics with a log that panics", n)
 	}
@@ -46,7 +46,7 @@ func TestCatch(t *testing.T) {
 			t.Error("a guard that is not there has caught a panic")
 		}
 	}()
-	(*guard.Guard)(nil).Once(guard.PlaceEnd, func() { panic(secret) })
+	(*guard.Guard)(nil).RunWithRecover(guard.PlaceEnd, func() { panic(secret) })
 }
 
 // panickingWriter is a log destination that panics.
@@ -105,7 +105,7 @@ func TestStorm(t *testing.T) {
 		bad := func(place string, times int, apart time.Duration) {
 			for range times {
 				time.Sleep(apart)
-				g.Once(place, func() { panic(secret) })
+				g.RunWithRecover(place, func() { panic(secret) })
 			}
 		}
 		want := func(what, place string) {

@@ -25,28 +25,28 @@ const (
 	PlaceAddresses  = "addresses" // one discovery of endpoints; the previous results stay in use
 	PlaceNames      = "names"     // one DNS look-up; the previous addresses stay in use
 	PlaceEngines    = "engines"   // one check of idle connections, or one write or probe cut short
-	PlaceWake       = "wake"      // one request that wakes a sleeping engine
+	PlaceEngineWake = "wake"      // one request that wakes a sleeping engine
 	// One wake-up of waiting calls, or one trial; later wake-ups and trials follow.
-	PlaceRoom     = "room"
-	PlaceReload   = "reload"   // one reload, or one SIGHUP
-	PlaceFiles    = "files"    // one check of the watched files
-	PlaceHistory  = "history"  // one second of the status page's history
-	PlaceLog      = "log"      // the lines of one write; they count as dropped
-	PlaceSpans    = "spans"    // one batch of spans; they count as dropped
-	PlaceWatchdog = "watchdog" // one watchdog message
-	PlaceShutdown = "shutdown" // ending a drain early; the drain itself and SIGQUIT still work
-	PlaceFleet    = "fleet"    // one round of the fleet's work
-	PlaceLedger   = "ledger"   // one round of the ledger's work
-	PlaceIssuers  = "issuers"  // one fetch of an issuer's keys
+	PlaceQueueWakeup = "room"
+	PlaceReload      = "reload"   // one reload, or one SIGHUP
+	PlaceFiles       = "files"    // one check of the watched files
+	PlaceHistory     = "history"  // one second of the status page's history
+	PlaceLog         = "log"      // the lines of one write; they count as dropped
+	PlaceSpans       = "spans"    // one batch of spans; they count as dropped
+	PlaceWatchdog    = "watchdog" // one watchdog message
+	PlaceShutdown    = "shutdown" // ending a drain early; the drain itself and SIGQUIT still work
+	PlaceFleet       = "fleet"    // one round of the fleet's work
+	PlaceLedger      = "ledger"   // one round of the ledger's work
+	PlaceIssuers     = "issuers"  // one fetch of an issuer's keys
 	// One round of renewals, one order, or one challenge request, which gets a 500.
 	PlaceACME = "acme"
 )
 
-var places = []string{
+var panicPlaces = []string{
 	PlaceHandler, PlaceAdmin, PlaceConnection, PlaceStream, PlaceShadow, PlaceCopies, PlaceWebSocket, PlaceEnd, PlaceStatusPage, PlaceAccept, PlaceClients, PlaceLinger, PlaceProbe,
-	PlaceStall, PlaceGeneration, PlaceAddresses, PlaceNames, PlaceEngines, PlaceWake, PlaceRoom, PlaceReload, PlaceFiles, PlaceHistory, PlaceLog, PlaceSpans, PlaceWatchdog, PlaceShutdown,
+	PlaceStall, PlaceGeneration, PlaceAddresses, PlaceNames, PlaceEngines, PlaceEngineWake, PlaceQueueWakeup, PlaceReload, PlaceFiles, PlaceHistory, PlaceLog, PlaceSpans, PlaceWatchdog, PlaceShutdown,
 	PlaceFleet, PlaceLedger, PlaceIssuers, PlaceACME,
 }
 
-// Places returns every place, in a fixed order.
-func Places() []string { return places }
+// PanicPlaces returns every place, in a fixed order.
+func PanicPlaces() []string { return panicPlaces }

@@ -2,5 +2,5 @@
 
 package guard
 
-// Point marks where a test may make the edge panic (see Inject). In this build, Point does nothing.
-func (*Guard) Point(string) {}
+// PanicIfInjected marks where a test may make the edge panic (see Inject). In this build, it does nothing.
+func (*Guard) PanicIfInjected(string) {}

@@ -221,7 +221,7 @@ func (x *Exporter) acknowledge(rows []observe.UsageRow) error {
 	if x.ackFile.needsRewrite() {
 		return x.rewriteAcks()
 	}
-	return x.ackFile.write(lines)
+	return x.ackFile.appendLines(lines)
 }
 
 func (x *Exporter) rewriteAcks() error {

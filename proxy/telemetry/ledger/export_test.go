@@ -123,7 +123,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 				}
 				_ = e.exports[0].exportPending(t.Context(), time.Second)
 			case 4:
-				user := observe.EndUser{byte(rapid.IntRange(1, 3).Draw(t, "user"))}
+				user := observe.EndUserHash{byte(rapid.IntRange(1, 3).Draw(t, "user"))}
 				e.calls.BeginCall()
 				e.calls.FinishCall(&observe.Record{Key: "a", Model: "m", User: user, Attempts: 1, PromptTokens: 7}, e.now)
 			default:

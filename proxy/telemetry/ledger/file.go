@@ -34,9 +34,9 @@ type ledgerFile struct {
 // rewrite.
 const rewriteGrowthBytes = 16 << 20
 
-// CheckLedgerFile returns an error if the file at a path is not an edge's ledger. If the file does
-// not exist or cannot be read, CheckLedgerFile returns nil, because Ledger.Run will try again.
-func CheckLedgerFile(path string) error {
+// CheckIsLedgerFile returns an error if the file at a path is not an edge's ledger. If the file does
+// not exist or cannot be read, CheckIsLedgerFile returns nil, because Ledger.Run will try again.
+func CheckIsLedgerFile(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
 		return nil
@@ -80,7 +80,7 @@ func (r *firstLineReader) Read(into []byte) (int, error) {
 // open acquires the lock and reads the ledger. It creates no file except the lock files. If the file
 // at the path is not a ledger, open does not even create the lock files.
 func (f *ledgerFile) open() (ledgerContent, error) {
-	if err := CheckLedgerFile(f.path); err != nil {
+	if err := CheckIsLedgerFile(f.path); err != nil {
 		return ledgerContent{}, fmt.Errorf("ledger: %w", err)
 	}
 	_, err := os.Stat(f.lockName())
@@ -139,7 +139,7 @@ func (f *ledgerFile) lockFile(name string) (*os.File, error) {
 	}
 	if err := process.LockFile(lock); err != nil {
 		_ = lock.Close()
-		if errors.Is(err, process.ErrLocked) {
+		if errors.Is(err, process.ErrFileLocked) {
 			return nil, &LockedError{f.path}
 		}
 		return nil, err
@@ -198,9 +198,9 @@ func syncFolder(path string) {
 
 func (f *ledgerFile) needsRewrite() bool { return f.size > rewriteGrowthBytes+4*f.rewrittenSize }
 
-// write appends lines and syncs the file. If this fails, write truncates the file to the complete
+// appendLines appends lines and syncs the file. If this fails, write truncates the file to the complete
 // lines. If truncating also fails, the next write overwrites the incomplete line.
-func (f *ledgerFile) write(lines []byte) error {
+func (f *ledgerFile) appendLines(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {
 		err = f.f.Sync()

@@ -93,7 +93,7 @@ func Open(o Options) (*Ledger, error) {
 	case errors.As(err, &locked), errors.Is(err, errNotLedger):
 		return nil, errors.Join(err, l.file.close())
 	}
-	l.recordRound(err)
+	l.recordRoundOutcome(err)
 	if l.opened {
 		l.predecessor.clearRows()
 	}
@@ -247,7 +247,7 @@ func (l *Ledger) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			l.recordRound(l.runRound())
+			l.recordRoundOutcome(l.runRound())
 		case <-ctx.Done():
 			return
 		}
@@ -275,14 +275,14 @@ func (l *Ledger) runRound() error {
 	for _, r := range l.pending {
 		lines = appendLine(lines, newRow(&r))
 	}
-	if err := l.file.write(lines); err != nil {
+	if err := l.file.appendLines(lines); err != nil {
 		return err
 	}
 	clear(l.pending)
 	return nil
 }
 
-func (l *Ledger) recordRound(err error) {
+func (l *Ledger) recordRoundOutcome(err error) {
 	if l.o.Path == "" {
 		return
 	}
@@ -318,7 +318,7 @@ func (l *Ledger) recordRound(err error) {
 // rows if it can. Run must have ended.
 func (l *Ledger) CanClose() bool {
 	err := l.runRound()
-	l.recordRound(err)
+	l.recordRoundOutcome(err)
 	var locked *LockedError
 	return len(l.pending) == 0 || !errors.As(err, &locked)
 }
@@ -326,7 +326,7 @@ func (l *Ledger) CanClose() bool {
 // Close writes the changed rows and closes the ledger. Run must have ended.
 func (l *Ledger) Close() error {
 	err := l.runRound()
-	l.recordRound(err)
+	l.recordRoundOutcome(err)
 	var locked *LockedError
 	switch {
 	case errors.As(err, &locked) && len(l.pending) == 0:

@@ -267,8 +267,8 @@ func TestForeignFile(t *testing.T) {
 				e.call("a", "m", 1)
 				_ = e.Close()
 				t.Error("it is taken")
-			} else if !strings.Contains(err.Error(), path) || CheckLedgerFile(path) == nil {
-				t.Errorf("%v, and a look says %v", err, CheckLedgerFile(path))
+			} else if !strings.Contains(err.Error(), path) || CheckIsLedgerFile(path) == nil {
+				t.Errorf("%v, and a look says %v", err, CheckIsLedgerFile(path))
 			}
 			if _, err := os.Stat(path + ".lock"); err == nil {
 				t.Error("a lock was left beside it")
@@ -280,22 +280,22 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheckLedgerFile checks that CheckLedgerFile accepts a ledger, an empty file and a missing
+// TestCheckLedgerFile checks that CheckIsLedgerFile accepts a ledger, an empty file and a missing
 // file, rejects any other file, and creates no file.
 func TestCheckLedgerFile(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
-		if err := CheckLedgerFile(other); err == nil || !strings.Contains(err.Error(), other) {
+		if err := CheckIsLedgerFile(other); err == nil || !strings.Contains(err.Error(), other) {
 			t.Errorf("Check(%s): %v, want an error that names the file", other, err)
 		}
 	}
-	if err := CheckLedgerFile(path); err != nil {
+	if err := CheckIsLedgerFile(path); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckLedgerFile(path); err != nil {
+	if err := CheckIsLedgerFile(path); err != nil {
 		t.Error(err)
 	}
 	e := mustOpen(t, path, noon)
@@ -303,7 +303,7 @@ func TestCheckLedgerFile(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckLedgerFile(path); err != nil {
+	if err := CheckIsLedgerFile(path); err != nil {
 		t.Error(err)
 	}
 }
@@ -316,7 +316,7 @@ func TestNoDisk(t *testing.T) {
 	e.call("a", "m", 1)
 	for range 3 {
 		e.now = e.now.Add(time.Second)
-		e.recordRound(e.runRound())
+		e.recordRoundOutcome(e.runRound())
 	}
 	if e.UnsavedTime() != 3*time.Second || e.calls.Usage.UnsavedTime() != e.UnsavedTime() || e.failed.Get() != 4 {
 		t.Errorf("%s unsaved, %d failures", e.UnsavedTime(), e.failed.Get())
@@ -324,7 +324,7 @@ func TestNoDisk(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if e.recordRound(e.runRound()); e.UnsavedTime() != 0 {
+	if e.recordRoundOutcome(e.runRound()); e.UnsavedTime() != 0 {
 		t.Error("it is still not saved")
 	}
 	e.kill()
@@ -492,17 +492,17 @@ func TestForgedLines(t *testing.T) {
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
-	book := func(user observe.EndUser, n int) {
+	book := func(user observe.EndUserHash, n int) {
 		e.calls.BeginCall()
 		e.calls.FinishCall(&observe.Record{Key: "k", Model: "m", User: user, Attempts: 1, PromptTokens: n}, e.now)
 	}
-	book(observe.EndUser{1}, 5)
+	book(observe.EndUserHash{1}, 5)
 	if err := e.runRound(); err != nil {
 		t.Fatal(err)
 	}
-	book(observe.EndUser{1}, 6)
-	book(observe.EndUser{2}, 7)
-	book(observe.EndUser{}, 8)
+	book(observe.EndUserHash{1}, 6)
+	book(observe.EndUserHash{2}, 7)
+	book(observe.EndUserHash{}, 8)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

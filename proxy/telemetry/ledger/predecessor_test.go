@@ -47,7 +47,7 @@ func TestFollowPredecessor(t *testing.T) {
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		next.recordRound(next.runRound())
+		next.recordRoundOutcome(next.runRound())
 	}
 	if got := next.total(); got.Calls != 4 || got.Prompt != 1111 || heard.Prompt != 1100 || next.loggedOutcome != roundWaiting {
 		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.loggedOutcome)
@@ -63,7 +63,7 @@ func TestFollowPredecessor(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next.recordRound(next.runRound())
+	next.recordRoundOutcome(next.runRound())
 	if got := next.total(); got.Calls != 5 || got.Prompt != 11_111 || heard.Prompt != 11_100 || next.loggedOutcome != roundWritten || next.badLines.Get() != 0 {
 		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.loggedOutcome)
 	}
@@ -97,13 +97,13 @@ func TestTwoSuccessors(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if third.recordRound(third.runRound()); third.loggedOutcome != roundWaiting || third.total().Prompt != 101 {
+	if third.recordRoundOutcome(third.runRound()); third.loggedOutcome != roundWaiting || third.total().Prompt != 101 {
 		t.Errorf("the third process: condition %v, %+v, want it to wait with 101 prompt tokens", third.loggedOutcome, third.total())
 	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if third.recordRound(third.runRound()); third.loggedOutcome != roundWritten || third.total().Prompt != 111 {
+	if third.recordRoundOutcome(third.runRound()); third.loggedOutcome != roundWritten || third.total().Prompt != 111 {
 		t.Errorf("the third process: condition %v, %+v, want it to write 111 prompt tokens", third.loggedOutcome, third.total())
 	}
 	if err := third.Close(); err != nil {
@@ -155,7 +155,7 @@ func TestUnreadable(t *testing.T) {
 	if err := os.WriteFile(path, later, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if next.recordRound(next.runRound()); next.loggedOutcome != roundFailing {
+	if next.recordRoundOutcome(next.runRound()); next.loggedOutcome != roundFailing {
 		t.Errorf("condition = %v, want %v", next.loggedOutcome, roundFailing)
 	}
 }
@@ -186,7 +186,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 				}
 				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))
 				if next != nil {
-					next.recordRound(next.runRound())
+					next.recordRoundOutcome(next.runRound())
 					next.now = first.now
 				}
 			case 1:
@@ -195,7 +195,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 				}
 			case 2:
 				if next != nil {
-					next.recordRound(next.runRound())
+					next.recordRoundOutcome(next.runRound())
 				} else if next, err = openEdge(path, first.now, func(o *Options) { o.Wait = true }); err != nil {
 					t.Fatal(err)
 				}
@@ -214,7 +214,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 		if next == nil {
 			return
 		}
-		if next.recordRound(next.runRound()); next.total().Calls != want.Calls || next.loggedOutcome != roundWritten {
+		if next.recordRoundOutcome(next.runRound()); next.total().Calls != want.Calls || next.loggedOutcome != roundWritten {
 			t.Fatalf("%+v, want %d calls; condition %v", next.total(), want.Calls, next.loggedOutcome)
 		}
 	})

@@ -23,8 +23,8 @@ const (
 	bucketCount      = (20 - lowestOctave) * bucketsPerOctave
 )
 
-// BucketWidth is the natural logarithm of the ratio between a bucket's bounds.
-const BucketWidth = math.Ln2 / bucketsPerOctave
+// LogBucketWidth is the natural logarithm of the ratio between a bucket's bounds.
+const LogBucketWidth = math.Ln2 / bucketsPerOctave
 
 // BucketMiddle returns the geometric mean of a bucket's bounds.
 func BucketMiddle(bucket uint64) float64 {
@@ -77,8 +77,8 @@ func (s *atomicDistribution) read() Distribution {
 	return out
 }
 
-// Arm counts an arm's calls since the edge started.
-type Arm struct {
+// ArmCounts counts an arm's calls since the edge started.
+type ArmCounts struct {
 	Name  string `json:"arm"` // NoArm for the upstreams without an arm
 	Calls uint64 `json:"calls"`
 	// Calls that failed at the arm's upstreams, even if another arm answered.
@@ -99,17 +99,17 @@ var FinishReasons = [...]string{"stop", "length", "tool_calls", "content_filter"
 
 // ModelArms contains the counts of a model's arms.
 type ModelArms struct {
-	Model string `json:"model"`
-	Arms  []Arm  `json:"arms"` // the upstreams without an arm come first
+	Model string      `json:"model"`
+	Arms  []ArmCounts `json:"arms"` // the upstreams without an arm come first
 }
 
 // Since returns the counts that were added to a since the earlier state b.
-func (a *Arm) Since(b *Arm) Arm {
+func (a *ArmCounts) Since(b *ArmCounts) ArmCounts {
 	finish := map[string]uint64{}
 	for word, n := range a.Finish {
 		finish[word] = n - b.Finish[word]
 	}
-	return Arm{
+	return ArmCounts{
 		a.Name, a.Calls - b.Calls, a.Failed - b.Failed, a.Refused - b.Refused, a.ClientGone - b.ClientGone,
 		a.TTFT.Since(b.TTFT), a.Speed.Since(b.Speed), a.Length.Since(b.Length), finish,
 	}
@@ -199,7 +199,7 @@ func (c *Calls) ArmCounts(model string, arms ...string) ModelArms {
 		for i, word := range FinishReasons {
 			finish[word] = a.finish[i].Load()
 		}
-		out.Arms = append(out.Arms, Arm{
+		out.Arms = append(out.Arms, ArmCounts{
 			name, a.calls.Load(), a.failed.Load(), a.refused.Load(), a.left.Load(),
 			a.ttft.read(), a.speed.read(), a.length.read(), finish,
 		})
@@ -207,10 +207,10 @@ func (c *Calls) ArmCounts(model string, arms ...string) ModelArms {
 	return out
 }
 
-// ArmTotals returns three counts. ended counts the calls that ended at the arm. missed counts the
+// ArmCallTotals returns three counts. ended counts the calls that ended at the arm. missed counts the
 // calls that were assigned to the arm but ended elsewhere. refused counts the calls that were
 // assigned to the arm but were refused or found no slot.
-func (c *Calls) ArmTotals(model, arm string) (ended, missed, refused int64) {
+func (c *Calls) ArmCallTotals(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {
 		return 0, 0, 0

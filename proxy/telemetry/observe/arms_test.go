@@ -54,7 +54,7 @@ func TestArmsCount(t *testing.T) {
 			if all.Arms[0].Name != NoArm || got != c.want || a.Finish["length"] != a.Length.Count() {
 				t.Errorf("%s, %v, want %s", got, a.Finish, c.want)
 			}
-			if ended, _, _ := calls.ArmTotals("m", r.Arm); ended != int64(min(r.Attempts, 1)) {
+			if ended, _, _ := calls.ArmCallTotals("m", r.Arm); ended != int64(min(r.Attempts, 1)) {
 				t.Errorf("%d calls ended at %s", ended, r.Arm)
 			}
 			if again := all.Arms[1].Since(&all.Arms[1]); again.TTFT.Count() != 0 || again.Calls != 0 {
@@ -68,7 +68,7 @@ func TestArmsCount(t *testing.T) {
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := math.Exp2(rapid.Float64Range(lowestOctave, 19.9).Draw(rt, "octave"))
-		if got := BucketMiddle(BucketOf(v)); math.Abs(math.Log(got/v)) > BucketWidth/2+1e-9 {
+		if got := BucketMiddle(BucketOf(v)); math.Abs(math.Log(got/v)) > LogBucketWidth/2+1e-9 {
 			rt.Errorf("%v is taken for %v", v, got)
 		}
 	})

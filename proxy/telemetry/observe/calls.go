@@ -31,7 +31,7 @@ type Calls struct {
 // NewCalls registers the edge's metrics in set, and writes access lines to log.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
-		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
+		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newCallSeries(set),
 		Recent: new(RecentCalls), Usage: new(Usage), startedAt: time.Now(),
 	}
 	c.logsAccess.Store(l.Access)
@@ -52,8 +52,8 @@ func (c *Calls) BeginCall() { c.inflight.Add(1) }
 // InFlight returns the number of calls between BeginCall and FinishCall.
 func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 
-// Finished returns the number of calls that have ended since the edge started.
-func (c *Calls) Finished() uint64 { return c.finished.Get() }
+// FinishedCount returns the number of calls that have ended since the edge started.
+func (c *Calls) FinishedCount() uint64 { return c.finished.Get() }
 
 // SetConfigured sets the names in the configuration. Series with other names are dropped. A call
 // whose model was removed is counted under "-", and a call whose key was removed under "other".
@@ -126,10 +126,10 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 	if r.Upstream != "" && r.Attempts > 0 {
 		served = c.series.getOrCreateServedSeries(servedSeriesKey{r.Dialect, r.Model, r.Upstream})
 		m = served.modelSeries
-		served.countEnd(c.series, r.Upstream, r.Outcome)
+		served.countEndedCall(c.series, r.Upstream, r.Outcome)
 	} else {
 		m = c.series.model(r.Dialect, r.Model)
-		m.endCounter(c.series, r.Upstream, r.Outcome).Inc()
+		m.endedCallsCounter(c.series, r.Upstream, r.Outcome).Inc()
 	}
 	m.lastEndNanos.Store(now.UnixNano())
 	switch r.Outcome {
@@ -156,7 +156,7 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 		a := &r.Failed[i]
 		c.series.countFailure(a)
 		if a.Fault && r.wasRetried(i) {
-			c.series.pairHistory(r.Model, a.Upstream).addRetry(now)
+			c.series.getOrCreateHistory(r.Model, a.Upstream).addRetry(now)
 		}
 	}
 	m.recordUsage(r)
@@ -165,13 +165,13 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 		c.series.countMarkup(r.Model, r.Markup)
 	}
 	if r.Tier > 0 {
-		countConfigured(c.series, &c.series.tiers, r.Model, tierKey{r.Model, r.Tier})
+		incrementIfConfigured(c.series, &c.series.tiers, r.Model, tierKey{r.Model, r.Tier})
 	}
 	if r.Class != "" {
-		countConfigured(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
+		incrementIfConfigured(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
 	}
 	if r.Choice != nil {
-		countConfigured(c.series, &c.series.choices, r.Model, choiceKey{r.Model, r.Choice.Reason})
+		incrementIfConfigured(c.series, &c.series.choices, r.Model, choiceKey{r.Model, r.Choice.Reason})
 	}
 	if r.Arm != "" {
 		if !r.foundNoSlot() {
@@ -184,7 +184,7 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 		}
 	}
 	if r.Asked != "" {
-		countConfigured(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
+		incrementIfConfigured(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
 	}
 	if r.Overhead > 0 {
 		m.overheadSeries(c.series).Update(r.Overhead.Seconds())
@@ -216,18 +216,18 @@ const flushInterval = 250 * time.Millisecond
 
 // NewMeter returns the meter for a new stream. model and upstream are configured names.
 func (c *Calls) NewMeter(dialect, model, upstream string) StreamMeter {
-	return StreamMeter{model: c.series.model(dialect, model), history: c.series.pairHistory(model, upstream)}
+	return StreamMeter{model: c.series.model(dialect, model), history: c.series.getOrCreateHistory(model, upstream)}
 }
 
 // IsStarted reports whether NewMeter has returned m. The zero value measures nothing.
 func (m *StreamMeter) IsStarted() bool { return m.model != nil }
 
-// MoveMeter records that another upstream continues the stream. The new upstream's events are
+// SwitchMeterUpstream records that another upstream continues the stream. The new upstream's events are
 // counted from 0.
-func (c *Calls) MoveMeter(m *StreamMeter, model, upstream string) {
+func (c *Calls) SwitchMeterUpstream(m *StreamMeter, model, upstream string) {
 	if m.model != nil {
 		m.flushCounters()
-		m.model, m.history = c.series.model(m.model.key.dialect, model), c.series.pairHistory(model, upstream)
+		m.model, m.history = c.series.model(m.model.key.dialect, model), c.series.getOrCreateHistory(model, upstream)
 		m.movedEvents, m.seenEvents, m.flushedEvents = m.movedEvents+m.seenEvents, 0, 0
 	}
 }

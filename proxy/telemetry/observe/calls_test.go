@@ -236,7 +236,7 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
 	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
-	m.endCounter(c.series, "a", OutcomeOK).Inc()
+	m.endedCallsCounter(c.series, "a", OutcomeOK).Inc()
 	text := page()
 	if strings.Contains(text, `model="n"`) {
 		t.Errorf("a series of the removed model:\n%s", text)
@@ -245,7 +245,7 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 		t.Errorf("no %s in\n%s", want, text)
 	}
 	c.SetConfigured([]string{"m", "n"}, []string{"a"}, nil)
-	m.endCounter(c.series, "a", OutcomeOK).Inc()
+	m.endedCallsCounter(c.series, "a", OutcomeOK).Inc()
 	if want := `penstock_calls_total{dialect="chat",model="n",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
 		t.Errorf("no %s after the model came back", want)
 	}
@@ -270,7 +270,7 @@ func TestServedSeriesUnderReloads(t *testing.T) {
 	count("-", "2")
 	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
 	count("a", "1")
-	if h := c.series.pairHistory("m", "a"); h != c.series.getOrCreateServedSeries(servedSeriesKey{"chat", "m", "a"}).history {
+	if h := c.series.getOrCreateHistory("m", "a"); h != c.series.getOrCreateServedSeries(servedSeriesKey{"chat", "m", "a"}).history {
 		t.Error("calls are recorded in a history that nothing reads")
 	}
 }
@@ -349,7 +349,7 @@ func TestMeterKeeps(t *testing.T) {
 		if want := fmt.Sprintf(`penstock_itl_seconds_count{dialect="chat",model="m"} %d`, gaps); !strings.Contains(page(), want+"\n") {
 			t.Errorf("not %s after %d events", want, events)
 		}
-		if gotA, gotB := c.series.pairHistory("m", "a").liveEvents.Load(), c.series.pairHistory("m", "b").liveEvents.Load(); gotA != a || gotB != b {
+		if gotA, gotB := c.series.getOrCreateHistory("m", "a").liveEvents.Load(), c.series.getOrCreateHistory("m", "b").liveEvents.Load(); gotA != a || gotB != b {
 			t.Errorf("%d events of a and %d of b are counted, want %d and %d", gotA, gotB, a, b)
 		}
 	}
@@ -366,7 +366,7 @@ func TestMeterKeeps(t *testing.T) {
 	note(flushInterval)
 	want(18, 19, 0)
 	note(time.Millisecond)
-	c.MoveMeter(&m, m.model.key.model, "b")
+	c.SwitchMeterUpstream(&m, m.model.key.model, "b")
 	want(19, 20, 0)
 	events = 0
 	note(time.Millisecond)
@@ -414,8 +414,10 @@ func TestRecentKinds(t *testing.T) {
 	add("failed", 3, func(r *Record) {
 		r.Outcome, r.Failed = OutcomeUpstreamFail, []FailedAttempt{{Upstream: "a", Cause: "status"}}
 	})
-	add("slow", 3, func(r *Record) { r.UpstreamTTFT, r.Choice = SlowFirstToken+1, &RoutingChoice{Reason: "soonest"} })
-	add("queued", 2, func(r *Record) { r.Queue = SlowQueue + 1 })
+	add("slow", 3, func(r *Record) {
+		r.UpstreamTTFT, r.Choice = SlowFirstTokenThreshold+1, &RoutingChoice{Reason: "soonest"}
+	})
+	add("queued", 2, func(r *Record) { r.Queue = SlowQueueThreshold + 1 })
 	add("good", 10*maxKeptCalls, func(*Record) {})
 	add("refused", maxKeptCalls+10, func(r *Record) { r.Outcome, r.Attempts, r.Status = OutcomeClientError, 0, 401 })
 	kinds := func(n int, at time.Time) map[string]int {
@@ -530,7 +532,7 @@ func TestInFlightUntilLogged(t *testing.T) {
 	var c *Calls
 	var atLine, counted int64
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.InfoLevel), zap.Hooks(func(zapcore.Entry) error {
-		atLine, counted = c.InFlight(), int64(c.Finished())
+		atLine, counted = c.InFlight(), int64(c.FinishedCount())
 		return nil
 	}))
 	c = NewCalls(metrics.NewSet(), log, config.Log{Access: true, Level: "info"})

@@ -69,7 +69,7 @@ func (p *PromptCacheCounts) addCall(r *Record) {
 	p.Expected += uint64(max(0, r.ExpectedCached))
 }
 
-func (p *PromptCacheCounts) add(o *PromptCacheCounts) {
+func (p *PromptCacheCounts) merge(o *PromptCacheCounts) {
 	p.Prompt, p.Cached, p.Expected = p.Prompt+o.Prompt, p.Cached+o.Cached, p.Expected+o.Expected
 }
 

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// EndUser is a keyed hash that identifies a user of an application. The application owns the API
+// EndUserHash is a keyed hash that identifies a user of an application. The application owns the API
 // key. The zero value means no user.
-type EndUser [16]byte
+type EndUserHash [16]byte
 
 // String returns the hash in hexadecimal digits.
-func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
+func (u EndUserHash) String() string { return hex.EncodeToString(u[:]) }
 
 // maxListedUsers limits the users in reports to those with the highest usage.
 const maxListedUsers = 1000
@@ -116,7 +116,7 @@ func (e *endUsers) eachChanged(f func(UsageRow)) {
 	e.eachListed(func(of endUserKey, c *endUserAccount) {
 		if c.changed {
 			c.changed = false
-			c.changedDays(func(d *usageDay) { f(of.usageRow(d)) })
+			c.eachChangedDay(func(d *usageDay) { f(of.usageRow(d)) })
 		}
 	})
 }
@@ -183,7 +183,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 		k := &out.Keys[i]
 		k.Users = users[k.Key]
 		slices.SortFunc(k.Users, func(a, b UserUsage) int { return cmp.Compare(a.User, b.User) })
-		if o := k.unlistedUsage(); o.Total != (UsageAmount{}) {
+		if o := k.unlistedUserUsage(); o.Total != (UsageAmount{}) {
 			k.Users = append(k.Users, o)
 		}
 		k.Models = nil
@@ -191,8 +191,8 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// unlistedUsage returns the part of a key's usage that belongs to no listed end user.
-func (k *KeyUsage) unlistedUsage() (o UserUsage) {
+// unlistedUserUsage returns the part of a key's usage that belongs to no listed end user.
+func (k *KeyUsage) unlistedUserUsage() (o UserUsage) {
 	o.Total, o.Days = k.Total, []DayUsage{}
 	days := map[string]UsageAmount{}
 	for _, m := range k.Models {

@@ -13,12 +13,12 @@ import (
 	"penstock/config/money"
 )
 
-func userNamed(n int) (u EndUser) {
+func userNamed(n int) (u EndUserHash) {
 	binary.BigEndian.PutUint64(u[:], uint64(n)+1)
 	return u
 }
 
-func addUserUsage(u *Usage, key string, user EndUser, n int, at time.Time) {
+func addUserUsage(u *Usage, key string, user EndUserHash, n int, at time.Time) {
 	u.addCall(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
@@ -59,7 +59,7 @@ func TestEndUsers(t *testing.T) {
 	addUserUsage(&u, "k", a, 10, at)
 	addUserUsage(&u, "k", a, 5, at.AddDate(0, 0, 1))
 	addUserUsage(&u, "k", b, 7, at) // yesterday's call is counted after a call today
-	addUserUsage(&u, "k", EndUser{}, 100, at)
+	addUserUsage(&u, "k", EndUserHash{}, 100, at)
 	addUserUsage(&u, "j", a, 1, at)
 	got := checkUsersComplete(t, &u, at)
 	k := got.Keys[1]
@@ -174,7 +174,7 @@ func TestEndUsersRestored(t *testing.T) {
 					t.Fatalf("%+v\nwant %+v", got, want)
 				}
 			default:
-				user := EndUser{}
+				user := EndUserHash{}
 				if n := rapid.IntRange(0, 5).Draw(t, "user"); n > 0 {
 					user = userNamed(n)
 				}

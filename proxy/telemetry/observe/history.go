@@ -43,15 +43,15 @@ var historyBounds = [...]float64{
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
 }
 
-type timeCounts [len(historyBounds) + 1]int
+type durationBucketCounts [len(historyBounds) + 1]int
 
-func (t *timeCounts) add(o *timeCounts) {
+func (t *durationBucketCounts) merge(o *durationBucketCounts) {
 	for class, n := range o {
 		t[class] += n
 	}
 }
 
-func (t *timeCounts) totalCount() (n int) {
+func (t *durationBucketCounts) totalCount() (n int) {
 	for _, c := range t {
 		n += c
 	}
@@ -145,7 +145,7 @@ func bucketIndex(d time.Duration) int {
 
 // quantileMillis returns a quantile in milliseconds, with the precision of a bucket. It returns -1
 // if nothing was counted.
-func quantileMillis(counts *timeCounts, q float64) float64 {
+func quantileMillis(counts *durationBucketCounts, q float64) float64 {
 	total := counts.totalCount()
 	if total == 0 {
 		return -1

@@ -35,7 +35,7 @@ type Minute struct {
 }
 
 // addRefusals adds calls that were refused before a request was sent to an engine.
-func (m *Minute) addRefusals(c *ReasonCount) {
+func (m *Minute) addRefusals(c *FailureReasonCount) {
 	m.Calls += c.Minute
 	switch {
 	case c.Outcome.Failed():
@@ -52,15 +52,15 @@ type stepSum struct {
 	prompts                    PromptCacheCounts
 	ok, failed, full, other    int
 	retried                    int
-	ttft                       timeCounts // empty if no call has ended
+	ttft                       durationBucketCounts // empty if no call has ended
 }
 
 func (s *stepSum) endedCalls() int { return s.ok + s.failed + s.full + s.other }
 
 type historySums struct {
 	steps      [historySlotCount]stepSum // the current step is last
-	minuteTTFT timeCounts                // TTFTs in the last minute
-	minuteWait timeCounts                // waits for a slot in the last minute
+	minuteTTFT durationBucketCounts      // TTFTs in the last minute
+	minuteWait durationBucketCounts      // waits for a slot in the last minute
 }
 
 func (h *history) addTo(last int64, to ...*historySums) {
@@ -81,7 +81,7 @@ func (h *history) addTo(last int64, to ...*historySums) {
 func (t *historySums) addSlot(s *historySlot, age int64) {
 	step := &t.steps[historySlotCount-1-age]
 	step.promptTokens, step.outputTokens = step.promptTokens+s.promptTokens, step.outputTokens+s.outputTokens
-	step.prompts.add(&s.prompts)
+	step.prompts.merge(&s.prompts)
 	step.ok, step.failed = step.ok+int(s.ok), step.failed+int(s.failed)
 	step.full, step.other = step.full+int(s.full), step.other+int(s.other)
 	step.retried += int(s.retried)
@@ -104,16 +104,16 @@ func (t *historySums) merge(o *historySums) {
 	for i := range t.steps {
 		step, more := &t.steps[i], &o.steps[i]
 		step.promptTokens, step.outputTokens = step.promptTokens+more.promptTokens, step.outputTokens+more.outputTokens
-		step.prompts.add(&more.prompts)
+		step.prompts.merge(&more.prompts)
 		step.ok, step.failed = step.ok+more.ok, step.failed+more.failed
 		step.full, step.other = step.full+more.full, step.other+more.other
 		step.retried += more.retried
 		if more.endedCalls() > 0 {
-			step.ttft.add(&more.ttft)
+			step.ttft.merge(&more.ttft)
 		}
 	}
-	t.minuteTTFT.add(&o.minuteTTFT)
-	t.minuteWait.add(&o.minuteWait)
+	t.minuteTTFT.merge(&o.minuteTTFT)
+	t.minuteWait.merge(&o.minuteWait)
 }
 
 // fullHistory returns the sums for display. present is how many seconds of the last step have
@@ -138,19 +138,19 @@ func (t *historySums) fullHistory(present float64) History {
 
 // historyWithoutSteps is like fullHistory, but omits the values of individual steps.
 func (t *historySums) historyWithoutSteps() History {
-	var all timeCounts
+	var all durationBucketCounts
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}
 	m := &out.Minute
 	for i := range t.steps {
 		step := &t.steps[i]
 		ended := step.endedCalls()
 		if ended > 0 {
-			all.add(&step.ttft)
+			all.merge(&step.ttft)
 		}
 		out.Ended += ended
 		out.Failed += step.failed
 		out.Retried += step.retried
-		out.Prompts.add(&step.prompts)
+		out.Prompts.merge(&step.prompts)
 		if i >= historySlotCount-int(slotsPerMinute) {
 			m.Calls += ended
 			m.Failed += step.failed

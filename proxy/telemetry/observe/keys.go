@@ -23,9 +23,9 @@ type keySeries struct {
 	refusals copyOnWriteMap[string, *atomic.Int64] // keyed by reason, from a closed set
 }
 
-// AccountKey returns the key under which a call is counted. For a call made with a token, this is
+// AccountName returns the key under which a call is counted. For a call made with a token, this is
 // the template that defines the token's rights. For other calls, it is the call's key.
-func (r *Record) AccountKey() string { return cmp.Or(r.Template, r.Key, noAccount) }
+func (r *Record) AccountName() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
 func (s *callSeries) accountSeries(name string) *keySeries {
 	if k, ok := s.keys.get(name); ok {
@@ -50,7 +50,7 @@ func (s *callSeries) setKeys(keys []string) {
 }
 
 func (s *callSeries) countKey(r *Record) {
-	k := s.accountSeries(r.AccountKey())
+	k := s.accountSeries(r.AccountName())
 	k.calls.Add(1)
 	k.prompt.Add(int64(r.PromptTokens))
 	k.cached.Add(int64(r.CachedTokens))
@@ -80,7 +80,7 @@ func (r *Record) refusalReason() string {
 	return ""
 }
 
-// AppendKeyMetrics appends the key metrics. running counts the running calls by AccountKey.
+// AppendKeyMetrics appends the key metrics. running counts the running calls by AccountName.
 func (c *Calls) AppendKeyMetrics(b *bytes.Buffer, running map[string]int) {
 	all := c.series.keys.all()
 	inflight := map[string]int{}

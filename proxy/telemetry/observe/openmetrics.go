@@ -15,7 +15,7 @@ const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=ut
 // families have names without _total, families have units, and an end marker makes a truncated page
 // detectable.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
-	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
+	return writePage(w, openMetricsHead, formatOpenMetricsBound, "# EOF\n", sources)
 }
 
 func openMetricsHead(f *MetricFamily) string {
@@ -37,15 +37,15 @@ func openMetricsHead(f *MetricFamily) string {
 	return head + "# HELP " + name + " " + labelEscaper.Replace(f.Help) + "\n"
 }
 
-// integerBound matches a bucket bound that is written as an integer.
-var integerBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
+// integerBoundPattern matches a bucket bound that is written as an integer.
+var integerBoundPattern = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
 
-// canonicalBounds rewrites a bucket bound in the number format of OpenMetrics: 1.0, not 1.
-func canonicalBounds(line string) string {
+// formatOpenMetricsBound rewrites a bucket bound in the number format of OpenMetrics: 1.0, not 1.
+func formatOpenMetricsBound(line string) string {
 	if !strings.Contains(line, "_bucket{") {
 		return line
 	}
-	return integerBound.ReplaceAllString(line, "$1.0$2")
+	return integerBoundPattern.ReplaceAllString(line, "$1.0$2")
 }
 
 // PrefersOpenMetrics reports whether an Accept header names OpenMetrics 1.0 and does not prefer the

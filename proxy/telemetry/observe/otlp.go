@@ -95,7 +95,7 @@ type spanQueue struct {
 }
 
 func newSpanQueue(to sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQueue {
-	e := &spanExporter{to: to, health: endpointHealth{log: log}, guard: g, stopped: make(chan struct{})}
+	e := &spanExporter{to: to, health: otlpEndpointHealth{log: log}, guard: g, stopped: make(chan struct{})}
 	e.exportContext, e.cancel = context.WithCancel(context.Background())
 	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(maxQueuedSpans)), e}
 }
@@ -124,7 +124,7 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 // processor calls it from one goroutine at a time.
 type spanExporter struct {
 	to            sdk.SpanExporter
-	health        endpointHealth
+	health        otlpEndpointHealth
 	guard         *guard.Guard
 	queuedSpans   atomic.Int64 // spans that have ended and are not exported yet
 	dropped       atomic.Uint64
@@ -147,8 +147,8 @@ func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan
 		defer e.guard.Catch(guard.PlaceSpans, nil)
 		cancel()
 	})()
-	e.guard.Once(guard.PlaceSpans, func() {
-		e.guard.Point(guard.PlaceSpans)
+	e.guard.RunWithRecover(guard.PlaceSpans, func() {
+		e.guard.PanicIfInjected(guard.PlaceSpans)
 		err := e.to.ExportSpans(ctx, batch)
 		if err == nil {
 			lost = 0
@@ -164,9 +164,9 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 	return e.to.Shutdown(ctx)
 }
 
-// endpointHealth logs when the endpoint stops accepting spans and when it accepts them again, at
+// otlpEndpointHealth logs when the endpoint stops accepting spans and when it accepts them again, at
 // most once a minute. It is not safe for concurrent use.
-type endpointHealth struct {
+type otlpEndpointHealth struct {
 	log      *zap.Logger
 	failing  bool
 	lost     int       // spans lost since the failing endpoint was last logged
@@ -175,7 +175,7 @@ type endpointHealth struct {
 
 const exportLogInterval = time.Minute
 
-func (h *endpointHealth) recordExport(err error, lost int) {
+func (h *otlpEndpointHealth) recordExport(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
 		if !h.loggedAt.IsZero() && time.Since(h.loggedAt) < exportLogInterval {
@@ -191,9 +191,9 @@ func (h *endpointHealth) recordExport(err error, lost int) {
 	}
 }
 
-// rejectedStatus matches an error after which the SDK does not retry. The first group is the
+// exportErrorStatusPattern matches an error after which the SDK does not retry. The first group is the
 // status.
-var rejectedStatus = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
+var exportErrorStatusPattern = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
 // describeExportError describes an export error for the log. It omits the SDK's message, which
 // contains the endpoint's URL and response. The path of the URL may be a credential, and the
@@ -202,7 +202,7 @@ func describeExportError(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()
 	}
-	if m := rejectedStatus.FindStringSubmatch(err.Error()); m != nil {
+	if m := exportErrorStatusPattern.FindStringSubmatch(err.Error()); m != nil {
 		status, _ := strconv.Atoi(m[1])
 		return fmt.Sprintf("the endpoint answered %d %s", status, http.StatusText(status))
 	}

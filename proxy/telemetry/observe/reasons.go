@@ -17,8 +17,8 @@ const maxReasonRows = 512
 // OtherKeys replaces the key in a Reason if there are too many reasons.
 const OtherKeys = "(others)"
 
-// Reason describes why calls were refused or failed.
-type Reason struct {
+// FailureReason describes why calls were refused or failed.
+type FailureReason struct {
 	Code     string
 	Status   int
 	Outcome  Outcome
@@ -31,19 +31,19 @@ type Reason struct {
 	EngineStatus int // for a failure: the engine's response status, or 0 if there was no response
 }
 
-// ReasonCount counts the calls refused or failed within ReasonWindow for one reason.
-type ReasonCount struct {
-	Reason
+// FailureReasonCount counts the calls refused or failed within ReasonWindow for one reason.
+type FailureReasonCount struct {
+	FailureReason
 	Count  int
 	Minute int // how many of Count occurred in the last minute
 	Last   time.Time
 }
 
-// Reasons counts refusals or failures by reason. A flood of calls with the same reason does not
+// FailureReasons counts refusals or failures by reason. A flood of calls with the same reason does not
 // hide other reasons. Reasons is safe for concurrent use.
-type Reasons struct {
+type FailureReasons struct {
 	mu   sync.Mutex
-	rows map[Reason]*reasonRow
+	rows map[FailureReason]*reasonRow
 }
 
 type reasonRow struct {
@@ -51,7 +51,7 @@ type reasonRow struct {
 	last   time.Time
 }
 
-func (r *Reasons) add(reason Reason, now time.Time) {
+func (r *FailureReasons) add(reason FailureReason, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.getOrAddRow(reason, now)
@@ -61,12 +61,12 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 
 // getOrAddRow returns the row for a reason. If there are too many rows, it first removes rows
 // without recent calls.
-func (r *Reasons) getOrAddRow(reason Reason, now time.Time) *reasonRow {
+func (r *FailureReasons) getOrAddRow(reason FailureReason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row
 	}
 	if r.rows == nil {
-		r.rows = make(map[Reason]*reasonRow)
+		r.rows = make(map[FailureReason]*reasonRow)
 	}
 	if len(r.rows) >= maxReasonRows {
 		for old, row := range r.rows {
@@ -81,25 +81,25 @@ func (r *Reasons) getOrAddRow(reason Reason, now time.Time) *reasonRow {
 			return row
 		}
 	}
-	row := &reasonRow{counts: NewRing[int](int(ReasonWindow / TimeRingSlot))}
+	row := &reasonRow{counts: NewTimeRing[int](int(ReasonWindow / TimeRingSlot))}
 	r.rows[reason] = row
 	return row
 }
 
 // Counts returns the reasons in the window, most frequent first.
-func (r *Reasons) Counts(now time.Time) []ReasonCount {
+func (r *FailureReasons) Counts(now time.Time) []FailureReasonCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := []ReasonCount{}
+	out := []FailureReasonCount{}
 	for reason, row := range r.rows {
-		c := ReasonCount{Reason: reason, Last: row.last}
+		c := FailureReasonCount{FailureReason: reason, Last: row.last}
 		row.counts.EachSlot(now, ReasonWindow, func(n *int) { c.Count += *n })
 		row.counts.EachSlot(now, time.Minute, func(n *int) { c.Minute += *n })
 		if c.Count > 0 {
 			out = append(out, c)
 		}
 	}
-	slices.SortFunc(out, func(a, b ReasonCount) int {
+	slices.SortFunc(out, func(a, b FailureReasonCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), cmp.Compare(a.Code, b.Code),
 			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Limit, b.Limit),
 			cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Outcome, b.Outcome),

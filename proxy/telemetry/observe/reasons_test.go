@@ -34,17 +34,17 @@ func TestRefusalsCountAll(t *testing.T) {
 // TestRefusalsAreBounded checks that reasons beyond the maximum number share a row, and that the
 // rows of old refusals are reused.
 func TestRefusalsAreBounded(t *testing.T) {
-	var r Reasons
+	var r FailureReasons
 	now := time.Unix(1_700_000_000, 0)
 	for i := range 3 * maxReasonRows {
-		r.add(Reason{Code: "rate_limited", Key: fmt.Sprint("key-", i)}, now)
+		r.add(FailureReason{Code: "rate_limited", Key: fmt.Sprint("key-", i)}, now)
 	}
 	got := r.Counts(now)
 	if len(r.rows) > maxReasonRows+1 || got[0].Code != "rate_limited" || got[0].Key != OtherKeys || got[0].Count != 2*maxReasonRows {
 		t.Errorf("%d rows, the first %+v", len(r.rows), got[0])
 	}
 	now = now.Add(2 * ReasonWindow)
-	r.add(Reason{Code: "rate_limited", Key: "late"}, now)
+	r.add(FailureReason{Code: "rate_limited", Key: "late"}, now)
 	if got = r.Counts(now); len(got) != 1 || got[0].Key != "late" || len(r.rows) != 1 {
 		t.Errorf("%d rows: %+v; want the late one alone", len(r.rows), got)
 	}

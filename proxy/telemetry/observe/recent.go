@@ -16,11 +16,11 @@ const (
 	maxKeptTime  = time.Hour
 )
 
-// A call is slow if it waited longer than SlowQueue for a slot, or longer than SlowFirstToken for
+// A call is slow if it waited longer than SlowQueueThreshold for a slot, or longer than SlowFirstTokenThreshold for
 // the first event of its stream.
 const (
-	SlowQueue      = time.Second
-	SlowFirstToken = 2 * time.Second
+	SlowQueueThreshold      = time.Second
+	SlowFirstTokenThreshold = 2 * time.Second
 )
 
 // RecentCalls stores the newest calls that reached an engine. It stores failed, slow and refused
@@ -30,11 +30,11 @@ type RecentCalls struct {
 	calls                 recentRing
 	failed, slow, refused keptCalls
 	// Refusals counts the calls that were refused before a request was sent to an engine.
-	Refusals Reasons
+	Refusals FailureReasons
 	// Failures counts the calls that failed at an engine.
-	Failures Reasons
+	Failures FailureReasons
 	// Attempts counts failed attempts that count as failures of their upstream.
-	Attempts Reasons
+	Attempts FailureReasons
 }
 
 // keptCalls stores calls of one kind. Its memory grows with the number of calls, up to
@@ -130,7 +130,7 @@ func (r *Record) isRefusal() bool {
 
 // Slow reports whether the call waited longer than it should have.
 func (r *Record) Slow() bool {
-	return r.Queue > SlowQueue || r.Stream && r.UpstreamTTFT > SlowFirstToken
+	return r.Queue > SlowQueueThreshold || r.Stream && r.UpstreamTTFT > SlowFirstTokenThreshold
 }
 
 // Refused reports whether the call was refused before a request was sent to an engine, and the
@@ -148,20 +148,20 @@ func (r *RecentCalls) add(rec *Record, now time.Time) {
 		r.slow.add(rec, now)
 	}
 	if refusal {
-		r.Refusals.add(Reason{
+		r.Refusals.add(FailureReason{
 			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Limit: rec.Limit, Model: rec.Model, Key: rec.Key,
 		}, now)
 		return
 	}
 	if failed {
-		r.Failures.add(Reason{
+		r.Failures.add(FailureReason{
 			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Model: rec.Model, Upstream: rec.Upstream, Cause: rec.Cause,
 			EngineStatus: rec.EngineStatus,
 		}, now)
 	}
 	for i := range rec.Failed {
 		if a := &rec.Failed[i]; a.Fault {
-			r.Attempts.add(Reason{Upstream: a.Upstream, Cause: a.Cause, EngineStatus: a.EngineStatus}, now)
+			r.Attempts.add(FailureReason{Upstream: a.Upstream, Cause: a.Cause, EngineStatus: a.EngineStatus}, now)
 		}
 	}
 	r.calls.add(rec, now)

@@ -35,12 +35,12 @@ type Phase string
 
 // The phases of a call.
 const (
-	PhaseBody      Phase = "body"
-	PhaseHook      Phase = "hook" // a hook decides about the call
-	PhaseQueued    Phase = "queued"
-	PhaseWaiting   Phase = "waiting"
-	PhaseStreaming Phase = "streaming"
-	PhaseStalled   Phase = "stalled" // only for ended calls: the client had stopped reading
+	PhaseBody           Phase = "body"
+	PhaseHook           Phase = "hook" // a hook decides about the call
+	PhaseQueued         Phase = "queued"
+	PhaseAwaitingAnswer Phase = "waiting"
+	PhaseStreaming      Phase = "streaming"
+	PhaseStalled        Phase = "stalled" // only for ended calls: the client had stopped reading
 )
 
 // RequestID is a request id: "req_" and 26 characters. Storing a RequestID does not allocate.
@@ -62,7 +62,7 @@ type Record struct {
 	Key, Dialect, Model, Upstream, Pool, Client string
 	ProxyRequestID                              string // from a proxy in listen_trusted, or empty
 	// User is the end user of the application that owns the key, or zero if unknown.
-	User     EndUser
+	User     EndUserHash
 	Session  SessionHash
 	Template string // the key that defines a token's rights
 
@@ -111,15 +111,15 @@ type Record struct {
 	// upstreams.Causes, or empty. EngineStatus is 0 if there was no response.
 	Cause        string
 	EngineStatus int
-	Hooks        *Hooks // nil if no hook was called
+	Hooks        *HooksResult // nil if no hook was called
 	// Failed lists the failed attempts, oldest first, even if a later attempt succeeded.
 	Failed []FailedAttempt
 
 	streamed int // number of events counted by a StreamMeter while the stream was running
 }
 
-// Hooks describes the hooks of a call.
-type Hooks struct {
+// HooksResult describes the hooks of a call.
+type HooksResult struct {
 	Took   time.Duration
 	Failed string // the last hook that returned no decision, or empty
 	// The fault in the hook's response, one of hook.AllAnswerMistakes; empty if there was no

@@ -8,29 +8,29 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Registry contains the metric sets of the live upstreams. The zero value is ready for use. A
+// UpstreamMetricsRegistry contains the metric sets of the live upstreams. The zero value is ready for use. A
 // Registry is safe for concurrent use.
-type Registry struct {
+type UpstreamMetricsRegistry struct {
 	mu   sync.Mutex
 	sets []*metrics.Set
 }
 
 // Add adds the metrics of an upstream.
-func (r *Registry) Add(s *metrics.Set) {
+func (r *UpstreamMetricsRegistry) Add(s *metrics.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sets = append(r.sets, s)
 }
 
 // Remove removes the metrics of an upstream.
-func (r *Registry) Remove(s *metrics.Set) {
+func (r *UpstreamMetricsRegistry) Remove(s *metrics.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sets = slices.DeleteFunc(r.sets, func(x *metrics.Set) bool { return x == s })
 }
 
 // Write writes all sets in the Prometheus text format.
-func (r *Registry) Write(w io.Writer) {
+func (r *UpstreamMetricsRegistry) Write(w io.Writer) {
 	r.mu.Lock()
 	sets := slices.Clone(r.sets)
 	r.mu.Unlock()

@@ -6,23 +6,23 @@ import "time"
 const TimeRingSlot = 10 * time.Second
 
 // TimeRing stores counts in time slots. T is the type of a slot's counts.
-type TimeRing[T any] struct{ slots []ringSlot[T] }
+type TimeRing[T any] struct{ slots []timeSlot[T] }
 
-type ringSlot[T any] struct {
+type timeSlot[T any] struct {
 	// The slot's number since 1970. If it is not the expected number, the counts are stale.
 	at     int64
 	counts T
 }
 
-// NewRing returns a ring of n slots.
-func NewRing[T any](n int) TimeRing[T] { return TimeRing[T]{make([]ringSlot[T], n)} }
+// NewTimeRing returns a ring of n slots.
+func NewTimeRing[T any](n int) TimeRing[T] { return TimeRing[T]{make([]timeSlot[T], n)} }
 
 // SlotAt returns the counts of the slot that contains now.
 func (r *TimeRing[T]) SlotAt(now time.Time) *T {
 	at := ringSlotNumber(now)
 	slot := &r.slots[at%int64(len(r.slots))]
 	if slot.at != at {
-		*slot = ringSlot[T]{at: at}
+		*slot = timeSlot[T]{at: at}
 	}
 	return &slot.counts
 }

@@ -30,7 +30,7 @@ const (
 	familyDropped = "penstock_dropped_total"
 )
 
-var familyLabelNames = map[string]string{
+var labelNameByFamily = map[string]string{
 	familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
 	familyBroken: "code", familyDropped: "what",
 }
@@ -75,7 +75,7 @@ type (
 	armKey        struct{ model, arm string }
 	labelValueKey struct{ family, value string }
 	failureKey    struct{ upstream, cause, status string }
-	endCounterKey struct {
+	endedCallsKey struct {
 		upstream string
 		outcome  Outcome
 	}
@@ -137,7 +137,7 @@ func getOrCreate[K comparable, V any](s *callSeries, t *copyOnWriteMap[K, *V], k
 // would miss that event.
 var knownLabelValues = map[string][]string{
 	familyAborts: {
-		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
+		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseAwaitingAnswer), string(PhaseStreaming),
 		string(PhaseStalled),
 	},
 	familyLimited: {
@@ -148,7 +148,7 @@ var knownLabelValues = map[string][]string{
 	},
 }
 
-func newSeries(set *metrics.Set) *callSeries {
+func newCallSeries(set *metrics.Set) *callSeries {
 	s := &callSeries{set: set}
 	s.setKeys(nil)
 	for family, words := range knownLabelValues {
@@ -165,7 +165,7 @@ type modelSeries struct {
 	key modelKey
 	// Whether the model was removed from the configuration; guarded by series.mu.
 	dropped                    bool
-	endCounters                copyOnWriteMap[endCounterKey, *metrics.Counter]
+	endCounters                copyOnWriteMap[endedCallsKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
@@ -229,8 +229,8 @@ func (m *modelSeries) overheadSeries(s *callSeries) *metrics.PrometheusHistogram
 	return h
 }
 
-func (m *modelSeries) endCounter(s *callSeries, upstream string, o Outcome) *metrics.Counter {
-	if c, ok := m.endCounters.get(endCounterKey{upstream, o}); ok {
+func (m *modelSeries) endedCallsCounter(s *callSeries, upstream string, o Outcome) *metrics.Counter {
+	if c, ok := m.endCounters.get(endedCallsKey{upstream, o}); ok {
 		return c
 	}
 	s.mu.Lock()
@@ -243,16 +243,16 @@ func (m *modelSeries) endCounter(s *callSeries, upstream string, o Outcome) *met
 	if upstream != "" && !s.configuredUpstream[upstream] {
 		upstream = ""
 	}
-	k := endCounterKey{upstream, o}
+	k := endedCallsKey{upstream, o}
 	if c, ok := m.endCounters.get(k); ok {
 		return c
 	}
-	c := s.set.GetOrCreateCounter(m.endSeriesName(k))
-	m.endCounters.update(func(all map[endCounterKey]*metrics.Counter) { all[k] = c })
+	c := s.set.GetOrCreateCounter(m.endedCallsSeriesName(k))
+	m.endCounters.update(func(all map[endedCallsKey]*metrics.Counter) { all[k] = c })
 	return c
 }
 
-func (m *modelSeries) endSeriesName(k endCounterKey) string {
+func (m *modelSeries) endedCallsSeriesName(k endedCallsKey) string {
 	return "penstock_calls_total" + formatLabels("dialect", m.key.dialect, "model", orDash(m.key.model), "upstream",
 		orDash(k.upstream), "outcome", string(k.outcome))
 }
@@ -274,7 +274,7 @@ func (s *callSeries) getOrCreateServedSeries(k servedSeriesKey) *servedSeries {
 	s.mu.Lock()
 	applied := s.applied
 	s.mu.Unlock()
-	c := &servedSeries{modelSeries: s.model(k.dialect, k.model), upstream: s.upstream(k.upstream), history: s.pairHistory(k.model, k.upstream)}
+	c := &servedSeries{modelSeries: s.model(k.dialect, k.model), upstream: s.upstream(k.upstream), history: s.getOrCreateHistory(k.model, k.upstream)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// If another configuration was applied meanwhile, some of the series may have been dropped.
@@ -284,11 +284,11 @@ func (s *callSeries) getOrCreateServedSeries(k servedSeriesKey) *servedSeries {
 	return c
 }
 
-// countEnd counts the end of a call.
-func (c *servedSeries) countEnd(s *callSeries, upstream string, o Outcome) {
+// countEndedCall counts the end of a call.
+func (c *servedSeries) countEndedCall(s *callSeries, upstream string, o Outcome) {
 	n := c.ok.Load()
 	if o != OutcomeOK || n == nil {
-		n = c.endCounter(s, upstream, o)
+		n = c.endedCallsCounter(s, upstream, o)
 		if o == OutcomeOK {
 			c.ok.Store(n)
 		}
@@ -349,9 +349,9 @@ func (u *upstreamSeries) recordTTFT(r *Record) {
 	}
 }
 
-// pairHistory returns the history of a model at an upstream. If either is no longer configured, the
+// getOrCreateHistory returns the history of a model at an upstream. If either is no longer configured, the
 // history is discarded.
-func (s *callSeries) pairHistory(model, upstream string) *history {
+func (s *callSeries) getOrCreateHistory(model, upstream string) *history {
 	return getOrCreate(s, &s.histories, modelUpstreamKey{model, upstream}, func() bool {
 		return s.configured[model] && s.configuredUpstream[upstream]
 	})
@@ -365,7 +365,7 @@ func (s *callSeries) labelCounter(family, value string) *metrics.Counter {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.set.GetOrCreateCounter(family + formatLabels(familyLabelNames[family], value))
+	c := s.set.GetOrCreateCounter(family + formatLabels(labelNameByFamily[family], value))
 	s.labelCounters.update(func(all map[labelValueKey]*metrics.Counter) { all[k] = c })
 	return c
 }
@@ -420,7 +420,7 @@ func (s *callSeries) countMarkup(model, markup string) {
 	s.markups.update(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
-func countConfigured[K comparable](s *callSeries, t *copyOnWriteMap[K, *atomic.Int64], model string, k K) {
+func incrementIfConfigured[K comparable](s *callSeries, t *copyOnWriteMap[K, *atomic.Int64], model string, k K) {
 	getOrCreate(s, t, k, func() bool { return s.configured[model] }).Add(1)
 }
 
@@ -442,11 +442,11 @@ func (s *callSeries) setConfigured(models, upstreams, keys []string) {
 				s.dropModel(m)
 				continue
 			}
-			m.endCounters.update(func(ends map[endCounterKey]*metrics.Counter) {
+			m.endCounters.update(func(ends map[endedCallsKey]*metrics.Counter) {
 				for e := range ends {
 					if e.upstream != "" && !s.configuredUpstream[e.upstream] {
 						delete(ends, e)
-						s.set.UnregisterMetric(m.endSeriesName(e))
+						s.set.UnregisterMetric(m.endedCallsSeriesName(e))
 					}
 				}
 			})
@@ -488,7 +488,7 @@ func (s *callSeries) setConfigured(models, upstreams, keys []string) {
 func (s *callSeries) dropModel(m *modelSeries) {
 	m.dropped = true
 	for e := range m.endCounters.all() {
-		s.set.UnregisterMetric(m.endSeriesName(e))
+		s.set.UnregisterMetric(m.endedCallsSeriesName(e))
 	}
 	l := formatLabels("dialect", m.key.dialect, "model", m.key.model)
 	for _, name := range []string{

@@ -13,7 +13,7 @@ const (
 	// Calls were waiting, or every engine was at least half full or accepted no calls.
 	ShadowNoSlot
 	ShadowNoMemory // limits.body_memory or limits.reply_memory was exhausted
-	ShadowLeft
+	ShadowClientGone
 	ShadowDrained // the edge or the engine is draining
 	ShadowForbidden
 	shadowEndCount

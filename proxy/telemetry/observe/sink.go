@@ -127,7 +127,7 @@ func (s *LogSink) waitForLine() bool {
 func (s *LogSink) writeChunk(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()
-	s.guard.Point(guard.PlaceLog)
+	s.guard.PanicIfInjected(guard.PlaceLog)
 	if n, err := s.dst.Write(chunk); err != nil {
 		taken = n
 		return

@@ -2,20 +2,20 @@ package observe
 
 import "time"
 
-// Summary summarizes the last few minutes.
-type Summary struct {
+// HistorySummary summarizes the last few minutes.
+type HistorySummary struct {
 	Total             History
 	Models, Upstreams map[string]*History
-	Failures          []ReasonCount
-	Attempts          []ReasonCount // failed attempts, including attempts of calls that then succeeded
-	Refusals          []ReasonCount // calls that were refused before a request was sent to an engine
+	Failures          []FailureReasonCount
+	Attempts          []FailureReasonCount // failed attempts, including attempts of calls that then succeeded
+	Refusals          []FailureReasonCount // calls that were refused before a request was sent to an engine
 }
 
 // Model returns the history of a model. It is empty if the model has had no calls.
-func (o *Summary) Model(id string) History { return historyOrEmpty(o.Models[id]) }
+func (o *HistorySummary) Model(id string) History { return historyOrEmpty(o.Models[id]) }
 
 // Upstream returns the history of an upstream. It is empty if the upstream has had no calls.
-func (o *Summary) Upstream(name string) History { return historyOrEmpty(o.Upstreams[name]) }
+func (o *HistorySummary) Upstream(name string) History { return historyOrEmpty(o.Upstreams[name]) }
 
 func historyOrEmpty(h *History) History {
 	if h == nil {
@@ -25,7 +25,7 @@ func historyOrEmpty(h *History) History {
 }
 
 // Summary returns the summary of the last few minutes.
-func (c *Calls) Summary(now time.Time) *Summary {
+func (c *Calls) Summary(now time.Time) *HistorySummary {
 	models, upstreams, total := map[string]*historySums{}, map[string]*historySums{}, new(historySums)
 	last := historyStepOf(now)
 	for k, h := range c.series.histories.all() {
@@ -35,7 +35,7 @@ func (c *Calls) Summary(now time.Time) *Summary {
 	for _, m := range models {
 		total.merge(m)
 	}
-	o := &Summary{
+	o := &HistorySummary{
 		Models: map[string]*History{}, Upstreams: map[string]*History{},
 		Failures: c.Recent.Failures.Counts(now), Refusals: c.Recent.Refusals.Counts(now),
 		Attempts: c.Recent.Attempts.Counts(now),

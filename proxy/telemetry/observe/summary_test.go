@@ -17,7 +17,7 @@ func BenchmarkSummary(b *testing.B) {
 	calls.SetConfigured(models, upstreams, nil)
 	for m := range 30 {
 		for u := range 50 {
-			h := calls.series.pairHistory(models[m], upstreams[u])
+			h := calls.series.getOrCreateHistory(models[m], upstreams[u])
 			for step := range historySlotCount {
 				h.addCall(&Record{Outcome: OutcomeOK, Stream: true, UpstreamTTFT: 80 * time.Millisecond}, now.Add(-time.Duration(step)*historyStep))
 			}
@@ -40,7 +40,7 @@ func TestSummaryAddsUp(t *testing.T) {
 	calls.SetConfigured([]string{"m"}, upstreams, nil)
 	now := time.Now()
 	for _, u := range upstreams {
-		h := calls.series.pairHistory("m", u)
+		h := calls.series.getOrCreateHistory("m", u)
 		for range 40_000 {
 			h.addCall(&Record{Outcome: OutcomeOK, Stream: true, UpstreamTTFT: 80 * time.Millisecond, Queue: time.Second}, now)
 		}

@@ -222,7 +222,7 @@ func TestSpansOfCalls(t *testing.T) {
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)
-		h := endpointHealth{log: zap.New(core)}
+		h := otlpEndpointHealth{log: zap.New(core)}
 		want := func(lines ...string) {
 			t.Helper()
 			var got []string

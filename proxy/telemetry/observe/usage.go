@@ -99,7 +99,7 @@ func (u *Usage) addCall(r *Record, now time.Time) {
 		a.Estimated = 1
 	}
 	day := u.account(usagePair{r.Key, r.Model}).addToDay(a, DayOf(now))
-	if r.User != (EndUser{}) {
+	if r.User != (EndUserHash{}) {
 		u.users.addUsage(endUserKey{r.Key, r.User.String()}, a, day)
 	}
 }
@@ -177,13 +177,13 @@ func (u *Usage) Report(since, now time.Time) *UsageReport {
 	u.mu.Unlock()
 	out := &UsageReport{Since: since, Now: now, Keys: []KeyUsage{}}
 	for p, c := range u.accounts.all() {
-		out.add(p.key, c.modelUsage(p.model))
+		out.addModelUsage(p.key, c.modelUsage(p.model))
 	}
 	out.sort()
 	return out
 }
 
-func (r *UsageReport) add(key string, m ModelUsage) {
+func (r *UsageReport) addModelUsage(key string, m ModelUsage) {
 	k := r.addKeyUsage(key, m.Total)
 	k.Models = append(k.Models, m)
 }
@@ -223,7 +223,7 @@ func (r *UsageReport) ForPeriod(period string) *UsageReport {
 	for i := range r.Keys {
 		for _, m := range r.Keys[i].Models {
 			if days, sum := daysInPeriod(period, m.Days); days != nil {
-				out.add(r.Keys[i].Key, ModelUsage{m.Model, sum, days})
+				out.addModelUsage(r.Keys[i].Key, ModelUsage{m.Model, sum, days})
 			}
 		}
 		for _, u := range r.Keys[i].Users {

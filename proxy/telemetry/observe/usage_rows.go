@@ -23,7 +23,7 @@ func (u *Usage) EachChanged(f func(UsageRow)) {
 		c.mu.Lock()
 		if c.changed {
 			c.changed = false
-			c.changedDays(func(d *usageDay) { f(p.usageRow(d.day, d.UsageAmount)) })
+			c.eachChangedDay(func(d *usageDay) { f(p.usageRow(d.day, d.UsageAmount)) })
 		}
 		c.mu.Unlock()
 	}
@@ -34,8 +34,8 @@ func (p usagePair) usageRow(day int64, a UsageAmount) UsageRow {
 	return UsageRow{Key: p.key, Model: p.model, Day: day, UsageAmount: a}
 }
 
-// changedDays calls f with the days that have changed. The caller must prevent concurrent use.
-func (c *usageAccount) changedDays(f func(*usageDay)) {
+// eachChangedDay calls f with the days that have changed. The caller must prevent concurrent use.
+func (c *usageAccount) eachChangedDay(f func(*usageDay)) {
 	for i := range c.days {
 		if d := &c.days[i]; d.changed {
 			d.changed = false

@@ -16,13 +16,13 @@ import (
 // threads in smaller time slices, and prefers threads that need little time.
 func BoostProcessors() (done func()) {
 	spareProcessor.acquire()
-	if !gcPace.adaptive.Load() {
+	if !globalGCPacer.adaptive.Load() {
 		return spareProcessor.release
 	}
-	gcPace.beginBoost(readHeap())
+	globalGCPacer.beginBoost(readHeap())
 	return func() {
 		spareProcessor.release() // before the collection, which uses a share of GOMAXPROCS
-		gcPace.endBoost(usedHeapBytes(), readHeap())
+		globalGCPacer.endBoost(usedHeapBytes(), readHeap())
 	}
 }
 

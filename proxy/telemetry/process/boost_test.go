@@ -23,12 +23,12 @@ func TestPacerBoosts(t *testing.T) {
 	}
 	p.beginBoost(bytes(16 << 20))
 	p.beginBoost(bytes(32 << 20))
-	p.adaptPace(bytes(tightPaceMinHeap), time.Time{})
+	p.adaptPace(bytes(tightPaceMinHeapBytes), time.Time{})
 	p.endBoost(1<<40, bytes(1<<20)) // another boost is still running
-	p.endBoost(tightPaceMinHeap+tightPaceMinHeap*tightGCPercent/100, bytes(tightPaceMinHeap))
+	p.endBoost(tightPaceMinHeapBytes+tightPaceMinHeapBytes*tightGCPercent/100, bytes(tightPaceMinHeapBytes))
 	p.beginBoost(bytes(1 << 40))
-	p.endBoost(tightPaceMinHeap+tightPaceMinHeap*tightGCPercent/100+1, bytes(tightPaceMinHeap))
-	p.adaptPace(bytes(tightPaceEndHeap-1), time.Time{})
+	p.endBoost(tightPaceMinHeapBytes+tightPaceMinHeapBytes*tightGCPercent/100+1, bytes(tightPaceMinHeapBytes))
+	p.adaptPace(bytes(tightPaceEndHeapBytes-1), time.Time{})
 	if want := []int{400, tightGCPercent, tightGCPercent, collection, tightGCPercent, defaultGCPercent}; !slices.Equal(did, want) {
 		t.Errorf("got %v, want %v", did, want)
 	}

@@ -15,30 +15,30 @@ import (
 // to open streams, which allocate almost no memory. With a large heap, collections are therefore
 // rare at any pace, and a lower percentage saves memory.
 const (
-	tightPaceMinHeap = 48 << 20
-	tightPaceEndHeap = 32 << 20 // below this size, the usual pace is restored
-	loosePaceMaxHeap = 4 << 20
-	loosePaceEndHeap = 6 << 20 // from this size on, the usual pace is restored
+	tightPaceMinHeapBytes = 48 << 20
+	tightPaceEndHeapBytes = 32 << 20 // below this size, the usual pace is restored
+	loosePaceMaxHeapBytes = 4 << 20
+	loosePaceEndHeapBytes = 6 << 20 // from this size on, the usual pace is restored
 
 	looseGCPercent   = 400 // allocation before the next collection, in percent of the live heap
 	defaultGCPercent = 100
 	tightGCPercent   = 40
 
-	boostHeapBytes = 64 << 20 // how many bytes a boost may allocate without a collection
+	boostAllocationBytes = 64 << 20 // how many bytes a boost may allocate without a collection
 )
 
 // While the process is busy, the collector does not collect a heap that is smaller than the floor.
 // For the same load, this reduces the number of collections to a fraction. A process becomes busy
-// if it has two collections within busyMaxInterval. It becomes idle after idleMinInterval without a
-// collection, and returns the floor's memory to the system. idleMinInterval is much longer than
-// busyMaxInterval, so that the state does not alternate. There is no floor if the process may use
+// if it has two collections within busyMaxGCInterval. It becomes idle after idleMinGCInterval without a
+// collection, and returns the floor's memory to the system. idleMinGCInterval is much longer than
+// busyMaxGCInterval, so that the state does not alternate. There is no floor if the process may use
 // less than minMemoryForHeapFloor.
 const (
 	gcHeapFloor           = 64 << 20
 	minMemoryForHeapFloor = 8 * gcHeapFloor
 
-	busyMaxInterval = 10 * time.Second
-	idleMinInterval = time.Minute
+	busyMaxGCInterval = 10 * time.Second
+	idleMinGCInterval = time.Minute
 )
 
 // runtimeMinHeap is the heap size below which the runtime does not collect if the pace is 100
@@ -54,17 +54,17 @@ func PaceGC(memory int64) {
 			return
 		}
 		if memory >= minMemoryForHeapFloor {
-			gcPace.floor = gcHeapFloor
+			globalGCPacer.floor = gcHeapFloor
 		}
-		afterEachGC(func() { gcPace.adaptPace(readHeap(), time.Now()) })
-		gcPace.adaptPace(readHeap(), time.Now())
-		gcPace.adaptive.Store(true)
+		afterEachGC(func() { globalGCPacer.adaptPace(readHeap(), time.Now()) })
+		globalGCPacer.adaptPace(readHeap(), time.Now())
+		globalGCPacer.adaptive.Store(true)
 	})
 }
 
 var paceOnce sync.Once
 
-var gcPace = gcPacer{
+var globalGCPacer = gcPacer{
 	pace: defaultGCPercent, targetPace: defaultGCPercent,
 	setPercent: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC,
 }
@@ -108,9 +108,9 @@ func (p *gcPacer) adaptPace(h heapState, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch since := now.Sub(p.lastCollection); {
-	case since < busyMaxInterval:
+	case since < busyMaxGCInterval:
 		p.busy = true
-	case since > idleMinInterval:
+	case since > idleMinGCInterval:
 		p.busy = false
 	}
 	p.lastCollection = now
@@ -133,7 +133,7 @@ func (p *gcPacer) beginBoost(h heapState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.boosts++; p.boosts == 1 {
-		p.setPercent(max(p.pace, int(boostHeapBytes*100/max(h.paceBase, 1<<20))))
+		p.setPercent(max(p.pace, int(boostAllocationBytes*100/max(h.paceBase, 1<<20))))
 	}
 }
 
@@ -154,9 +154,9 @@ func (p *gcPacer) endBoost(size uint64, h heapState) {
 
 func paceForHeap(live uint64, pace int) int {
 	switch {
-	case live >= tightPaceMinHeap, live >= tightPaceEndHeap && pace == tightGCPercent:
+	case live >= tightPaceMinHeapBytes, live >= tightPaceEndHeapBytes && pace == tightGCPercent:
 		return tightGCPercent
-	case live < loosePaceMaxHeap, live < loosePaceEndHeap && pace == looseGCPercent:
+	case live < loosePaceMaxHeapBytes, live < loosePaceEndHeapBytes && pace == looseGCPercent:
 		return looseGCPercent
 	}
 	return defaultGCPercent

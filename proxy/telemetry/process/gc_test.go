@@ -14,16 +14,16 @@ func TestPaceForHeap(t *testing.T) {
 		want int
 	}{
 		{0, looseGCPercent, looseGCPercent},
-		{loosePaceMaxHeap - 1, defaultGCPercent, looseGCPercent},
-		{loosePaceMaxHeap, defaultGCPercent, defaultGCPercent},
-		{loosePaceMaxHeap, tightGCPercent, defaultGCPercent},
-		{loosePaceEndHeap - 1, looseGCPercent, looseGCPercent},
-		{loosePaceEndHeap, looseGCPercent, defaultGCPercent},
-		{tightPaceMinHeap - 1, looseGCPercent, defaultGCPercent},
-		{tightPaceMinHeap - 1, defaultGCPercent, defaultGCPercent},
-		{tightPaceMinHeap, defaultGCPercent, tightGCPercent},
-		{tightPaceEndHeap, tightGCPercent, tightGCPercent},
-		{tightPaceEndHeap - 1, tightGCPercent, defaultGCPercent},
+		{loosePaceMaxHeapBytes - 1, defaultGCPercent, looseGCPercent},
+		{loosePaceMaxHeapBytes, defaultGCPercent, defaultGCPercent},
+		{loosePaceMaxHeapBytes, tightGCPercent, defaultGCPercent},
+		{loosePaceEndHeapBytes - 1, looseGCPercent, looseGCPercent},
+		{loosePaceEndHeapBytes, looseGCPercent, defaultGCPercent},
+		{tightPaceMinHeapBytes - 1, looseGCPercent, defaultGCPercent},
+		{tightPaceMinHeapBytes - 1, defaultGCPercent, defaultGCPercent},
+		{tightPaceMinHeapBytes, defaultGCPercent, tightGCPercent},
+		{tightPaceEndHeapBytes, tightGCPercent, tightGCPercent},
+		{tightPaceEndHeapBytes - 1, tightGCPercent, defaultGCPercent},
 	} {
 		if got := paceForHeap(c.live, c.pace); got != c.want {
 			t.Errorf("paceForHeap(%+v) = %d, want %d", c, got, c.want)
@@ -44,17 +44,17 @@ func TestPacerFloor(t *testing.T) {
 		goal          uint64 // expected goal in MiB; may differ by an eighth
 	}{
 		{time.Hour, 2 * mib, 3 * mib, 16},
-		{busyMaxInterval, 2 * mib, 3 * mib, 16},
-		{busyMaxInterval - 1, 0, 0, 64},
-		{idleMinInterval, 2 * mib, 3 * mib, 64},
+		{busyMaxGCInterval, 2 * mib, 3 * mib, 16},
+		{busyMaxGCInterval - 1, 0, 0, 64},
+		{idleMinGCInterval, 2 * mib, 3 * mib, 64},
 		{time.Second, 3 * mib, 5 * mib, 64},
 		{time.Second, 10 * mib, 25 * mib, 64},
 		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace allows a larger heap
 		{time.Second, 60 * mib, 62 * mib, 85}, // the tight pace allows a larger heap
 		{time.Second, 40 * mib, 42 * mib, 64},
 		{time.Second, 5 * mib, 6 * mib, 64},
-		{idleMinInterval + 1, 5 * mib, 6 * mib, 11},
-		{idleMinInterval + 1, 3 * mib, 4 * mib, 19},
+		{idleMinGCInterval + 1, 5 * mib, 6 * mib, 11},
+		{idleMinGCInterval + 1, 3 * mib, 4 * mib, 19},
 		{time.Second, 3 * mib, 4 * mib, 64},
 	} {
 		now = now.Add(c.since)

@@ -2,5 +2,5 @@ package process
 
 import "errors"
 
-// ErrLocked means that another process has locked the file.
-var ErrLocked = errors.New("another process has locked the file")
+// ErrFileLocked means that another process has locked the file.
+var ErrFileLocked = errors.New("another process has locked the file")

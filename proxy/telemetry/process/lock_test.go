@@ -21,7 +21,7 @@ func TestLockFile(t *testing.T) {
 	if err := LockFile(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := LockFile(files[1]); !errors.Is(err, ErrLocked) {
+	if err := LockFile(files[1]); !errors.Is(err, ErrFileLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
 	_ = files[0].Close()

@@ -9,11 +9,11 @@ import (
 )
 
 // LockFile locks a file until it is closed. If another process has locked the file, LockFile
-// returns ErrLocked.
+// returns ErrFileLocked.
 func LockFile(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrLocked
+		return ErrFileLocked
 	}
 	return err
 }

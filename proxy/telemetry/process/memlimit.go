@@ -18,10 +18,10 @@ type MemorySource string
 
 // The sources, in the order in which they are checked.
 const (
-	MemoryFromRuntime  MemorySource = "GOMEMLIMIT"
-	MemoryFromCgroup   MemorySource = "cgroup"
-	MemoryFromPhysical MemorySource = "physical memory"
-	MemoryAssumed      MemorySource = "assumed"
+	MemoryFromGOMEMLIMIT MemorySource = "GOMEMLIMIT"
+	MemoryFromCgroup     MemorySource = "cgroup"
+	MemoryFromPhysical   MemorySource = "physical memory"
+	MemoryAssumed        MemorySource = "assumed"
 )
 
 // assumedMemory is the limit on systems that do not report their memory.
@@ -35,7 +35,7 @@ const cgroupShare = 0.9
 // lowest limit of the process's cgroups, or the physical memory.
 func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
-		return n, MemoryFromRuntime
+		return n, MemoryFromGOMEMLIMIT
 	}
 	return systemMemory(os.DirFS("/"))
 }
@@ -63,7 +63,7 @@ type appliedLimit struct {
 func systemMemory(root fs.FS) (int64, MemorySource) {
 	physical := physicalMemory(root)
 	// A version 1 cgroup without a limit reports a huge number.
-	if n := cgroupMemory(root); n > 0 && (physical == 0 || n < physical) {
+	if n := cgroupMemoryLimit(root); n > 0 && (physical == 0 || n < physical) {
 		return n, MemoryFromCgroup
 	}
 	if physical > 0 {
@@ -72,10 +72,10 @@ func systemMemory(root fs.FS) (int64, MemorySource) {
 	return assumedMemory, MemoryAssumed
 }
 
-// cgroupMemory returns the lowest memory limit of the process's cgroups, or 0. Lines of
+// cgroupMemoryLimit returns the lowest memory limit of the process's cgroups, or 0. Lines of
 // /proc/self/cgroup have the format "id:controllers:path". Version 2 has one line with id 0 and no
 // controllers (cgroups(7)).
-func cgroupMemory(root fs.FS) int64 {
+func cgroupMemoryLimit(root fs.FS) int64 {
 	file, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return 0

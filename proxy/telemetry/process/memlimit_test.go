@@ -64,14 +64,14 @@ func TestSystemMemory(t *testing.T) {
 func TestMemoryLimitPrefersTheRuntime(t *testing.T) {
 	old := debug.SetMemoryLimit(123 << 20)
 	defer debug.SetMemoryLimit(old)
-	if n, source := ApplyMemoryLimit(); n != 123<<20 || source != MemoryFromRuntime {
-		t.Errorf("limit = %d from %s, want %d from %s", n, source, 123<<20, MemoryFromRuntime)
+	if n, source := ApplyMemoryLimit(); n != 123<<20 || source != MemoryFromGOMEMLIMIT {
+		t.Errorf("limit = %d from %s, want %d from %s", n, source, 123<<20, MemoryFromGOMEMLIMIT)
 	}
 	if n := debug.SetMemoryLimit(-1); n != 123<<20 {
 		t.Errorf("the runtime's limit became %d", n)
 	}
 	debug.SetMemoryLimit(math.MaxInt64)
-	if n, source := memoryLimit(); n <= 0 || source == MemoryFromRuntime {
+	if n, source := memoryLimit(); n <= 0 || source == MemoryFromGOMEMLIMIT {
 		t.Errorf("limit = %d from %s, want one from another source than the runtime", n, source)
 	}
 }

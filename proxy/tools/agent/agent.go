@@ -62,16 +62,16 @@ type agentProgram struct {
 // AgentNames returns the names of the supported agents.
 func AgentNames() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// maxVariableBytes is the maximum length of the name of an environment variable. Most keys are
+// maxVariableNameBytes is the maximum length of the name of an environment variable. Most keys are
 // longer than this.
-const maxVariableBytes = 40
+const maxVariableNameBytes = 40
 
 var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsVariableName reports whether a word can be the name of an environment variable. It returns
 // false if the word may be a key. environment has the format of os.Environ.
 func IsVariableName(word string, environment []string) bool {
-	if !variablePattern.MatchString(word) || len(word) > maxVariableBytes || strings.HasPrefix(word, auth.KeyPrefix) {
+	if !variablePattern.MatchString(word) || len(word) > maxVariableNameBytes || strings.HasPrefix(word, auth.KeyPrefix) {
 		return false
 	}
 	holds := func(v string) bool {
@@ -109,8 +109,8 @@ func (s *agentSetup) outputPath(name string) string { return filepath.Join(s.fol
 // firstPromptTokens is the approximate length of an agent's first prompt in tokens.
 const firstPromptTokens = 20000
 
-// Run prints or writes the configuration of an agent for a running edge.
-func Run(ctx context.Context, o *Options) error {
+// ConfigureAgent prints or writes the configuration of an agent for a running edge.
+func ConfigureAgent(ctx context.Context, o *Options) error {
 	p, known := agentPrograms[o.Name]
 	if !known {
 		return fmt.Errorf("there is no configuration for %q: the agents are %s", o.Name, strings.Join(AgentNames(), ", "))
@@ -131,7 +131,7 @@ func Run(ctx context.Context, o *Options) error {
 	if s.models, err = c.chooseModels(p.endpoint, o.Model); err != nil {
 		return err
 	}
-	s.websocket = o.Name == "codex" && supportsWebSocket(ctx, base, o.Getenv(o.KeyEnv))
+	s.websocket = o.Name == "codex" && edgeSupportsWebSocket(ctx, base, o.Getenv(o.KeyEnv))
 	files := p.files(s)
 	shown := o.Out
 	if o.JSON {
@@ -147,7 +147,7 @@ func Run(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	writeNotes(o, s, p.startCommand(s))
+	printSetupNotes(o, s, p.startCommand(s))
 	if !o.JSON {
 		return nil
 	}
@@ -156,7 +156,7 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.firstModel().ID, "files": files, "run": p.startCommand(s)})
 }
 
-func writeNotes(o *Options, s *agentSetup, run string) {
+func printSetupNotes(o *Options, s *agentSetup, run string) {
 	m := s.firstModel()
 	id := plaintext.CleanLine(m.ID)
 	switch {

@@ -64,7 +64,7 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 	o.Out, o.Notes, o.KeyEnv = &written, &said, "EDGE_KEY"
 	o.Getenv = func(name string) string { return env[name] }
 	o.Now = time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
-	err = Run(t.Context(), &o)
+	err = ConfigureAgent(t.Context(), &o)
 	if all := written.String() + said.String() + fmt.Sprint(err); strings.Contains(all, secretKey) {
 		t.Errorf("the key is told: %s", all)
 	}

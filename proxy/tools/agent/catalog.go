@@ -60,7 +60,7 @@ func (m *model) supportsReasoning() bool {
 func (m *model) supportsEndpoint(endpoint string) bool {
 	unknown := m.SupportedFeatures == nil || slices.Equal(m.SupportedFeatures, []string{"retained"})
 	tools := unknown || slices.Contains(m.SupportedFeatures, "tools")
-	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
+	return m.Kind == config.ModelKindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
 }
 
 type catalog struct {
@@ -114,7 +114,7 @@ func fetchCatalog(ctx context.Context, base, key, wanted string) (*catalog, erro
 	return c, nil
 }
 
-func supportsWebSocket(ctx context.Context, base, key string) bool {
+func edgeSupportsWebSocket(ctx context.Context, base, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/responses", http.NoBody)

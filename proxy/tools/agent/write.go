@@ -71,12 +71,12 @@ func (f *settingsFile) read() (text []byte, there bool, err error) {
 	return text, true, err
 }
 
-const timestampFormat = "20060102-150405"
+const backupTimestampFormat = "20060102-150405"
 
 // backup saves the old content to a new file, and returns the name of that file. It does not
 // overwrite a file saved within the same second.
 func (f *settingsFile) backup(old []byte, now time.Time) (string, error) {
-	stamped := f.Path + "." + now.UTC().Format(timestampFormat)
+	stamped := f.Path + "." + now.UTC().Format(backupTimestampFormat)
 	name := stamped
 	for n := 2; ; n++ {
 		kept, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -226,7 +226,7 @@ func TestProgressSaysWhy(t *testing.T) {
 	line := &request{URL: "/v1/chat/completions", Body: []byte("{}")}
 	for _, want := range []string{"the edge answers 503 no_healthy_route", "connection refused"} {
 		r.failures.Store(maxConsecutiveFailures - 1)
-		if _, err := r.sendUntilAnswered(t.Context(), line); !errors.Is(err, errNoAnswer) || !strings.HasPrefix(err.Error(), want+": ") {
+		if _, err := r.sendUntilAnswered(t.Context(), line); !errors.Is(err, errTooManyFailures) || !strings.HasPrefix(err.Error(), want+": ") {
 			t.Errorf("work: %v, want no answer because of %s", err, want)
 		}
 		if got := r.progressText(3); got != "0 of 3 lines, 0 at once: "+want+", trying again" {

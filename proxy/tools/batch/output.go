@@ -105,7 +105,7 @@ func openLocked(path string) (*os.File, error) {
 
 func lockOutput(file *os.File, path string) error {
 	err := process.LockFile(file)
-	if errors.Is(err, process.ErrLocked) {
+	if errors.Is(err, process.ErrFileLocked) {
 		return fmt.Errorf("another batch writes %s: give each batch an output of its own", path)
 	}
 	return err
@@ -127,14 +127,14 @@ func (o *outputFile) repairOutput(path string) error {
 	kept, write := int64(0), bufio.NewWriter(next)
 	var foreign error // set if the previous line is not from a batch
 	err = scanLines(old, path, func(number int, line []byte) error {
-		a := parseAnswer(line)
+		a := parseOutputLine(line)
 		switch {
 		case foreign != nil:
 			return foreign
 		case a == nil:
 			foreign = &ExitError{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
-			if !json.Valid(line) && bytes.HasPrefix(line, []byte(linePrefix[:min(len(line), len(linePrefix))])) {
+			if !json.Valid(line) && bytes.HasPrefix(line, []byte(outputLinePrefix[:min(len(line), len(outputLinePrefix))])) {
 				return nil // a kill may have truncated the last line
 			}
 			return foreign
@@ -171,11 +171,11 @@ func (o *outputFile) repairOutput(path string) error {
 	return old.Close()
 }
 
-// linePrefix is the prefix of every line. It distinguishes a truncated line from any other text.
-const linePrefix = `{"id":"`
+// outputLinePrefix is the prefix of every line. It distinguishes a truncated line from any other text.
+const outputLinePrefix = `{"id":"`
 
-// parseAnswer parses a line from an output. If the line is malformed, it returns nil.
-func parseAnswer(line []byte) *outputLine {
+// parseOutputLine parses a line from an output. If the line is malformed, it returns nil.
+func parseOutputLine(line []byte) *outputLine {
 	a := &outputLine{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
 		return nil

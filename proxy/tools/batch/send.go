@@ -40,7 +40,7 @@ var errKeyRejected = errors.New("the edge refuses the key")
 // only one line.
 var errNoEndpoint = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
-var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
+var errTooManyFailures = errors.New("nothing is answered any more: start the batch again to continue it")
 
 const codeNoAnswer = "no_answer"
 
@@ -51,7 +51,7 @@ func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*outputLine
 		if err := r.gate.enter(ctx); err != nil {
 			return nil, err
 		}
-		res, after, err := r.sendLine(ctx, line)
+		res, after, err := r.sendLineOnce(ctx, line)
 		if ctx.Err() != nil {
 			r.gate.leaveRefused(0)
 			return nil, ctx.Err()
@@ -93,7 +93,7 @@ func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*outputLine
 		case attempt == maxAttempts:
 			return a, nil
 		case r.failures.Add(1) >= maxConsecutiveFailures:
-			return nil, fmt.Errorf("%s: %w", why, errNoAnswer)
+			return nil, fmt.Errorf("%s: %w", why, errTooManyFailures)
 		default:
 			attempt++
 		}
@@ -103,8 +103,8 @@ func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*outputLine
 	}
 }
 
-// sendLine sends a line once. If it returns an error, the line got no response.
-func (r *run) sendLine(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
+// sendLineOnce sends a line once. If it returns an error, the line got no response.
+func (r *run) sendLineOnce(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.baseURL+line.URL, bytes.NewReader(line.Body))
 	if err != nil {
 		return nil, 0, err

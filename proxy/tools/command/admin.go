@@ -147,8 +147,8 @@ func (c *Canary) Run() error {
 	}, os.Stdout)
 }
 
-// Modes contains the commands that set the mode of an upstream.
-type Modes struct {
+// UpstreamModeCommands contains the commands that set the mode of an upstream.
+type UpstreamModeCommands struct {
 	Drain       Drain       `cmd:"" help:"Take an upstream out: running calls end, no new ones come; in a fleet with a store, at every edge."`
 	Maintenance Maintenance `cmd:"" help:"Take an upstream out and pause its probes, too."`
 	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`

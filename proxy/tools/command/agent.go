@@ -35,7 +35,7 @@ func (a *Agent) Run() error {
 		return err
 	}
 	// A signal can end the process at any time without harm, because files are written atomically.
-	return agent.Run(context.Background(), &agent.Options{
+	return agent.ConfigureAgent(context.Background(), &agent.Options{
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})

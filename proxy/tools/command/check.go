@@ -72,7 +72,7 @@ func (c *Check) Run() error {
 			}
 		}
 		if c.Against != "" {
-			if err := c.compareAgainst(f); err != nil {
+			if err := c.compareWithFile(f); err != nil {
 				return err
 			}
 		}
@@ -159,12 +159,12 @@ type reportedError struct{}
 
 func (reportedError) Error() string { return "" }
 
-func (c *Check) compareAgainst(next *config.File) error {
+func (c *Check) compareWithFile(next *config.File) error {
 	old, problems := config.LoadValid(c.Against, engine.KnownEngines())
 	if old == nil {
 		return problems
 	}
-	if exposed := next.CheckOpenPorts(old.Listen, old.Admin.Listen).Err(); exposed != nil {
+	if exposed := next.CheckAlreadyOpenPorts(old.Listen, old.Admin.Listen).Err(); exposed != nil {
 		return exposed // an edge running with the old file would reject the new one
 	}
 	return reload.WriteDiff(os.Stdout, old, next)

@@ -105,7 +105,7 @@ func explainableNames() (words []string) {
 	for _, row := range referenceRows() {
 		words = append(words, row.name)
 		if row.isErrorCode() {
-			words = append(words, rowStatuses(row)...)
+			words = append(words, rowHTTPStatuses(row)...)
 		}
 		for i, r := range row.name {
 			if r == '.' { // a name before a dot is the name of a group of settings

@@ -48,7 +48,7 @@ func (d *Doctor) Run() error {
 		if len(d.URLs) == 0 {
 			return d.printDiscovered(f)
 		}
-		if err := d.resolveUpstreamNames(f.Upstreams); err != nil {
+		if err := d.replaceUpstreamNamesByURLs(f.Upstreams); err != nil {
 			return err
 		}
 	}
@@ -63,10 +63,10 @@ func (d *Doctor) Run() error {
 	})
 }
 
-// resolveUpstreamNames replaces each argument that is the name of an upstream by the URL of that
+// replaceUpstreamNamesByURLs replaces each argument that is the name of an upstream by the URL of that
 // upstream. All other arguments must be hosts. An argument that merely resembles a name is an
 // error.
-func (d *Doctor) resolveUpstreamNames(all []config.Upstream) error {
+func (d *Doctor) replaceUpstreamNamesByURLs(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {
 		names[i], urls[all[i].Name] = all[i].Name, all[i].URL
@@ -108,7 +108,7 @@ func (d *Doctor) printDiscovered(f *config.File) error {
 	nothing := 0
 	for _, found := range all {
 		if d.Format != formatJSON {
-			printDetected(out, found)
+			printDiscoveryResult(out, found)
 		}
 		if found.Trouble != "" {
 			nothing++
@@ -120,7 +120,7 @@ func (d *Doctor) printDiscovered(f *config.File) error {
 	return nil
 }
 
-func printDetected(out io.Writer, f *upstreams.DiscoveryResult) {
+func printDiscoveryResult(out io.Writer, f *upstreams.DiscoveryResult) {
 	if f.Trouble != "" {
 		fmt.Fprintf(out, "upstream %s: %s: nothing is found: %s\n", f.Upstream, f.Source, f.Trouble)
 		return

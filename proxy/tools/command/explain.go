@@ -49,11 +49,11 @@ func (r *referenceRow) isErrorCode() bool { return r.columns[0] == codeColumns[0
 
 func (r *referenceRow) isWord() bool { return &r.columns[0] == &wordColumns[0] }
 
-// wordSections are the sections of the log reference that explain words.
-var wordSections = []string{"Events", "Outcomes", "Causes", "States", "Features"}
+// logReferenceSections are the sections of the log reference that explain words.
+var logReferenceSections = []string{"Events", "Outcomes", "Causes", "States", "Features"}
 
-func logTerms() (rows []referenceRow) {
-	for _, name := range wordSections {
+func parseLogTermRows() (rows []referenceRow) {
+	for _, name := range logReferenceSections {
 		_, section, _ := strings.Cut(reference.LogMarkdown, "\n## "+name+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		rows = append(rows, parseTableRows(section, wordColumns)...)
@@ -81,7 +81,7 @@ func withAlerts(rows, all []referenceRow) []referenceRow {
 }
 
 func referenceRows() []referenceRow {
-	all := slices.Concat(parseTableRows(reference.ErrorsMarkdown, codeColumns), parseTableRows(config.SettingsReference(), settingColumns), logTerms())
+	all := slices.Concat(parseTableRows(reference.ErrorsMarkdown, codeColumns), parseTableRows(config.SettingsReference(), settingColumns), parseLogTermRows())
 	for _, d := range hook.AllAnswerMistakes() {
 		all = append(all, referenceRow{string(upstreams.CauseHookAnswer) + "." + string(d.Mistake), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
 	}
@@ -110,7 +110,7 @@ func (e *Explain) Run() error {
 		}
 	}
 	if rows == nil {
-		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting, an alert or a word of the log%s", e.Word, explainHint(all, word)))
+		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting, an alert or a word of the log%s", e.Word, unknownWordHint(all, word)))
 	}
 	if e.Format == formatJSON {
 		all := make([]map[string]string, len(rows))
@@ -141,7 +141,7 @@ func (r *referenceRow) printFull() {
 	}
 }
 
-func explainHint(all []referenceRow, word string) string {
+func unknownWordHint(all []referenceRow, word string) string {
 	var names []string
 	for _, row := range all {
 		names = append(names, row.name)
@@ -157,16 +157,16 @@ func explainHint(all []referenceRow, word string) string {
 func rowsWithName(all []referenceRow, word string) (rows []referenceRow) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
-			row.isErrorCode() && slices.Contains(rowStatuses(row), word) {
+			row.isErrorCode() && slices.Contains(rowHTTPStatuses(row), word) {
 			rows = append(rows, row)
 		}
 	}
 	return rows
 }
 
-// rowStatuses returns the statuses in a row. It adds 529 if a row has a status from 502 to 504,
+// rowHTTPStatuses returns the statuses in a row. It adds 529 if a row has a status from 502 to 504,
 // because the Messages dialect uses 529 instead.
-func rowStatuses(row referenceRow) []string {
+func rowHTTPStatuses(row referenceRow) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {
 		all = append(all, "529")
@@ -174,8 +174,8 @@ func rowStatuses(row referenceRow) []string {
 	return all
 }
 
-// markdownLink matches a Markdown link. Only the text of the link is used.
-var markdownLink = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+// markdownLinkPattern matches a Markdown link. Only the text of the link is used.
+var markdownLinkPattern = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
 func parseTableRows(text string, columns []string) []referenceRow {
 	var rows []referenceRow
@@ -187,7 +187,7 @@ func parseTableRows(text string, columns []string) []referenceRow {
 		}
 		row := referenceRow{columns: columns, name: strings.ReplaceAll(strings.Trim(name, "`"), "[]", "")}
 		for _, cell := range cells[1:] {
-			cell = markdownLink.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"), "$1")
+			cell = markdownLinkPattern.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"), "$1")
 			row.cells = append(row.cells, strings.ReplaceAll(cell, "`", ""))
 		}
 		if len(row.cells) == len(columns) {

@@ -16,7 +16,7 @@ func TestExplainKnowsTheWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
 		words = append(words, string(c.Cause))
 	}
-	if n := len(logTerms()); n < 80 || n > len(regexp.MustCompile("(?m)^\\| `").FindAllString(reference.LogMarkdown, -1)) {
+	if n := len(parseLogTermRows()); n < 80 || n > len(regexp.MustCompile("(?m)^\\| `").FindAllString(reference.LogMarkdown, -1)) {
 		t.Errorf("%d words", n)
 	}
 	all := referenceRows()

@@ -44,7 +44,7 @@ func rowsMatchingWord(all []referenceRow, word string) (rows []referenceRow) {
 		switch {
 		case slices.ContainsFunc(strings.Split(row.name, "."), is),
 			slices.ContainsFunc(strings.FieldsFunc(row.name, isNotLetter), is),
-			row.isErrorCode() && slices.ContainsFunc(rowStatuses(row), is),
+			row.isErrorCode() && slices.ContainsFunc(rowHTTPStatuses(row), is),
 			row.isErrorCode() && slices.ContainsFunc(strings.FieldsFunc(row.cells[1]+" "+row.cells[2], isWordSeparator), is):
 			rows = append(rows, row)
 		}

@@ -35,14 +35,14 @@ const (
 )
 
 func (p *ListenOptions) listenAddresses() (public, admin string, err error) {
-	if public, err = listenAddress("--listen", cmp.Or(p.Listen, defaultPublicListen)); err != nil {
+	if public, err = parseListenAddress("--listen", cmp.Or(p.Listen, defaultPublicListen)); err != nil {
 		return "", "", err
 	}
 	usual := defaultAdminListen
 	if strings.HasSuffix(defaultAdminListen, public[strings.LastIndexByte(public, ':'):]) {
 		usual = alternateAdminListen
 	}
-	if admin, err = listenAddress("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
+	if admin, err = parseListenAddress("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
 		return "", "", err
 	}
 	if public == admin {
@@ -56,9 +56,9 @@ func (p *ListenOptions) listenAddresses() (public, admin string, err error) {
 
 const minTokenBytes = 16
 
-// listenAddress returns the listen address for the value of a flag. If the value is just a port,
+// parseListenAddress returns the listen address for the value of a flag. If the value is just a port,
 // the host is the loopback address.
-func listenAddress(flag, at string) (string, error) {
+func parseListenAddress(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
 	}
@@ -87,7 +87,7 @@ func (p *ListenOptions) loadOrCreateKey() (clientKey, error) {
 		if err == nil {
 			k.wasCreated, k.plain = false, strings.TrimSpace(string(text))
 			k.hash = auth.HashKey(k.plain)
-			return k, checkKeyFile(p.KeyFile, k.plain)
+			return k, checkKeyFromFile(p.KeyFile, k.plain)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return k, fmt.Errorf("--key-file: %w", err)
@@ -103,7 +103,7 @@ func (p *ListenOptions) loadOrCreateKey() (clientKey, error) {
 	return k, nil
 }
 
-func checkKeyFile(name, plain string) error {
+func checkKeyFromFile(name, plain string) error {
 	if plain == "" {
 		return fmt.Errorf("--key-file: %s is empty: remove it to have a key made, or write one of 20 random characters or more", name)
 	}

@@ -28,7 +28,7 @@ type NamedEngines struct {
 // found, it serves the engine at the URL returned by simulator. It prints a description of what it
 // serves to out.
 func ServeEngines(
-	end *proxy.Shutdown, out io.Writer, named NamedEngines, at ListenOptions, simulator func() (url string, stop func(), err error),
+	end *proxy.ShutdownSignals, out io.Writer, named NamedEngines, at ListenOptions, simulator func() (url string, stop func(), err error),
 ) error {
 	end.HandleHangup()
 	public, admin, err := at.listenAddresses()

@@ -21,7 +21,7 @@ func welcomeText(f *config.File, public, admin string, key clientKey) string {
 		fmt.Fprintf(&b, "Model     %s\n", plaintext.CleanLine(m.ID))
 	}
 	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s\nStatus    %s/\n\n", public, key.description(), admin)
-	chat := slices.IndexFunc(f.Models, func(m config.Model) bool { return m.Kind == config.KindChat })
+	chat := slices.IndexFunc(f.Models, func(m config.Model) bool { return m.Kind == config.ModelKindChat })
 	if chat < 0 {
 		return b.String()
 	}

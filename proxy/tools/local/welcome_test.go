@@ -25,7 +25,7 @@ func TestWelcomeCommand(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		asked := filepath.Join(dir, "asked")
-		f := &config.File{Models: []config.Model{{ID: id, Kind: config.KindChat}}}
+		f := &config.File{Models: []config.Model{{ID: id, Kind: config.ModelKindChat}}}
 		_, command, _ := strings.Cut(welcomeText(f, "http://127.0.0.1:4000", "http://127.0.0.1:9090", clientKey{plain: "pk-key"}), "Try it:\n\n")
 		run := exec.Command(shell, "-c", `curl() { shift 7; printf %s "$1" > asked; }`+"\n"+command)
 		run.Dir = dir

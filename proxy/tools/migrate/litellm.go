@@ -272,9 +272,9 @@ func (p *conversionPlan) convertAddress(u *upstream, where, kind string) bool {
 }
 
 var modelKinds = map[string]string{
-	"chat": config.KindChat, "completion": config.KindChat, "responses": config.KindChat,
-	"embedding": config.KindEmbedding, "rerank": config.KindRerank, "image_generation": config.KindImage,
-	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
+	"chat": config.ModelKindChat, "completion": config.ModelKindChat, "responses": config.ModelKindChat,
+	"embedding": config.ModelKindEmbedding, "rerank": config.ModelKindRerank, "image_generation": config.ModelKindImage,
+	"image_edit": config.ModelKindImageEdit, "audio_transcription": config.ModelKindTranscription, "audio_speech": config.ModelKindSpeech,
 }
 
 func (m *model) readModelInfo(p *conversionPlan, info, params *sourceMapping) {
@@ -308,20 +308,20 @@ func (m *model) readModelInfo(p *conversionPlan, info, params *sourceMapping) {
 func guessModelKind(name string) (kind string, guessed bool) {
 	name = strings.ToLower(name)
 	for _, word := range []struct{ part, kind string }{
-		{"rerank", config.KindRerank},
-		{"embed", config.KindEmbedding},
-		{"bge-", config.KindEmbedding},
-		{"whisper", config.KindTranscription},
-		{"tts", config.KindSpeech},
-		{"kokoro", config.KindSpeech},
-		{"stable-diffusion", config.KindImage},
-		{"flux", config.KindImage},
+		{"rerank", config.ModelKindRerank},
+		{"embed", config.ModelKindEmbedding},
+		{"bge-", config.ModelKindEmbedding},
+		{"whisper", config.ModelKindTranscription},
+		{"tts", config.ModelKindSpeech},
+		{"kokoro", config.ModelKindSpeech},
+		{"stable-diffusion", config.ModelKindImage},
+		{"flux", config.ModelKindImage},
 	} {
 		if strings.Contains(name, word.part) {
 			return word.kind, true
 		}
 	}
-	return config.KindChat, false
+	return config.ModelKindChat, false
 }
 
 // assignTiers converts LiteLLM's order values to tiers. Each upstream of a model can be in only one

@@ -23,7 +23,7 @@ type Conversion struct {
 }
 
 // Convert converts a configuration of LiteLLM's proxy.
-func Convert(src []byte, env Environment) (*Conversion, error) {
+func Convert(src []byte, env LookupEnvFunc) (*Conversion, error) {
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(src, &root, yaml.UseOrderedMap()); err != nil {
 		var syntax *yaml.SyntaxError
@@ -52,7 +52,7 @@ func (p *conversionPlan) finishConversion() (*Conversion, error) {
 		return nil, fmt.Errorf("no model of this %s configuration can be served:\n%s", p.program, strings.Join(p.notes, "\n"))
 	}
 	p.nameUpstreams()
-	p.resolveAliases()
+	p.dropConflictingAliases()
 	p.resolveFallbacks()
 	c := &Conversion{Program: p.program}
 	if len(p.keys) == 0 {

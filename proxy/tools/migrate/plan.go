@@ -11,11 +11,11 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Environment looks up a variable as os.LookupEnv does.
-type Environment func(name string) (value string, set bool)
+// LookupEnvFunc looks up a variable as os.LookupEnv does.
+type LookupEnvFunc func(name string) (value string, set bool)
 
 type conversionPlan struct {
-	env     Environment
+	env     LookupEnvFunc
 	program string
 
 	logLevel    string
@@ -170,8 +170,8 @@ func (p *conversionPlan) nameUpstreams() {
 	}
 }
 
-// resolveAliases drops aliases that belong to two models or equal the id of a model.
-func (p *conversionPlan) resolveAliases() {
+// dropConflictingAliases drops aliases that belong to two models or equal the id of a model.
+func (p *conversionPlan) dropConflictingAliases() {
 	seen := map[string]string{}
 	for _, m := range p.models {
 		m.aliases = slices.DeleteFunc(m.aliases, func(alias string) bool {

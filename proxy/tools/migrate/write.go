@@ -97,7 +97,7 @@ func (m *model) writeYAML(b *bytes.Buffer) {
 	switch {
 	case m.guessed:
 		fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", m.kind)
-	case m.kind != config.KindChat:
+	case m.kind != config.ModelKindChat:
 		fmt.Fprintf(b, "    kind: %s\n", m.kind)
 	}
 	if m.name != "" {
@@ -115,7 +115,7 @@ func (m *model) writeYAML(b *bytes.Buffer) {
 		}
 		b.WriteString(" }\n")
 	}
-	if m.kind == config.KindChat {
+	if m.kind == config.ModelKindChat {
 		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", 4*max(m.slots, 16))
 	}
 	writeList(b, "fallback", m.fallback)

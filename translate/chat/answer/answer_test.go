@@ -16,9 +16,9 @@ import (
 )
 
 // parseAnswer reads an `answer` section, which has one "name: value" on each line.
-func parseAnswer(t *testing.T, text []byte) Options {
+func parseAnswer(t *testing.T, text []byte) WriteOptions {
 	t.Helper()
-	a := Options{ID: "chatcmpl-ours", Created: 1234567890}
+	a := WriteOptions{ID: "chatcmpl-ours", Created: 1234567890}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch name {
@@ -41,7 +41,7 @@ func parseAnswer(t *testing.T, text []byte) Options {
 
 // relay passes upstream bytes through s and returns the client's bytes. If the stream fails, the
 // last line starts with "!!".
-func relay(s *Stream, a *Options, src io.Reader) []byte {
+func relay(s *Stream, a *WriteOptions, src io.Reader) []byte {
 	s.Reset(a)
 	r := sse.NewReader(src, 8<<20)
 	var out []byte
@@ -61,7 +61,7 @@ func relay(s *Stream, a *Options, src io.Reader) []byte {
 	}
 }
 
-func assemble(as *Assembler, a *Options, src io.Reader) []byte {
+func assemble(as *Assembler, a *WriteOptions, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
 	for {
@@ -72,7 +72,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 			}
 		} else if errors.Is(err, io.EOF) {
 			var out []byte
-			if out, err = as.Append(nil, a); err == nil {
+			if out, err = as.AppendCompletion(nil, a); err == nil {
 				return append(out, '\n')
 			}
 		}
@@ -118,7 +118,7 @@ func TestStreamGolden(t *testing.T) {
 }
 
 func TestCompletionGolden(t *testing.T) {
-	var c Completion
+	var c ChatCompletion
 	golden.RunArchives(t, "testdata/whole", func(t *testing.T, ar *golden.Archive) {
 		a := parseAnswer(t, ar.Section("answer"))
 		var out []byte

@@ -43,7 +43,7 @@ type passedMember struct {
 	list        bool
 }
 
-const maxMembers = 64
+const maxPassedMembers = 64
 
 func (m passedMembers) find(name []byte) *passedMember {
 	for i := range m {
@@ -54,7 +54,7 @@ func (m passedMembers) find(name []byte) *passedMember {
 	return nil
 }
 
-func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
+func (c *assembledChoice) appendJSON(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
@@ -81,24 +81,24 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = c.toolCalls[i].append(dst, id, c.index, i, isTruncated(c.finishKind))
+			dst = c.toolCalls[i].appendJSON(dst, id, c.index, i, isTruncated(c.finishKind))
 		}
 		dst = append(dst, ']')
 	}
-	dst = c.messageMembers.append(dst, strip)
+	dst = c.messageMembers.appendJSON(dst, strip)
 	dst = append(dst, `},"logprobs":`...)
-	dst = c.appendLogprobs(dst)
+	dst = c.appendLogprobsJSON(dst)
 	dst = append(dst, `,"finish_reason":`...)
 	if c.finishKind == FinishStop && len(c.toolCalls) > 0 {
 		dst = append(dst, quotedToolCalls...)
 	} else {
 		dst = append(dst, c.finish...)
 	}
-	dst = c.otherMembers.append(dst, false)
+	dst = c.otherMembers.appendJSON(dst, false)
 	return append(dst, '}')
 }
 
-func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
+func (c *assembledChoice) appendLogprobsJSON(dst []byte) []byte {
 	if !c.hasLogprobs {
 		return append(dst, "null"...)
 	}
@@ -110,12 +110,12 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 		dst = append(dst, c.refusalLogprobs...)
 		dst = append(dst, ']')
 	}
-	dst = c.logprobsMore.append(dst, false)
+	dst = c.logprobsMore.appendJSON(dst, false)
 	return append(dst, '}')
 }
 
-// append writes the tool call. If cut is true, the tool call may be incomplete.
-func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
+// appendJSON writes the tool call. If cut is true, the tool call may be incomplete.
+func (c *assembledToolCall) appendJSON(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
 		dst = appendQuoted(dst, c.id)
@@ -141,13 +141,13 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 		dst = append(dst, emptyObject...)
 	}
 	dst = append(dst, '"')
-	dst = c.function.append(dst, false)
+	dst = c.function.appendJSON(dst, false)
 	dst = append(dst, '}')
-	dst = c.otherMembers.append(dst, false)
+	dst = c.otherMembers.appendJSON(dst, false)
 	return append(dst, '}')
 }
 
-func (m passedMembers) append(dst []byte, strip bool) []byte {
+func (m passedMembers) appendJSON(dst []byte, strip bool) []byte {
 	for i := range m {
 		if strip && isReasoning(m[i].name) {
 			continue

@@ -101,7 +101,7 @@ func (a *Assembler) storeMember(to *passedMembers, k jsonx.Key, v jsonx.Value, j
 	}
 	m := to.find(k.Raw())
 	if m == nil {
-		if len(*to) == maxMembers {
+		if len(*to) == maxPassedMembers {
 			return newBadAnswer(translate.ReasonTooLarge)
 		}
 		*to = append(*to, passedMember{list: join && v.IsArray()})
@@ -170,7 +170,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := a.addDelta(to, c.Body); err != nil || !c.HasFinished() {
 		return err
 	}
-	return a.applyParts(to, a.tools.ReleaseHeldNames(c.Index)...)
+	return a.applyToolCallParts(to, a.tools.ReleaseHeldNames(c.Index)...)
 }
 
 func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
@@ -268,23 +268,23 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 		if !ok {
 			return newBadAnswer(reasonTooManyToolCalls)
 		}
-		if err := a.applyParts(to, part.Before...); err != nil {
+		if err := a.applyToolCallParts(to, part.Before...); err != nil {
 			return err
 		}
 		if part.Position == len(to.toolCalls) {
 			to.toolCalls = append(to.toolCalls, assembledToolCall{})
 		}
-		if err := a.applyParts(to, part); err != nil {
+		if err := a.applyToolCallParts(to, part); err != nil {
 			return err
 		}
-		if err := a.addPiece(&to.toolCalls[part.Position], &p); err != nil {
+		if err := a.addToolCallPiece(&to.toolCalls[part.Position], &p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.ToolCallPiece) error {
+func (a *Assembler) addToolCallPiece(to *assembledToolCall, p *toolcall.ToolCallPiece) error {
 	for it := p.Object.Iter(); it.Next(); {
 		switch string(it.Key().Name()) {
 		case "index", "id", "type", "function":
@@ -311,7 +311,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.ToolCallPiece) e
 	return a.addArguments(&to.args, p.Args)
 }
 
-func (a *Assembler) applyParts(choice *assembledChoice, parts ...toolcall.PieceContribution) error {
+func (a *Assembler) applyToolCallParts(choice *assembledChoice, parts ...toolcall.PieceContribution) error {
 	for i := range parts {
 		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
 		if part.TakeID {
@@ -348,9 +348,9 @@ func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 // IsDone reports whether the caller can ignore later upstream events.
 func (a *Assembler) IsDone() bool { return a.state.isDone(0) }
 
-// Append appends the completion for the client. If a choice is missing or lacks its finish_reason,
+// AppendCompletion appends the completion for the client. If a choice is missing or lacks its finish_reason,
 // Append appends nothing and returns ErrNoFinish.
-func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
+func (a *Assembler) AppendCompletion(dst []byte, options *WriteOptions) ([]byte, error) {
 	if !a.state.allFinished(options.N) {
 		return dst, translate.ErrNoFinish
 	}
@@ -366,7 +366,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 			if sorted > 0 {
 				dst = append(dst, ',')
 			}
-			dst = a.assembledChoices[i].append(dst, options.ID, options.StripReasoning)
+			dst = a.assembledChoices[i].appendJSON(dst, options.ID, options.StripReasoning)
 			sorted++
 		}
 		if sorted == len(a.assembledChoices) {
@@ -384,7 +384,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	if a.otherMembers.find([]byte("system_fingerprint")) == nil {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
-	dst = a.otherMembers.append(dst, false)
+	dst = a.otherMembers.appendJSON(dst, false)
 	if a.hasLoneSurrogate { // surrogate pairs split between pieces are complete now
 		jsonx.ReplaceLoneSurrogates(dst[start:])
 	}

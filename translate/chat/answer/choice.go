@@ -129,9 +129,9 @@ func (c *Choice) HasFinished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// isTruncated reports whether the last tool call of the choice may be incomplete, because of how
+// hasTruncatedToolCall reports whether the last tool call of the choice may be incomplete, because of how
 // the choice ended.
-func (c *Choice) isTruncated() bool {
+func (c *Choice) hasTruncatedToolCall() bool {
 	finish, _ := parseFinish(c.Finish)
 	return isTruncated(finish)
 }

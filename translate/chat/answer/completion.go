@@ -11,10 +11,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Completion is a view of a whole answer. One call at a time may use a Completion. The zero value
+// ChatCompletion is a view of a whole answer. One call at a time may use a Completion. The zero value
 // is ready for use. The Completion refers to the body passed to Parse. The caller must not modify
 // this body until the next Parse or Reset.
-type Completion struct {
+type ChatCompletion struct {
 	top                 topLevelMembers
 	firstText           jsonx.Value
 	generatedBytes      int // bytes of text, reasoning and arguments, used to estimate tokens
@@ -33,7 +33,7 @@ type Completion struct {
 }
 
 // SetSingleToolCall sets whether later answers contain only the first tool call of each choice.
-func (c *Completion) SetSingleToolCall(single bool) { c.singleToolCall = single }
+func (c *ChatCompletion) SetSingleToolCall(single bool) { c.singleToolCall = single }
 
 // Parse reads the body of a response with status 200. The body must be a chat completion with at
 // least one choice, and each choice must have a message and must have ended. Otherwise the error is
@@ -43,7 +43,7 @@ func (c *Completion) SetSingleToolCall(single bool) { c.singleToolCall = single 
 //   - A choice without a finish_reason counts as ended.
 //   - If the engine sent an error, or aborted a choice, the BadAnswerError's cause is the
 //     *engineerror.Error.
-func (c *Completion) Parse(body []byte) error {
+func (c *ChatCompletion) Parse(body []byte) error {
 	c.finish, c.firstText = FinishNone, jsonx.Value{}
 	c.generatedBytes, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
 	c.hasOutput = false
@@ -109,7 +109,7 @@ func (d *Delta) outputBytes() int {
 }
 
 // Reset releases the body.
-func (c *Completion) Reset() {
+func (c *ChatCompletion) Reset() {
 	c.top.reset()
 	c.edits.Reset()
 	clear(c.missing)
@@ -118,10 +118,10 @@ func (c *Completion) Reset() {
 }
 
 // Choices returns the array of choices.
-func (c *Completion) Choices() jsonx.Value { return c.top.choices }
+func (c *ChatCompletion) Choices() jsonx.Value { return c.top.choices }
 
 // Usage returns the token counts, or an estimate of one token for every four bytes.
-func (c *Completion) Usage() translate.Usage {
+func (c *ChatCompletion) Usage() translate.Usage {
 	u, ok := c.engineUsage, c.hasCounts
 	if !ok {
 		if u, ok = readTimings(c.top.timings); !ok {
@@ -136,7 +136,7 @@ func (c *Completion) Usage() translate.Usage {
 }
 
 // Markup returns the markup word at the start of the first choice's text, if any.
-func (c *Completion) Markup() translate.Markup {
+func (c *ChatCompletion) Markup() translate.Markup {
 	var o translate.MarkupDetector
 	o.AddValue(c.firstText)
 	return o.Markup
@@ -155,7 +155,7 @@ var completionObject = []byte(`"object":"chat.completion"`)
 //   - The finish_reason of a choice with tool calls becomes tool_calls, unless the choice was
 //     truncated.
 //   - The indexes of tool calls count from 0.
-func (c *Completion) Append(dst []byte, a *Options) []byte {
+func (c *ChatCompletion) Append(dst []byte, a *WriteOptions) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
 	addObject(&c.edits, &c.top, completionObject)
@@ -172,9 +172,9 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 		c.usageText = appendUsage(c.usageText[:0], c.Usage().WithPrompt(a.PromptTokens))
 		c.edits.Set(c.top.usage, c.usageText)
 	default:
-		BoundIn(&c.edits, c.top.usage)
+		BoundNumbersIn(&c.edits, c.top.usage)
 	}
-	BoundIn(&c.edits, c.top.timings)
+	BoundNumbersIn(&c.edits, c.top.timings)
 	if c.top.hasPrivate {
 		RemovePrivateMembers(&c.edits, c.top.root)
 	}
@@ -211,10 +211,10 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 				}
 				if ok {
 					addToolCallMembers(&c.edits, &p, &part, a.ID, it.Index())
-					if hasWrongIndex(&p, &part) {
+					if hasWrongToolCallIndex(&p, &part) {
 						c.edits.Set(p.Index, strconv.AppendInt(nil, int64(part.Position), 10))
 					}
-					if args := completeArguments(&p, choice.isTruncated()); args != nil {
+					if args := completeArguments(&p, choice.hasTruncatedToolCall()); args != nil {
 						setMember(&c.edits, p.Function, p.Args, "arguments", args)
 					}
 					if p.Args.IsString() && toolcall.HasEscapes(p.Args.RawContents()) {
@@ -236,7 +236,7 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 
 // readToolCall makes p a view of a tool call, and returns the members that the tool call lacks. It
 // returns false if the tool call is not an object or exceeds the limit.
-func (c *Completion) readToolCall(n int, p *toolcall.ToolCallPiece, v jsonx.Value) (toolcall.PieceContribution, bool) {
+func (c *ChatCompletion) readToolCall(n int, p *toolcall.ToolCallPiece, v jsonx.Value) (toolcall.PieceContribution, bool) {
 	if !p.Read(v) {
 		return toolcall.PieceContribution{}, false
 	}

@@ -7,19 +7,19 @@ import (
 	"penstock/translate/sse"
 )
 
-type eventWriter struct {
+type chunkRewriter struct {
 	edits jsonx.Edits
 	model []byte
 }
 
-func (w *eventWriter) reset() {
+func (w *chunkRewriter) reset() {
 	w.edits.Reset()
 	w.model = w.model[:0]
 }
 
-// completeTopLevel adds missing top-level members. If pinned is true, id and created are already
+// completeTopLevelMembers adds missing top-level members. If pinned is true, id and created are already
 // set.
-func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
+func (w *chunkRewriter) completeTopLevelMembers(c *Chunk, o *WriteOptions, pinned bool) {
 	if !c.choices.Exists() {
 		w.edits.Add(c.root, noChoicesMember)
 	} else if c.choices.IsNull() {
@@ -37,7 +37,7 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	} // append replaces an existing model
 }
 
-func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
+func (w *chunkRewriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	dst = append(dst, "data: "...)
 	start := len(dst)
 	switch {
@@ -57,8 +57,8 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// offset converts an offset in the chunk to an offset in the written event.
-func (w *eventWriter) offset(c *Chunk, at int) int {
+// toEventOffset converts an offset in the chunk to an offset in the written event.
+func (w *chunkRewriter) toEventOffset(c *Chunk, at int) int {
 	moved := len("data: ") + at
 	switch {
 	case w.edits.Len() > 0:

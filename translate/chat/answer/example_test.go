@@ -23,7 +23,7 @@ data: [DONE]
 
 `
 	var s answer.Stream
-	s.Reset(&answer.Options{Model: "public"})
+	s.Reset(&answer.WriteOptions{Model: "public"})
 	events := sse.NewReader(strings.NewReader(upstream), 8<<20)
 	var out []byte
 	for {

@@ -15,9 +15,9 @@ type engineHandover struct {
 	rolesSent [translate.MaxChoices / 64]uint64
 }
 
-// NextEngine prepares for events from another engine. If the answer has started, the other engine
+// PrepareForNextEngine prepares for events from another engine. If the answer has started, the other engine
 // continues it.
-func (s *Stream) NextEngine() {
+func (s *Stream) PrepareForNextEngine() {
 	for i, seen := range s.state.seenChoices {
 		s.handover.rolesSent[i] |= seen
 	}
@@ -58,16 +58,16 @@ func (t *streamState) resume() {
 
 func (t *streamState) isResumed() bool { return t.earlierUsage != nil }
 
-// addEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine
+// withEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine
 // reported.
-func (t *streamState) addEarlierUsage(next translate.Usage) usageCounts {
+func (t *streamState) withEarlierUsage(next translate.Usage) usageCounts {
 	return usageCounts{Usage: t.earlierUsage.ContinueWith(next), summed: true}
 }
 
 // isRoleSent reports whether the client has received choice n's role from an earlier engine.
 func (h *engineHandover) isRoleSent(n int) bool { return h.rolesSent[n/64]&(1<<(n%64)) != 0 }
 
-func (i *answerIdentity) pin(edits *jsonx.Edits, h *topLevelMembers, o *Options) {
+func (i *answerIdentity) pin(edits *jsonx.Edits, h *topLevelMembers, o *WriteOptions) {
 	id, created := i.id, i.created
 	if len(id) == 0 {
 		id = jsonx.AppendStringS(nil, o.ID)

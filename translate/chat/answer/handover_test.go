@@ -20,12 +20,12 @@ func appendData(t *testing.T, s *Stream, data string) string {
 // another engine continues it.
 func TestRestart(t *testing.T) {
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
+	s.Reset(&WriteOptions{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
 	announced := appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":90,"completion_tokens":0}}`)
 	if !strings.Contains(announced, `"id":"a","created":1`) || s.HasStarted() {
 		t.Fatalf("started = %v, want false and the first engine's id: %s", s.HasStarted(), announced)
 	}
-	s.NextEngine()
+	s.PrepareForNextEngine()
 	first := appendData(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}},{"index":1,"delta":{"role":"assistant","content":"Ho"}}]}`)
 	if !strings.Contains(first, `"id":"a","created":1,"model":"m"`) || strings.Count(first, `"role"`) != 1 || !s.HasStarted() {
 		t.Errorf("the other engine's first chunk is %s", first)
@@ -43,8 +43,8 @@ func TestRestart(t *testing.T) {
 // engine's id.
 func TestRestart_Unannounced(t *testing.T) {
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "ours", Created: 7})
-	s.NextEngine()
+	s.Reset(&WriteOptions{Model: "m", ID: "ours", Created: 7})
+	s.PrepareForNextEngine()
 	if first := appendData(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}}]}`); !strings.Contains(first, `"id":"b","created":2,"model":"m"`) || !strings.Contains(first, `"role"`) {
 		t.Errorf("the first chunk is %s", first)
 	}
@@ -54,7 +54,7 @@ func TestRestart_Unannounced(t *testing.T) {
 // did not request them.
 func TestStripTimings(t *testing.T) {
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})
+	s.Reset(&WriteOptions{Model: "m", ID: "ours", StripTimings: true})
 	out := appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"Hi"}}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":5}}`)
 	if u := s.Usage(); strings.Contains(out, "timings") || !u.Known || u.Prompt != 7 || u.Completion != 5 {
 		t.Errorf("got the usage %+v, want 7 prompt and 5 completion tokens without timings: %s", u, out)
@@ -73,11 +73,11 @@ func TestResume(t *testing.T) {
 		"counted by the end": {``, `"usage":{"prompt_tokens":91,"completion_tokens":7,"total_tokens":98,"penstock_resumed":1}`},
 	} {
 		var s Stream
-		s.Reset(&Options{Model: "m", ID: "ours", IncludeUsage: true, PromptTokens: 50})
+		s.Reset(&WriteOptions{Model: "m", ID: "ours", IncludeUsage: true, PromptTokens: 50})
 		for _, text := range []string{"Hi", " there"} {
 			appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"`+text+`"}}]`+c.each+`}`)
 		}
-		s.NextEngine()
+		s.PrepareForNextEngine()
 		out := appendData(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"!"}}]}`)
 		out += appendData(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 		out += appendData(t, &s, `{"id":"b","created":2,"model":"x","choices":[],"usage":{"prompt_tokens":93,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}`)

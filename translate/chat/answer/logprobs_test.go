@@ -32,7 +32,7 @@ func TestLogprobsOfWholeAnswer(t *testing.T) {
 				}
 				return strings.Join(out, ",")
 			}
-			var completion Completion
+			var completion ChatCompletion
 			body := `{"choices":[{"index":0,"message":{` + c.message + `},"logprobs":{"content":[` + tokens(c.tokens) + `]},"finish_reason":"stop"}]}`
 			if err := completion.Parse([]byte(body)); err != nil {
 				t.Fatal(err)

@@ -28,9 +28,9 @@ func TestMarkup(t *testing.T) {
 			s      Stream
 			source Reader
 			a      Assembler
-			c      Completion
+			c      ChatCompletion
 		)
-		s.Reset(&Options{Model: "m"})
+		s.Reset(&WriteOptions{Model: "m"})
 		source.Reset("id", 0)
 		say := func(delta string) {
 			ev := sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `}]}`)}
@@ -65,14 +65,14 @@ func TestMarkup(t *testing.T) {
 		if err := a.AddEvent(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
-		whole, err := a.Append(nil, &Options{Model: "m"})
+		whole, err := a.AppendCompletion(nil, &WriteOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Parse(whole); err != nil {
 			t.Fatal(err)
 		}
-		for reader, got := range map[string]translate.Markup{"Stream": s.Markup(), "Source": source.Markup(), "Completion": c.Markup()} {
+		for reader, got := range map[string]translate.Markup{"Stream": s.UnparsedMarkup(), "Source": source.UnparsedMarkup(), "Completion": c.Markup()} {
 			if got.String() != texts[text] {
 				t.Errorf("%s of %q found %q, want %q", reader, text, got, texts[text])
 			}

@@ -24,9 +24,9 @@ var (
 	nullFingerprint = []byte(`"system_fingerprint":null`)
 )
 
-func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *Delta) {
+func (c *ChatCompletion) findMissing(n int, v jsonx.Value, choice *Choice, message *Delta) {
 	if !choice.Numbered {
-		c.missing = append(c.missing, missingIndex(v, n))
+		c.missing = append(c.missing, newMissingIndexMember(v, n))
 	}
 	called := message.ToolCalls.Index(0).Exists()
 	if word := replacementFinish(choice.Finish, called); !choice.Finish.Exists() {
@@ -50,16 +50,16 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 		c.missing = append(c.missing, missingMember{target: choice.Body, text: nullRefusal})
 	}
 	var p toolcall.ToolCallPiece
-	cut := choice.isTruncated()
+	cut := choice.hasTruncatedToolCall()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
 		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || part.Surplus || p.Args.IsObject() ||
 			p.Args.IsString() && toolcall.HasEscapes(p.Args.RawContents()) ||
-			hasWrongIndex(&p, &part) || completeArguments(&p, cut) != nil
+			hasWrongToolCallIndex(&p, &part) || completeArguments(&p, cut) != nil
 	}
 }
 
-func missingIndex(v jsonx.Value, n int) missingMember {
+func newMissingIndexMember(v jsonx.Value, n int) missingMember {
 	member := indexZero // correct for nearly every choice, so it avoids an allocation
 	if n > 0 {
 		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)

@@ -57,7 +57,7 @@ func BoundNumbers(raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; {
 		case c == '"':
-			end := i + stringLength(raw[i:])
+			end := i + stringLiteralLength(raw[i:])
 			if rest := bytes.TrimLeft(raw[end:], " \t\r\n"); len(rest) > 0 && rest[0] == ':' {
 				counts = bytes.HasSuffix(raw[i:end], []byte(`tokens"`))
 			}
@@ -67,7 +67,7 @@ func BoundNumbers(raw []byte) []byte {
 			for end < len(raw) && isNumberByte(raw[end]) {
 				end++
 			}
-			if bound, over := numberBound(raw[i:end], counts); over {
+			if bound, over := exceededNumberBound(raw[i:end], counts); over {
 				out = strconv.AppendInt(append(out, raw[from:i]...), bound, 10)
 				from = end
 			}
@@ -101,7 +101,7 @@ func mayHaveLargeNumbers(raw []byte) bool {
 	return false
 }
 
-func numberBound(number []byte, count bool) (bound int64, over bool) {
+func exceededNumberBound(number []byte, count bool) (bound int64, over bool) {
 	f, err := strconv.ParseFloat(string(number), 64)
 	most := int64(maxExactInteger)
 	if count {
@@ -116,7 +116,7 @@ func numberBound(number []byte, count bool) (bound int64, over bool) {
 	return most, true
 }
 
-func stringLength(s []byte) int {
+func stringLiteralLength(s []byte) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
@@ -132,8 +132,8 @@ func isNumberByte(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
 }
 
-// BoundIn limits the numbers in an object.
-func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
+// BoundNumbersIn limits the numbers in an object.
+func BoundNumbersIn(edits *jsonx.Edits, v jsonx.Value) {
 	// Nearly always true for a usage, and cheaper than a scan of the bytes.
 	if !v.IsObject() || v.SmallIntegers() {
 		return

@@ -32,7 +32,7 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// compareLimits checks that BoundIn, applied to an object, limits its numbers in the same way as
+// compareLimits checks that BoundNumbersIn, applied to an object, limits its numbers in the same way as
 // BoundNumbers, applied to its text.
 func compareLimits(t rapid.TB, raw []byte) {
 	t.Helper()
@@ -48,7 +48,7 @@ func compareLimits(t rapid.TB, raw []byte) {
 		if want == nil || !d.Root().IsObject() {
 			want = raw
 		}
-		BoundIn(&edits, d.Root())
+		BoundNumbersIn(&edits, d.Root())
 		if got := edits.Append(nil, raw); !bytes.Equal(got, want) {
 			t.Fatalf("%s, recorded %d deep: becomes %s, want %s", raw, record, got, want)
 		}

@@ -2,9 +2,9 @@ package answer
 
 import "penstock/translate/chat/toolcall"
 
-// Options says how to write one answer for the client. This package does not modify it. The zero
+// WriteOptions says how to write one answer for the client. This package does not modify it. The zero
 // value omits all optional members.
-type Options struct {
+type WriteOptions struct {
 	// Model is the public model id. It replaces the engine's name in the answer and in every chunk.
 	Model string
 	// ID and Created (Unix seconds) are used if the engine sends neither.

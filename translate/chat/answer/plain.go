@@ -15,7 +15,7 @@ type Facts struct {
 // and a finish_reason, and token counts. AppendSimpleAnswer writes the same bytes as Completion's
 // Parse and Append, but in one pass and without a tape. For any other body it appends nothing and
 // returns false.
-func AppendSimpleAnswer(dst, body []byte, o *Options) ([]byte, Facts, bool) {
+func AppendSimpleAnswer(dst, body []byte, o *WriteOptions) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswerBytes {
 		return dst, Facts{}, false
 	}
@@ -150,7 +150,7 @@ func (p *simpleAnswer) readStringOrNull() (raw []byte, escaped bool) {
 	return p.ReadString()
 }
 
-func (p *simpleAnswer) scanOpening(raw []byte, escaped bool) {
+func (p *simpleAnswer) scanTextOpening(raw []byte, escaped bool) {
 	text := raw
 	if len(raw) > 0 {
 		text = raw[1 : len(raw)-1]
@@ -220,7 +220,7 @@ func (p *simpleAnswer) readMessage() {
 			p.readNonEmptyString()
 		case "content":
 			p.markSeen(seenContent)
-			p.scanOpening(p.readStringOrNull())
+			p.scanTextOpening(p.readStringOrNull())
 		case "refusal":
 			p.markSeen(seenRefusal)
 			p.readStringOrNull()

@@ -28,7 +28,7 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 		s.head.store(data[:p.headEnd], &p)
 	}
 	if !p.hasChoice {
-		s.state.usage = s.state.choiceUsage().addChunk(p.usage, int(s.state.choicesSeen-s.state.unfinished))
+		s.state.usage = s.state.getOrCreatePerChoice().addChunk(p.usage, int(s.state.choicesSeen-s.state.unfinished))
 		s.state.usageFinal = s.state.allFinished(0)
 		s.state.bytesAtUsage = s.state.generatedBytes
 		if s.options.IncludeUsage {

@@ -23,7 +23,7 @@ func compareStreams(t rapid.TB, short, long *Stream, data string) (failed bool) 
 	if !reflect.DeepEqual(short.state, long.state) || short.started != long.started || short.opening != long.opening ||
 		!reflect.DeepEqual(short.identity, long.identity) || short.held.awaitsTimings != long.held.awaitsTimings ||
 		!bytes.Equal(short.held.event, long.held.event) {
-		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.streamCallState, long.streamCallState)
+		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.callScopedState, long.callScopedState)
 	}
 	return gotErr != nil
 }
@@ -130,7 +130,7 @@ func TestPlainChunk(t *testing.T) {
 			}
 		}
 		var s Stream
-		s.Reset(&Options{Model: "public", IncludeUsage: true})
+		s.Reset(&WriteOptions{Model: "public", IncludeUsage: true})
 		for _, data := range []string{role, content} {
 			if _, ok := s.appendSimpleChunk(nil, []byte(data)); !ok {
 				t.Fatalf("not plain: %s", data)
@@ -142,8 +142,8 @@ func TestPlainChunk(t *testing.T) {
 	}
 }
 
-func plainOptions() []Options {
-	return []Options{
+func plainOptions() []WriteOptions {
+	return []WriteOptions{
 		{Model: "public", ID: "ours", Created: 1, IncludeUsage: true},
 		{Model: "m"},
 		{Model: "public", StripReasoning: true, N: 2},
@@ -183,8 +183,8 @@ func TestPlainChunkProperty(t *testing.T) {
 				return
 			}
 			if rapid.IntRange(0, 9).Draw(t, "engine") == 0 {
-				short.NextEngine()
-				long.NextEngine()
+				short.PrepareForNextEngine()
+				long.PrepareForNextEngine()
 			}
 		}
 		got, gotErr := short.Finish(nil)

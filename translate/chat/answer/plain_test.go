@@ -73,14 +73,14 @@ func TestPlain(t *testing.T) {
 		{"trailing data", `"cached_tokens":3}}}`, `"cached_tokens":3}}}x`, false},
 		{"not whole", `"cached_tokens":3}}}`, `"cached_tokens":3}}`, false},
 	}
-	var c Completion
+	var c ChatCompletion
 	for _, tc := range cases {
 		body := strings.Replace(usual, tc.old, tc.new, 1)
 		if tc.old != "" && body == usual {
 			t.Fatalf("%s: nothing was changed", tc.name)
 		}
 		for _, strip := range []bool{false, true} {
-			o := Options{Model: `pub"lic`, StripReasoning: strip}
+			o := WriteOptions{Model: `pub"lic`, StripReasoning: strip}
 			got, facts, plain := AppendSimpleAnswer([]byte("before"), []byte(body), &o)
 			if plain != (tc.plain && !strip) {
 				t.Errorf("%s, strip %v: plain %v, want %v", tc.name, strip, plain, tc.plain)
@@ -103,7 +103,7 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	afterChoices := strings.Replace(strings.Replace(usual, `"model":"m",`, ``, 1), `,"usage"`, `,"model":"m","usage"`, 1)
-	o := Options{Model: "public"}
+	o := WriteOptions{Model: "public"}
 	got, _, plain := AppendSimpleAnswer(nil, []byte(afterChoices), &o)
 	if err := c.Parse([]byte(afterChoices)); err != nil || !plain || string(got) != string(c.Append(nil, &o)) {
 		t.Errorf("model after choices: %s (%v, %v)", got, plain, err)
@@ -113,7 +113,7 @@ func TestPlain(t *testing.T) {
 func TestPlainAllocs(t *testing.T) {
 	body := []byte(`{"id":"x","object":"o","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a"},` +
 		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
-	o, dst := Options{Model: "public"}, make([]byte, 0, 1<<10)
+	o, dst := WriteOptions{Model: "public"}, make([]byte, 0, 1<<10)
 	if n := testing.AllocsPerRun(100, func() {
 		if _, _, plain := AppendSimpleAnswer(dst, body, &o); !plain {
 			t.Fatal("not plain")

@@ -78,7 +78,7 @@ func (r *Reader) SetTools(names toolcall.ToolNames, single bool) {
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
 	if text, same := r.template.matchText(ev.Data); same && len(ev.Name) == 0 && len(r.heldSurrogates) == 0 && !r.IsDone() {
-		return true, r.readTemplateText(text)
+		return true, r.readTextMatchingTemplate(text)
 	}
 	c := chunkPool.Get().(*Chunk)
 	defer c.recycle()
@@ -90,21 +90,21 @@ func (r *Reader) Read(ev sse.Event) (bool, error) {
 	return err == nil && r.state.choicesSeen > 0, err // the answer starts with the first choice
 }
 
-func (r *Reader) readTemplateText(text []byte) error {
+func (r *Reader) readTextMatchingTemplate(text []byte) error {
 	if r.templateText != nil {
 		if len(text) == 0 {
 			return nil
 		}
 		*r.templateText = text
 		r.state.recordOutput(len(text))
-		return r.countBytes(r.textBytes())
+		return r.countBytes(r.textByteCount())
 	}
 	r.state.recordOutput(len(text))
-	r.ToolCalls.continueLast(text)
+	r.ToolCalls.appendToLastArguments(text)
 	return r.countBytes(len(text))
 }
 
-func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
+func (r *Reader) textByteCount() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
 func (r *Reader) countBytes(n int) error {
 	if r.answerBytes += n; r.answerBytes > translate.MaxAnswerBytes {
@@ -138,7 +138,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 			return err
 		}
 		if !choice.HasFinished() {
-			text, toolCall = delta.onlyText()
+			text, toolCall = delta.findOnlyText()
 		}
 	}
 	if c.usage.Exists() || c.timings.Exists() {
@@ -217,9 +217,9 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseHeldNames(0))
 	}
 	if end && len(r.heldSurrogates) > 0 {
-		r.finishTexts()
+		r.completeSurrogatePairs()
 	}
-	if err := r.countBytes(r.textBytes()); err != nil {
+	if err := r.countBytes(r.textByteCount()); err != nil {
 		return err
 	}
 	if choice.HasFinished() {
@@ -300,9 +300,9 @@ func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	}
 }
 
-// finishTexts completes the texts that lack the second half of a surrogate pair. It usually appends
+// completeSurrogatePairs completes the texts that lack the second half of a surrogate pair. It usually appends
 // U+FFFD.
-func (r *Reader) finishTexts() {
+func (r *Reader) completeSurrogatePairs() {
 	for _, h := range r.heldSurrogates {
 		text := h.replaceLone(h.escape)
 		switch h.member {
@@ -322,7 +322,7 @@ func (r *Reader) finishTexts() {
 // ReadCompletion reads the first choice of a completion, as if it had arrived in one event. The
 // finish_reason may be missing. The error is a *translate.BadAnswerError. While the texts are in
 // use, the completion must not change.
-func (r *Reader) ReadCompletion(c *Completion) error {
+func (r *Reader) ReadCompletion(c *ChatCompletion) error {
 	var (
 		choice, first Choice
 		delta         Delta
@@ -364,8 +364,8 @@ func (r *Reader) IsFinished() bool { return r.state.allFinished(0) }
 // IsDone reports whether the caller can ignore later upstream events.
 func (r *Reader) IsDone() bool { return r.state.isDone(0) }
 
-// Markup returns the markup word at the start of the text, if any.
-func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
+// UnparsedMarkup returns the markup word at the start of the text, if any.
+func (r *Reader) UnparsedMarkup() translate.Markup { return r.opening.Markup }
 
 // Usage returns the token counts so far. If the engine has sent none, it returns the edge's
 // estimate.

@@ -65,7 +65,7 @@ func (out *answerTexts) addFinal(s *Reader) {
 func TestReader(t *testing.T) {
 	names, streams, _ := upstreams(t)
 	var s, long Reader
-	var c Completion
+	var c ChatCompletion
 	compared := 0
 	for _, name := range names {
 		src := streams[name]
@@ -74,7 +74,7 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
 		var a Assembler
-		whole := assemble(&a, &Options{Model: "m", ID: "fallback"}, bytes.NewReader(src))
+		whole := assemble(&a, &WriteOptions{Model: "m", ID: "fallback"}, bytes.NewReader(src))
 		if got.Err != "" || bytes.HasPrefix(whole, []byte("!! ")) {
 			continue
 		}
@@ -113,7 +113,7 @@ func TestReaderCallIDOfOneCompletionID(t *testing.T) {
 		if _, err := streamed.Read(sse.Event{Data: []byte(`{"id":"1","choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
 			t.Fatal(err)
 		}
-		var c Completion
+		var c ChatCompletion
 		if err := c.Parse([]byte(`{"id":"1","choices":[{"index":0,"message":{` + calls + `},"finish_reason":"tool_calls"}]}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -225,14 +225,14 @@ func TestCompletionCalls(t *testing.T) {
 		`{"id":"c","function":{"name":"f","arguments":"{}"}}`:                          `{"id":"c","function":{"name":"f","arguments":"{}"},"type":"function"}`,
 		`{"id":"c","type":"function","function":{"name":"f","arguments":{"a":["b"]}}}`: `{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":[\"b\"]}"}}`,
 	} {
-		var c Completion
+		var c ChatCompletion
 		if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"tool_calls":[` + call + `]},"finish_reason":"tool_calls"}]}`)); err != nil {
 			t.Fatal(err)
 		}
 		if want == "" {
 			want = call
 		}
-		if got := c.Append(nil, &Options{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
+		if got := c.Append(nil, &WriteOptions{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
 			t.Errorf("the call %s became %s, want %s", call, got, want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	} {
 		var r Reader
 		whole := "{\"choices\":[" + c.choices[0]("message") + "," + c.choices[1]("message") + "]}"
-		var completion Completion
+		var completion ChatCompletion
 		if err := completion.Parse([]byte(whole)); err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 			}
 		}
 	}
-	var completion Completion
+	var completion ChatCompletion
 	if err := completion.Parse([]byte(fmt.Sprintf("{\"choices\":["+text+","+calls+"]}", "message", 0, "message"))); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *heldSurrogates) (in
 			continue
 		}
 		if t.lastPosition = part.Position; t.lastPosition == len(t.List) {
-			t.addToolCall()
+			t.addEmptyToolCall()
 		}
 		t.Touched = append(t.Touched, t.lastPosition)
 		if err := t.readPiece(&p, &part, lone, h); err != nil {
@@ -86,7 +86,7 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *heldSurrogates) (in
 	return t.bufferedBytes - before, nil
 }
 
-func (t *ToolCalls) addToolCall() {
+func (t *ToolCalls) addEmptyToolCall() {
 	if n := len(t.List); n < cap(t.List) {
 		t.List = t.List[:n+1]
 		return
@@ -136,8 +136,8 @@ func (t *ToolCalls) addArgs(i int, text []byte) {
 	t.bufferedBytes += len(text)
 }
 
-// continueLast appends text to the arguments of the tool call that received the last piece.
-func (t *ToolCalls) continueLast(text []byte) {
+// appendToLastArguments appends text to the arguments of the tool call that received the last piece.
+func (t *ToolCalls) appendToLastArguments(text []byte) {
 	t.Touched = append(t.Touched, t.lastPosition)
 	t.addArgs(t.lastPosition, text)
 }

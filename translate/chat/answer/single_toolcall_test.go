@@ -55,7 +55,7 @@ func TestSingleToolCall(t *testing.T) {
 
 			var s Stream
 			var out []byte
-			s.Reset(&Options{Model: "m", ID: "id", SingleToolCall: single})
+			s.Reset(&WriteOptions{Model: "m", ID: "id", SingleToolCall: single})
 			visitEvents(t, src.Bytes(), func(ev sse.Event) (err error) { out, err = s.Append(out, ev); return err })
 			var client Reader
 			client.Reset("id", 0)
@@ -66,11 +66,11 @@ func TestSingleToolCall(t *testing.T) {
 
 			var a Assembler
 			visitEvents(t, src.Bytes(), a.AddEvent)
-			whole, err := a.Append(nil, &Options{Model: "m", ID: "id"})
+			whole, err := a.AppendCompletion(nil, &WriteOptions{Model: "m", ID: "id"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var c Completion
+			var c ChatCompletion
 			c.SetSingleToolCall(single)
 			if err := c.Parse(whole); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSingleToolCall(t *testing.T) {
 			heard = answerTexts{}
 			heard.addFinal(&client)
 			check("whole, in another dialect", heard.Calls, cut)
-			whole = c.Append(nil, &Options{Model: "m", ID: "id"})
+			whole = c.Append(nil, &WriteOptions{Model: "m", ID: "id"})
 			c.SetSingleToolCall(false)
 			if err := c.Parse(whole); err != nil {
 				t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 // and finally either Finish or Fail. A Stream does not allocate per event once its buffers have
 // grown.
 type Stream struct {
-	streamCallState
-	out      eventWriter
+	callScopedState
+	out      chunkRewriter
 	identity answerIdentity // from the first chunk, for the edge's usage chunk and for another engine's chunks
 	held     heldEvent
 	template eventTemplate
@@ -32,9 +32,9 @@ type Stream struct {
 	tools    toolcall.Assembler
 }
 
-type streamCallState struct {
+type callScopedState struct {
 	state          streamState
-	options        *Options
+	options        *WriteOptions
 	handover       engineHandover
 	heldSurrogates heldSurrogates
 	opening        translate.MarkupDetector
@@ -47,16 +47,16 @@ var _ translate.Stream = (*Stream)(nil)
 const maxKeptBuffer = 64 << 10
 
 // noOptions are the options of a Stream without a call.
-var noOptions Options
+var noOptions WriteOptions
 
 // Reset prepares the Stream for a call. o must not change until the next Reset. If o is nil, Reset
 // only releases memory.
-func (s *Stream) Reset(o *Options) {
+func (s *Stream) Reset(o *WriteOptions) {
 	perChoice := s.state.perChoice
 	if perChoice != nil {
 		*perChoice = usagePerChoice{}
 	}
-	s.streamCallState = streamCallState{state: streamState{perChoice: perChoice}, options: &noOptions}
+	s.callScopedState = callScopedState{state: streamState{perChoice: perChoice}, options: &noOptions}
 	s.out.reset()
 	s.identity.reset()
 	s.held.reset()
@@ -122,18 +122,18 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	if s.options.StripTimings && c.timings.Exists() && !s.IsFinished() {
 		s.out.edits.Delete(c.timings)
 	} else {
-		BoundIn(&s.out.edits, c.timings)
+		BoundNumbersIn(&s.out.edits, c.timings)
 	}
 	usageChunk := summary.choices == 0 && c.usage.IsObject()
 	s.editUsage(c, usageChunk)
 	if usageChunk {
 		if hasUsage && s.options.IncludeUsage {
-			s.completeTopLevel(c)
+			s.completeTopLevelMembers(c)
 			s.held.event = s.out.append(s.held.event[:0], c, data)
 		}
 		return dst, nil
 	}
-	s.completeTopLevel(c)
+	s.completeTopLevelMembers(c)
 	s.started = s.started || summary.generated
 	dst = s.held.appendHeld(dst)
 	start := len(dst)
@@ -144,16 +144,16 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	}
 	if v := summary.onlyText; v.Exists() && !summary.stripped && !c.usage.IsObject() && !c.timings.Exists() {
 		s.template.toolCall = summary.toolCall
-		s.template.store(data, v.Start()+1, v.End()-1, dst[start:], s.out.offset(c, v.Start()+1))
+		s.template.store(data, v.Start()+1, v.End()-1, dst[start:], s.out.toEventOffset(c, v.Start()+1))
 	}
 	return dst, nil
 }
 
-func (s *Stream) completeTopLevel(c *Chunk) {
+func (s *Stream) completeTopLevelMembers(c *Chunk) {
 	if s.handover.pinned {
 		s.identity.pin(&s.out.edits, &c.topLevelMembers, s.options)
 	}
-	s.out.completeTopLevel(c, s.options, s.handover.pinned)
+	s.out.completeTopLevelMembers(c, s.options, s.handover.pinned)
 }
 
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
@@ -162,7 +162,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	case s.state.usage.summed && (usageChunk || s.options.ContinuousUsage && s.state.isResumed() && c.usage.IsObject()):
 		edits.Set(c.usage, appendUsage(nil, s.state.usage.Usage))
 	case usageChunk, s.options.ContinuousUsage:
-		BoundIn(edits, c.usage)
+		BoundNumbersIn(edits, c.usage)
 	case c.usage.IsNull(): // SGLang sends a null usage in every chunk
 	case s.options.IncludeUsage:
 		edits.Set(c.usage, nullValue)
@@ -215,8 +215,8 @@ func (s *Stream) Usage() translate.Usage {
 	return u
 }
 
-// Markup returns the markup word at the start of the first choice's text, if any.
-func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
+// UnparsedMarkup returns the markup word at the start of the first choice's text, if any.
+func (s *Stream) UnparsedMarkup() translate.Markup { return s.opening.Markup }
 
 // HasStarted reports whether any part of the answer has been written for the client.
 func (s *Stream) HasStarted() bool {

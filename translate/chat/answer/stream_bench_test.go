@@ -18,16 +18,16 @@ const (
 
 var streamCases = []struct {
 	name, data string
-	answer     Options
+	answer     WriteOptions
 }{
-	{"vllm/same_model", vllmChunk, Options{Model: "org/served-7b"}},
-	{"vllm/model", vllmChunk, Options{Model: "public"}},
-	{"llamacpp/model", llamaChunk, Options{Model: "public"}},
-	{"call", callChunk, Options{Model: "public"}},
-	{"reasoning", reasonChunk, Options{Model: "public"}},
-	{"reasoning/strip", reasonChunk, Options{Model: "public", StripReasoning: true}},
-	{"usage/removed", usageChunk, Options{Model: "public"}},
-	{"usage/wanted", usageChunk, Options{Model: "public", IncludeUsage: true}},
+	{"vllm/same_model", vllmChunk, WriteOptions{Model: "org/served-7b"}},
+	{"vllm/model", vllmChunk, WriteOptions{Model: "public"}},
+	{"llamacpp/model", llamaChunk, WriteOptions{Model: "public"}},
+	{"call", callChunk, WriteOptions{Model: "public"}},
+	{"reasoning", reasonChunk, WriteOptions{Model: "public"}},
+	{"reasoning/strip", reasonChunk, WriteOptions{Model: "public", StripReasoning: true}},
+	{"usage/removed", usageChunk, WriteOptions{Model: "public"}},
+	{"usage/wanted", usageChunk, WriteOptions{Model: "public", IncludeUsage: true}},
 }
 
 func BenchmarkStream(b *testing.B) {
@@ -53,7 +53,7 @@ func BenchmarkStream(b *testing.B) {
 // template therefore does not apply.
 func BenchmarkStreamChanging(b *testing.B) {
 	var s Stream
-	s.Reset(&Options{Model: "public"})
+	s.Reset(&WriteOptions{Model: "public"})
 	events := [...]sse.Event{
 		{Data: []byte(vllmChunk)},
 		{Data: bytes.Replace([]byte(vllmChunk), []byte(`"index":0`), []byte(`"index":1`), 1)},
@@ -89,8 +89,8 @@ func BenchmarkAssembler(b *testing.B) {
 
 func BenchmarkCompletion(b *testing.B) {
 	body := []byte(`{"choices":[{"finish_reason":"stop","index":0,"message":{"role":"assistant","content":"The harbour opens before it meets the valley changes every hour."}}],"created":1795227007,"model":"org/served-7b","system_fingerprint":"b11669-Debian","object":"chat.completion","usage":{"completion_tokens":13,"prompt_tokens":28,"total_tokens":41,"prompt_tokens_details":{"cached_tokens":0}},"id":"chatcmpl-1N7T9KlSl3imWboXqHmKPqdwhfGMrTtq"}`)
-	var c Completion
-	a := Options{Model: "public"}
+	var c ChatCompletion
+	a := WriteOptions{Model: "public"}
 	var dst []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))

@@ -16,7 +16,7 @@ type chunkSummary struct {
 	repeatsFinish bool
 
 	onlyText jsonx.Value // the only text that may differ in the next chunk; see template
-	toolCall bool        // onlyText belongs to a tool call
+	toolCall bool        // findOnlyText belongs to a tool call
 }
 
 func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
@@ -46,9 +46,9 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		edits.Set(choice.Finish, nullValue)
 		choice.Finish, sum.repeatsFinish = jsonx.Value{}, true
 	}
-	first := s.summarize(&choice, &delta, sum)
+	first := s.summarizeDelta(&choice, &delta, sum)
 	if !choice.Numbered {
-		missingIndex(v, 0).addTo(edits)
+		newMissingIndexMember(v, 0).addTo(edits)
 	}
 	mends := c.hasLoneSurrogate || len(s.heldSurrogates) > 0
 	if delta.ToolCalls.Exists() {
@@ -66,7 +66,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	)
 	if choice.HasFinished() {
 		s.template.forget() // the chunk that ends a choice is held back, including its text
-		pieces = finishToolCalls(&s.tools, &choice, s.options.ID)
+		pieces = finalToolCallPieces(&s.tools, &choice, s.options.ID)
 		if word := replacementFinish(choice.Finish, s.tools.HasToolCalls(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)
 		}
@@ -74,7 +74,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if mends || len(s.heldSurrogates) > 0 || len(pieces) > 0 {
 		s.heldSurrogates.editTexts(edits, &choice)
 		if sum.onlyText = (jsonx.Value{}); choice.HasFinished() {
-			rest = s.heldSurrogates.finishTexts(edits, &choice, pieces, s.options.StripReasoning)
+			rest = s.heldSurrogates.completeSurrogatePairs(edits, &choice, pieces, s.options.StripReasoning)
 		}
 	}
 	if choice.hasPrivate {
@@ -101,9 +101,9 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	return nil
 }
 
-// summarize records in sum what the client sees of the delta. It reports whether this is the
+// summarizeDelta records in sum what the client sees of the delta. It reports whether this is the
 // choice's first chunk.
-func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
+func (s *Stream) summarizeDelta(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
 	first = s.state.recordChoice(c)
 	visible, reasoning := d.HasVisibleOutput(), d.Reasoning.HasText()
 	if visible || reasoning {
@@ -115,7 +115,7 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	}
 	sum.generated = sum.generated || visible || reasoning || d.Content.IsArray()
 	if sum.onlyText = (jsonx.Value{}); sum.choices == 1 && !c.HasFinished() {
-		sum.onlyText, sum.toolCall = d.onlyText()
+		sum.onlyText, sum.toolCall = d.findOnlyText()
 	}
 	if c.Index == 0 && !s.opening.Done {
 		if s.opening.AddValue(d.Content); !s.opening.Done && sum.onlyText == d.Content {
@@ -198,9 +198,9 @@ func (s *Stream) holdPiece(choice int, p *toolcall.ToolCallPiece, part *toolcall
 }
 
 var (
-	emptyObject    = []byte("{}")
-	emptyDelta     = []byte(`"delta":{}`)
-	messageAsDelta = []byte(`null,"delta":`) // inserted before the value of message
+	emptyObject             = []byte("{}")
+	emptyDelta              = []byte(`"delta":{}`)
+	messageToDeltaInsertion = []byte(`null,"delta":`) // inserted before the value of message
 )
 
 // editDelta adds the members in rest to the delta. If the choice has no delta, editDelta adds one.
@@ -218,7 +218,7 @@ func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 		edits.Add(v, emptyDelta)
 	}
 	if c.Body.IsObject() && c.Body == c.message { // clients expect a delta
-		edits.Insert(c.Body.Start(), messageAsDelta)
+		edits.Insert(c.Body.Start(), messageToDeltaInsertion)
 	}
 }
 

@@ -20,7 +20,7 @@ type streamState struct {
 	bytesAtUsage   int              // generatedBytes when usage or earlierUsage was set
 	promptEstimate int              // in tokens
 	earlierUsage   *translate.Usage // usage of earlier engines in a resumed answer; otherwise nil
-	perChoice      *usagePerChoice  // nil before usage first arrives; see choiceUsage
+	perChoice      *usagePerChoice  // nil before usage first arrives; see getOrCreatePerChoice
 	choicesSeen    uint8
 	unfinished     uint8  // number of the seen choices that have not ended
 	finish         Finish // how the first choice to end has ended
@@ -87,11 +87,11 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 		only := c.choices.Index(0)
 		switch {
 		case t.isResumed():
-			t.usage = t.addEarlierUsage(u)
+			t.usage = t.withEarlierUsage(u)
 		case !only.Exists():
-			t.usage = t.choiceUsage().addChunk(u, int(t.choicesSeen-t.unfinished))
+			t.usage = t.getOrCreatePerChoice().addChunk(u, int(t.choicesSeen-t.unfinished))
 		default:
-			t.usage = t.choiceUsage().addChoice(u, c, only)
+			t.usage = t.getOrCreatePerChoice().addChoice(u, c, only)
 		}
 		t.usageFinal = t.allFinished(0) && !only.Exists()
 		t.bytesAtUsage = t.generatedBytes
@@ -99,7 +99,7 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 	}
 	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.fromTimings) {
 		if t.usage = (usageCounts{Usage: u, fromTimings: true}); t.isResumed() {
-			t.usage = t.addEarlierUsage(u)
+			t.usage = t.withEarlierUsage(u)
 			t.usage.fromTimings = true
 		}
 		t.bytesAtUsage = t.generatedBytes
@@ -107,8 +107,8 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 	return false
 }
 
-// choiceUsage returns perChoice, which most streams need only at their end.
-func (t *streamState) choiceUsage() *usagePerChoice {
+// getOrCreatePerChoice returns perChoice, which most streams need only at their end.
+func (t *streamState) getOrCreatePerChoice() *usagePerChoice {
 	if t.perChoice == nil {
 		t.perChoice = new(usagePerChoice)
 	}
@@ -213,8 +213,8 @@ const (
 )
 
 var (
-	doneData  = []byte("[DONE]")
-	errorName = []byte("error")
+	doneData       = []byte("[DONE]")
+	errorEventName = []byte("error")
 )
 
 // classifyEvent returns the kind of an event. The edge ignores blank events, as clients do.
@@ -223,7 +223,7 @@ func classifyEvent(ev sse.Event) eventKind {
 		return eventChunk
 	}
 	switch data := bytes.TrimSpace(ev.Data); {
-	case bytes.Equal(ev.Name, errorName):
+	case bytes.Equal(ev.Name, errorEventName):
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone

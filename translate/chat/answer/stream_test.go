@@ -27,9 +27,9 @@ import (
 
 // upstreams returns the upstream streams in the golden archives and their options, both keyed by
 // name.
-func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Options) {
+func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]WriteOptions) {
 	t.Helper()
-	streams, answers = map[string][]byte{}, map[string]Options{}
+	streams, answers = map[string][]byte{}, map[string]WriteOptions{}
 	for name, a := range golden.ReadArchives(t, "testdata/stream") {
 		names = append(names, name)
 		streams[name] = a.Section("upstream")
@@ -139,7 +139,7 @@ func FuzzStream(f *testing.F) {
 		f.Add(streams[name], uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, upstream []byte, options uint8) {
-		a := Options{
+		a := WriteOptions{
 			Model: "public", ID: "chatcmpl-ours", Created: 1,
 			IncludeUsage: options&1 != 0, StripReasoning: options&2 != 0, N: int(options >> 2 & 3),
 		}
@@ -182,7 +182,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte("message"), []byte(" [DONE] "))
 	f.Fuzz(func(t *testing.T, name, data []byte) {
 		before := bytes.Clone(data)
-		for _, a := range []Options{{Model: "m"}, {Model: "m", IncludeUsage: true}, {Model: "m", StripReasoning: true}} {
+		for _, a := range []WriteOptions{{Model: "m"}, {Model: "m", IncludeUsage: true}, {Model: "m", StripReasoning: true}} {
 			var s Stream
 			s.Reset(&a)
 			out, _ := s.Append(nil, sse.Event{Name: name, Data: data})
@@ -192,7 +192,7 @@ func FuzzEvent(f *testing.F) {
 			var as Assembler
 			_ = as.AddEvent(sse.Event{Name: name, Data: data})
 			_ = as.AddEvent(sse.Event{Name: name, Data: data})
-			if out, err := as.Append(nil, &a); err == nil {
+			if out, err := as.AppendCompletion(nil, &a); err == nil {
 				checkAssembled(t, out)
 			}
 		}
@@ -206,9 +206,9 @@ func FuzzCompletion(f *testing.F) {
 	for _, a := range golden.ReadArchives(f, "testdata/whole") {
 		f.Add(a.Section("upstream"), true)
 	}
-	var c Completion
+	var c ChatCompletion
 	f.Fuzz(func(t *testing.T, body []byte, strip bool) {
-		o := Options{Model: "public", ID: "i", StripReasoning: strip}
+		o := WriteOptions{Model: "public", ID: "i", StripReasoning: strip}
 		plain, facts, isPlain := AppendSimpleAnswer(nil, body, &o)
 		if err := c.Parse(body); err != nil {
 			if isPlain {
@@ -271,9 +271,9 @@ func TestCompletionAllocs(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	body := []byte(`{"id":"c","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"Hi","reasoning":"h"},"finish_reason":"stop"}]}`)
-	var c Completion
+	var c ChatCompletion
 	var dst []byte
-	a := Options{Model: "public", StripReasoning: true}
+	a := WriteOptions{Model: "public", StripReasoning: true}
 	step := func() {
 		if err := c.Parse(body); err != nil {
 			t.Fatal(err)
@@ -386,7 +386,7 @@ func TestAssembleAnySplit(t *testing.T) {
 		if err := as.AddEvent(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
-		out, err := as.Append(nil, &Options{Model: "m"})
+		out, err := as.AppendCompletion(nil, &WriteOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -429,10 +429,10 @@ func TestAssemblerIsBounded(t *testing.T) {
 		var as Assembler
 		for n := 0; ; n++ {
 			err := as.AddEvent(sse.Event{Data: []byte(`{"choices":[],"m` + strconv.Itoa(n) + `":1}`)})
-			if err == nil && n <= maxMembers {
+			if err == nil && n <= maxPassedMembers {
 				continue
 			}
-			if !errors.As(err, &bad) || bad.Reason != translate.ReasonTooLarge || n != maxMembers {
+			if !errors.As(err, &bad) || bad.Reason != translate.ReasonTooLarge || n != maxPassedMembers {
 				t.Fatalf("member %d: got the error %v, want ReasonTooLarge", n, err)
 			}
 			return
@@ -444,7 +444,7 @@ func TestStreamLargeEvent(t *testing.T) {
 	text := strings.Repeat(`\"ü`, 1<<20)
 	data := []byte(`{"id":"c","object":"chat.completion.chunk","created":1,"model":"served","choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`)
 	var s Stream
-	s.Reset(&Options{Model: "public"})
+	s.Reset(&WriteOptions{Model: "public"})
 	out, err := s.Append(nil, sse.Event{Data: data})
 	if err != nil || !bytes.Contains(out, []byte(text)) || !bytes.Contains(out, []byte(`"model":"public"`)) {
 		t.Fatalf("got %d bytes, error %v, want the text under the public name", len(out), err)
@@ -457,7 +457,7 @@ func TestStreamLargeEvent(t *testing.T) {
 
 func TestFail(t *testing.T) {
 	var s Stream
-	s.Reset(&Options{Model: "public"})
+	s.Reset(&WriteOptions{Model: "public"})
 	out := s.AppendKeepalive(nil)
 	out, err := s.Append(out, sse.Event{Data: []byte(vllmChunk)})
 	if err != nil {
@@ -475,7 +475,7 @@ func TestFail(t *testing.T) {
 
 func TestFinishTwice(t *testing.T) {
 	var s Stream
-	s.Reset(&Options{Model: "public"})
+	s.Reset(&WriteOptions{Model: "public"})
 	out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -499,7 +499,7 @@ func TestResetForgets(t *testing.T) {
 	var used Stream
 	for _, name := range names {
 		a := answers[name]
-		relay(&used, &Options{Model: "canary", ID: "canary", IncludeUsage: true}, strings.NewReader("data: "+strings.ReplaceAll(usageChunk, "chatcmpl", "canary")+"\n\n"))
+		relay(&used, &WriteOptions{Model: "canary", ID: "canary", IncludeUsage: true}, strings.NewReader("data: "+strings.ReplaceAll(usageChunk, "chatcmpl", "canary")+"\n\n"))
 		var fresh Stream
 		got, want := relay(&used, &a, bytes.NewReader(streams[name])), relay(&fresh, &a, bytes.NewReader(streams[name]))
 		if !bytes.Equal(got, want) || bytes.Contains(got, []byte("canary")) {
@@ -517,7 +517,7 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	if err := as.AddEvent(sse.Event{Data: []byte(chunk)}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := as.Append(nil, &Options{Model: "m"})
+	out, err := as.AppendCompletion(nil, &WriteOptions{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

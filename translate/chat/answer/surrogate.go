@@ -90,9 +90,9 @@ func (h *heldSurrogates) editText(edits *jsonx.Edits, at textLocation, v jsonx.V
 	}
 }
 
-// finishTexts completes a choice's texts that lack a second half. It returns the members to add to
+// completeSurrogatePairs completes a choice's texts that lack a second half. It returns the members to add to
 // the choice's delta, including pieces of tool calls.
-func (h *heldSurrogates) finishTexts(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
+func (h *heldSurrogates) completeSurrogatePairs(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
 		at := (*h)[i].textLocation
@@ -106,7 +106,7 @@ func (h *heldSurrogates) finishTexts(edits *jsonx.Edits, c *Choice, pieces [][]b
 		case at.member == "":
 			pieces = append(pieces, argumentsPiece(at.toolCall, text))
 		case !strip || !isReasoning([]byte(at.member)):
-			members = fillMember(edits, members, c.Body, at.member, text)
+			members = setOrAppendMember(edits, members, c.Body, at.member, text)
 		}
 	}
 	if list := c.Body.Get("tool_calls"); list.IsArray() {
@@ -115,7 +115,7 @@ func (h *heldSurrogates) finishTexts(edits *jsonx.Edits, c *Choice, pieces [][]b
 		}
 	} else if len(pieces) > 0 {
 		list := slices.Concat([]byte{'['}, bytes.Join(pieces, comma), []byte{']'})
-		members = fillMember(edits, members, c.Body, "tool_calls", list)
+		members = setOrAppendMember(edits, members, c.Body, "tool_calls", list)
 	}
 	return bytes.Join(members, comma)
 }
@@ -128,9 +128,9 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// fillMember sets a member of object. If the member is absent, fillMember appends it to members
+// setOrAppendMember sets a member of object. If the member is absent, setOrAppendMember appends it to members
 // instead.
-func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
+func setOrAppendMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		edits.Set(old, value)
 		return members

@@ -113,7 +113,7 @@ func TestHalfSurrogates(t *testing.T) {
 			streamed [2]texts
 			heard    texts
 		)
-		s.Reset(&Options{Model: "m"})
+		s.Reset(&WriteOptions{Model: "m"})
 		source.Reset("id", 0)
 		var out []byte
 		for _, chunk := range chunks {
@@ -161,7 +161,7 @@ func TestHalfSurrogates(t *testing.T) {
 			t.Fatalf("streamed %q, want %q", got, want[1])
 		}
 
-		whole, err := a.Append(nil, &Options{Model: "m"})
+		whole, err := a.AppendCompletion(nil, &WriteOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,11 +192,11 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
 		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +
 		`"logprobs":{"content":[{"token":"\ud83d"}]}}]}`)
-	var c Completion
+	var c ChatCompletion
 	if err := c.Parse(body); err != nil {
 		t.Fatal(err)
 	}
-	out := c.Append(nil, &Options{Model: "m"})
+	out := c.Append(nil, &WriteOptions{Model: "m"})
 	if err := new(jsonx.Doc).Parse(out, jsonx.Options{Paired: true}); err != nil || !bytes.Contains(out, []byte(`"\ud83d\ude00\ufffd"`)) {
 		t.Errorf("error %v, want the pair and a replacement: %s", err, out)
 	}
@@ -244,7 +244,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 			out    []byte
 			told   texts
 		)
-		s.Reset(&Options{Model: "m"})
+		s.Reset(&WriteOptions{Model: "m"})
 		source.Reset("id", 0)
 		for _, ev := range events {
 			var err error
@@ -269,7 +269,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 				told.add(&got.Choices[0].Delta)
 			}
 		}
-		whole, err := a.Append(nil, &Options{Model: "m"})
+		whole, err := a.AppendCompletion(nil, &WriteOptions{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,12 +277,12 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 		parseStrictly(t, whole, &assembled)
 
 		quoted, _ := json.Marshal(arguments)
-		var c Completion
+		var c ChatCompletion
 		if err := c.Parse([]byte(`{"choices":[{"index":0,"message":{"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":` + string(quoted) + `}}]},"finish_reason":"stop"}]}`)); err != nil {
 			t.Fatal(err)
 		}
 		var passed struct{ Choices []struct{ Message texts } }
-		parseStrictly(t, c.Append(nil, &Options{Model: "m"}), &passed)
+		parseStrictly(t, c.Append(nil, &WriteOptions{Model: "m"}), &passed)
 		var heard string
 		parseStrictly(t, []byte(`"`+string(source.ToolCalls.List[0].Args)+`"`), &heard)
 

@@ -92,10 +92,10 @@ func (t *eventTemplate) store(data []byte, start, end int, event []byte, from in
 	t.buf = append(append(t.buf, event[:from]...), event[to:]...)
 }
 
-// onlyText returns the only text of a delta, and whether it belongs to a tool call. The next delta
-// is likely to differ only in this text. onlyText ignores a tool call piece with a name, because
+// findOnlyText returns the only text of a delta, and whether it belongs to a tool call. The next delta
+// is likely to differ only in this text. findOnlyText ignores a tool call piece with a name, because
 // the next piece may start another tool call.
-func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
+func (d *Delta) findOnlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {
 		if text.HasText() {

@@ -14,22 +14,22 @@ import (
 
 var emptyText = []byte(`""`)
 
-// isTruncated reports whether the last tool call may be incomplete because of f. The edge does not
+// hasTruncatedToolCall reports whether the last tool call may be incomplete because of f. The edge does not
 // complete the arguments of such a tool call, because a tool must not run with fewer arguments than
 // the model intended.
 func isTruncated(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// finishToolCalls returns the pieces that clients still need at the end of a choice. These pieces
+// finalToolCallPieces returns the pieces that clients still need at the end of a choice. These pieces
 // are names that were held back, and {} for empty arguments, because clients parse arguments as
 // JSON.
-func finishToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
+func finalToolCallPieces(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.HasToolCalls(c.Index) {
 		return nil
 	}
 	for _, part := range tools.ReleaseHeldNames(c.Index) {
 		pieces = append(pieces, namePiece(&part, answer, c.Index))
 	}
-	if c.isTruncated() {
+	if c.hasTruncatedToolCall() {
 		return pieces
 	}
 	for _, position := range tools.TakeBlankArguments(nil, c.Index) {
@@ -73,7 +73,7 @@ func completeArguments(p *toolcall.ToolCallPiece, cut bool) []byte {
 	return []byte(`"{}"`)
 }
 
-func hasWrongIndex(p *toolcall.ToolCallPiece, part *toolcall.PieceContribution) bool {
+func hasWrongToolCallIndex(p *toolcall.ToolCallPiece, part *toolcall.PieceContribution) bool {
 	index, given := p.Index.Int()
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }

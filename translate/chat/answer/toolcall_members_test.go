@@ -56,12 +56,12 @@ func TestToolCallsOfWholeAnswer(t *testing.T) {
 		"none": {``, "stop", ``, "stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var completion Completion
+			var completion ChatCompletion
 			body := `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[` + c.calls + `]},"finish_reason":"` + c.finish + `"}]}`
 			if err := completion.Parse([]byte(body)); err != nil {
 				t.Fatal(err)
 			}
-			got := string(completion.Append(nil, &Options{Model: "m", ID: "x"}))
+			got := string(completion.Append(nil, &WriteOptions{Model: "m", ID: "x"}))
 			if !strings.Contains(got, `"tool_calls":[`+c.want+`]`) || !strings.Contains(got, `"finish_reason":"`+c.end+`"`) {
 				t.Errorf("got  %s\nwant %s, %s", got, c.want, c.end)
 			}
@@ -96,7 +96,7 @@ func TestToolCallsOfStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s Stream
-			s.Reset(&Options{Model: "m", ID: "x"})
+			s.Reset(&WriteOptions{Model: "m", ID: "x"})
 			var out []byte
 			for _, choice := range []string{`"delta":{"tool_calls":[` + c.pieces + `]}`, `"delta":{},"finish_reason":"` + c.finish + `"`} {
 				var err error
@@ -121,7 +121,7 @@ func TestToolCallsOfStream(t *testing.T) {
 // arguments.
 func TestBlankPieces(t *testing.T) {
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "x"})
+	s.Reset(&WriteOptions{Model: "m", ID: "x"})
 	var out []byte
 	for _, args := range []string{``, ``, ` `, ` `, `{`, `}`} {
 		name := ""
@@ -142,11 +142,11 @@ func TestBlankPieces(t *testing.T) {
 // TestEmptyIdentity checks that empty members count as absent.
 func TestEmptyIdentity(t *testing.T) {
 	const head = `"id":"","object":"",`
-	var completion Completion
+	var completion ChatCompletion
 	if err := completion.Parse([]byte(`{` + head + `"choices":[{"index":0,"message":{"role":null,"content":"x"},"finish_reason":"stop"}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	got := string(completion.Append(nil, &Options{Model: "m", ID: "ours"}))
+	got := string(completion.Append(nil, &WriteOptions{Model: "m", ID: "ours"}))
 	for _, want := range []string{`"id":"ours"`, `"object":"chat.completion"`, `"role":"assistant"`} {
 		if strings.Count(got, want) != 1 {
 			t.Errorf("want one %s in %s", want, got)
@@ -156,7 +156,7 @@ func TestEmptyIdentity(t *testing.T) {
 		s   Stream
 		out []byte
 	)
-	s.Reset(&Options{Model: "m", ID: "ours", IncludeUsage: true})
+	s.Reset(&WriteOptions{Model: "m", ID: "ours", IncludeUsage: true})
 	for _, chunk := range []string{head + `"choices":[{"index":0,"delta":{"content":"x"}}]`, `"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`} {
 		var err error
 		if out, err = s.Append(out, sse.Event{Data: []byte(`{` + chunk + `}`)}); err != nil {

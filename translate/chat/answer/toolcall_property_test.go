@@ -56,7 +56,7 @@ type clientToolCall struct {
 func toolCallsOfStream(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "fallback", Tools: offeredNames})
+	s.Reset(&WriteOptions{Model: "m", ID: "fallback", Tools: offeredNames})
 	var out []byte
 	for _, chunk := range chunks {
 		var err error
@@ -134,7 +134,7 @@ func toolCallsOfAssembler(t *rapid.T, chunks []string) [][]heardToolCall {
 			t.Fatalf("Add to the assembler = %v, want success", err)
 		}
 	}
-	text, err := a.Append(nil, &Options{Model: "m", ID: "fallback"})
+	text, err := a.AppendCompletion(nil, &WriteOptions{Model: "m", ID: "fallback"})
 	if err != nil {
 		t.Fatalf("the assembled answer = %v, want success", err)
 	}
@@ -461,7 +461,7 @@ func TestToolCallShortCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s Stream
-			s.Reset(&Options{Model: "public"})
+			s.Reset(&WriteOptions{Model: "public"})
 			piece := func(function string) sse.Event {
 				return sse.Event{Data: []byte(`{"id":"c","created":1,"model":"m","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"tool_calls":[{` +
 					members + `"function":{` + function + `}}]}}]}`)}

@@ -47,7 +47,7 @@ func (i *answerIdentity) recordCreated(raw []byte) {
 }
 
 // append appends the members id, object, created and model, which start an answer.
-func (i *answerIdentity) append(dst []byte, object string, o *Options) []byte {
+func (i *answerIdentity) append(dst []byte, object string, o *WriteOptions) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(i.id) > 0 {
 		dst = append(dst, i.id...)
@@ -72,7 +72,7 @@ func addObject(edits *jsonx.Edits, h *topLevelMembers, member []byte) {
 	}
 }
 
-func addIdentity(edits *jsonx.Edits, h *topLevelMembers, o *Options) {
+func addIdentity(edits *jsonx.Edits, h *topLevelMembers, o *WriteOptions) {
 	switch {
 	case !h.id.Exists():
 		edits.Add(h.root, jsonx.AppendStringS([]byte(`"id":`), o.ID))

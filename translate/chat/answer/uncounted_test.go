@@ -24,10 +24,10 @@ func TestUncountedText(t *testing.T) {
 		{text, `{"prompt_tokens":7,"completion_tokens":99999999999999999999}`, 0, 4, 3},
 		{none, `{"prompt_tokens":7,"completion_tokens":0}`, 0, 0, 0},
 	} {
-		options := &Options{ID: "i", Model: "m", N: 1, IncludeUsage: true}
+		options := &WriteOptions{ID: "i", Model: "m", N: 1, IncludeUsage: true}
 		body := `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":` +
 			tt.content + `},"finish_reason":"stop"}],"usage":` + tt.usage + `}`
-		var c Completion
+		var c ChatCompletion
 		if err := c.Parse([]byte(body)); err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func TestUsageOfSeveralChoices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			options := &Options{ID: "i", Model: "m", N: c.n, IncludeUsage: true}
+			options := &WriteOptions{ID: "i", Model: "m", N: c.n, IncludeUsage: true}
 			var stream Stream
 			var whole Assembler
 			stream.Reset(options)
@@ -70,7 +70,7 @@ func TestUsageOfSeveralChoices(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := strings.Split(strings.TrimSuffix(string(sent), "\n\ndata: [DONE]\n\n"), "\n\n")
-			completion, err := whole.Append(nil, options)
+			completion, err := whole.AppendCompletion(nil, options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -43,7 +43,7 @@ func AppendAsStream(dst, completion []byte) ([]byte, error) {
 // engine has not finished.
 func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 	if !choice.Numbered {
-		missingIndex(v, n).addTo(edits)
+		newMissingIndexMember(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
 		if choice.unused.Exists() { // if an engine sends a delta and a message, use the message

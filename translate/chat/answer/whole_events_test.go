@@ -48,7 +48,7 @@ func TestAppendEvents_Stream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s Stream
-	s.Reset(&Options{Model: "m", ID: "id", IncludeUsage: true})
+	s.Reset(&WriteOptions{Model: "m", ID: "id", IncludeUsage: true})
 	var out []byte
 	r := sse.NewReader(strings.NewReader(string(events)), 1<<20)
 	for ev, err := r.NextEvent(); err == nil; ev, err = r.NextEvent() {

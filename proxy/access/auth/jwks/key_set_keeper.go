@@ -227,7 +227,7 @@ func (s *Source) fetchLoop(ctx context.Context) {
 	pause := time.Duration(0)
 	asked := time.Time{} // when the last fetch for a token started
 	for {
-		s.keeper.opts.Guard.Point(guard.PlaceIssuers)
+		s.keeper.opts.Guard.PanicIfInjected(guard.PlaceIssuers)
 		err := s.refresh(ctx)
 		if ctx.Err() != nil {
 			return

@@ -100,10 +100,10 @@ type LostCopies struct {
 	Why         string // why the copies were lost, in plain text
 }
 
-// RecentlyLost returns the hooks that lost copies in the last minute, sorted by name.
-func (c *CopySinks) RecentlyLost(now time.Time) (all []LostCopies) {
+// RecentLosses returns the hooks that lost copies in the last minute, sorted by name.
+func (c *CopySinks) RecentLosses(now time.Time) (all []LostCopies) {
 	for _, f := range c.recent.FailedHooks(now) {
-		all = append(all, LostCopies{f.Hook, f.Asked, f.Failed, lostReasons[f.Last]})
+		all = append(all, LostCopies{f.Hook, f.Asked, f.Failed, lossReasonDescriptions[f.Last]})
 	}
 	return all
 }

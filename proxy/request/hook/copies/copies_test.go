@@ -219,11 +219,11 @@ func TestSlowSink(t *testing.T) {
 			t.Fatalf("%d bytes are held", held)
 		}
 	}
-	lost := r.count(lostFull)
+	lost := r.count(lossReasonFull)
 	if lost < 15 || lost > 20 {
 		t.Errorf("%d are lost", lost)
 	}
-	if all := r.copies.RecentlyLost(time.Now()); len(all) != 1 || all[0].Lost != lost || all[0].Why != lostReasons[lostFull] {
+	if all := r.copies.RecentLosses(time.Now()); len(all) != 1 || all[0].Lost != lost || all[0].Why != lossReasonDescriptions[lossReasonFull] {
 		t.Errorf("%+v", all)
 	}
 	if n := r.log.FilterMessage("copies of calls were lost").Len(); n != 1 {
@@ -251,7 +251,7 @@ func TestLongQueue(t *testing.T) {
 	for range maxQueued + 5 {
 		r.call("req_1", "")
 	}
-	if n := r.count(lostFull); n != 5 {
+	if n := r.count(lossReasonFull); n != 5 {
 		t.Errorf("%d are lost, want 5", n)
 	}
 	close(free)
@@ -277,14 +277,14 @@ func TestFailures(t *testing.T) {
 		name, after, result string
 		timeout             time.Duration
 	}{
-		{"an error", refuses.URL, lostStatus, 0},
-		{"a redirect", redirects.URL, lostStatus, 0},
-		{"no answer", hangs.URL, lostTimeout, 20 * time.Millisecond},
-		{"no server", away.URL, lostUnreachable, 0},
-		{"a socket that nobody reads", "unix:" + filepath.Join(dir, "s"), lostTimeout, 20 * time.Millisecond},
-		{"no socket", "unix:" + filepath.Join(dir, "none"), lostUnreachable, 0},
-		{"no folder", filepath.Join(dir, "none", "copies"), lostWrite, 0},
-		{"no file", "/dev/null", lostWrite, 0},
+		{"an error", refuses.URL, lossReasonStatus, 0},
+		{"a redirect", redirects.URL, lossReasonStatus, 0},
+		{"no answer", hangs.URL, lossReasonTimeout, 20 * time.Millisecond},
+		{"no server", away.URL, lossReasonUnreachable, 0},
+		{"a socket that nobody reads", "unix:" + filepath.Join(dir, "s"), lossReasonTimeout, 20 * time.Millisecond},
+		{"no socket", "unix:" + filepath.Join(dir, "none"), lossReasonUnreachable, 0},
+		{"no folder", filepath.Join(dir, "none", "copies"), lossReasonWrite, 0},
+		{"no file", "/dev/null", lossReasonWrite, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +296,7 @@ func TestFailures(t *testing.T) {
 			text := strings.Repeat("CANARY", 100<<10) // more than the socket buffers can store
 			r.call("req_1", text, text)
 			r.waitFor("it is lost", func() bool { return r.count(c.result) == 1 })
-			if l := r.copies.RecentlyLost(time.Now()); len(l) != 1 || l[0] != (LostCopies{"archive", 1, 1, lostReasons[c.result]}) {
+			if l := r.copies.RecentLosses(time.Now()); len(l) != 1 || l[0] != (LostCopies{"archive", 1, 1, lossReasonDescriptions[c.result]}) {
 				t.Errorf("%+v", l)
 			}
 		})
@@ -413,8 +413,8 @@ func TestReload(t *testing.T) {
 	}
 	r.waitFor("what it has is sent", func() bool { return r.count(resultDelivered) == 1 && first.isDone() })
 	late.End(&CallInfo{RequestID: "req_late"})
-	if r.count(lostEnded) != 1 || first.heldBytes.Load() != 0 || len(c.got()) != 1 {
-		t.Errorf("%d lost, %d bytes held, %d lines", r.count(lostEnded), first.heldBytes.Load(), len(c.got()))
+	if r.count(lossReasonEnded) != 1 || first.heldBytes.Load() != 0 || len(c.got()) != 1 {
+		t.Errorf("%d lost, %d bytes held, %d lines", r.count(lossReasonEnded), first.heldBytes.Load(), len(c.got()))
 	}
 	r.copies.Apply([]config.Hook{r.hook})
 	r.call("req_2", "x", "y")
@@ -434,7 +434,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 	r.waitFor("the sink is asked", func() bool { return len(asked) > 0 })
 	r.close()
-	if n := r.count(lostEnded); n != 3*batchCopies {
+	if n := r.count(lossReasonEnded); n != 3*batchCopies {
 		t.Errorf("%d are counted as lost, want all", n)
 	}
 }
@@ -472,7 +472,7 @@ func TestManyCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r.waitFor("each is counted", func() bool { return r.count(resultDelivered)+r.count(lostFull) == callers*each })
+	r.waitFor("each is counted", func() bool { return r.count(resultDelivered)+r.count(lossReasonFull) == callers*each })
 	if len(c.got()) != r.count(resultDelivered) {
 		t.Errorf("%d lines, %d are counted", len(c.got()), r.count(resultDelivered))
 	}

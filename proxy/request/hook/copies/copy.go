@@ -76,7 +76,7 @@ type CallInfo struct {
 func (c *Copy) End(f *CallInfo) {
 	for ; c != nil; c = c.next {
 		if c.dropped {
-			c.sink.recordLost(1, lostFull)
+			c.sink.recordLost(1, lossReasonFull)
 			continue
 		}
 		c.sink.enqueue(&queuedCopy{CallInfo: *f, requested: c.Model, request: c.request, answer: c.answer, reserved: c.reserved})

@@ -44,7 +44,7 @@ func (c *CopySinks) Join(call *participant.Call) participant.Participant {
 	if !call.Endpoint.Form { // a form is sent to the engine while it arrives and is not stored
 		all.AddRequest(call.Body.ClientBytes())
 	}
-	call.Response.Set(endpoint.HeaderRetained, "true")
+	call.Response.Set(endpoint.HeaderCallRetained, "true")
 	return callCopy{first: all}
 }
 

@@ -54,7 +54,7 @@ func newURLSender(url, token string) *urlSender {
 func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(lines))
 	if err != nil {
-		return lostUnreachable
+		return lossReasonUnreachable
 	}
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	r.Header.Set("User-Agent", "penstock")
@@ -63,13 +63,13 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 	}
 	reply, err := u.http.Do(r)
 	if err != nil {
-		return lostUnreachable
+		return lossReasonUnreachable
 	}
 	defer reply.Body.Close()
 	// The response is read so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, reply.Body, maxResponseBytes)
 	if reply.StatusCode/100 != 2 {
-		return lostStatus
+		return lossReasonStatus
 	}
 	return resultDelivered
 }
@@ -82,7 +82,7 @@ type fileSender string
 
 func (path fileSender) send(_ context.Context, lines []byte) (result string) {
 	if err := path.appendLines(lines); err != nil {
-		return lostWrite
+		return lossReasonWrite
 	}
 	return resultDelivered
 }
@@ -137,7 +137,7 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 	if s.conn == nil {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path)
 		if err != nil {
-			return lostUnreachable
+			return lossReasonUnreachable
 		}
 		s.conn = conn
 	}
@@ -146,9 +146,9 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 	if _, err := s.conn.Write(lines); err != nil {
 		s.closeConns() // the sink may have received part of a line, so the connection cannot be reused
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return lostTimeout
+			return lossReasonTimeout
 		}
-		return lostUnreachable
+		return lossReasonUnreachable
 	}
 	return resultDelivered
 }

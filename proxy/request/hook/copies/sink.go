@@ -15,22 +15,22 @@ import (
 // These strings are the results of a copy in metrics and in the log. A result is either delivered
 // or the reason why the copy was lost.
 const (
-	resultDelivered = "delivered"
-	lostFull        = "full"
-	lostUnreachable = "unreachable"
-	lostTimeout     = "timeout"
-	lostStatus      = "status"
-	lostWrite       = "write"
-	lostEnded       = "ended"
+	resultDelivered       = "delivered"
+	lossReasonFull        = "full"
+	lossReasonUnreachable = "unreachable"
+	lossReasonTimeout     = "timeout"
+	lossReasonStatus      = "status"
+	lossReasonWrite       = "write"
+	lossReasonEnded       = "ended"
 )
 
-var lostReasons = map[string]string{
-	lostFull:        "the sink is slower than the calls, or memory is too small",
-	lostUnreachable: "sink not reachable",
-	lostTimeout:     "the sink did not take them in time",
-	lostStatus:      "the sink answered with an error",
-	lostWrite:       "the file cannot be written",
-	lostEnded:       "the sink was removed, or the edge ended, before they were sent",
+var lossReasonDescriptions = map[string]string{
+	lossReasonFull:        "the sink is slower than the calls, or memory is too small",
+	lossReasonUnreachable: "sink not reachable",
+	lossReasonTimeout:     "the sink did not take them in time",
+	lossReasonStatus:      "the sink answered with an error",
+	lossReasonWrite:       "the file cannot be written",
+	lossReasonEnded:       "the sink was removed, or the edge ended, before they were sent",
 }
 
 const (
@@ -142,9 +142,9 @@ func (s *hookSink) enqueue(e *queuedCopy) {
 	reason := ""
 	switch {
 	case s.closed:
-		reason = lostEnded
+		reason = lossReasonEnded
 	case len(s.queue) >= maxQueued:
-		reason = lostFull
+		reason = lossReasonFull
 	default:
 		s.queue = append(s.queue, e)
 	}
@@ -198,7 +198,7 @@ func (s *hookSink) run() {
 }
 
 func (s *hookSink) deliver(batch []*queuedCopy) {
-	reason := lostEnded // reported if sending panics
+	reason := lossReasonEnded // reported if sending panics
 	defer func() {
 		for _, e := range batch {
 			s.releaseBytes(e.reserved)
@@ -210,10 +210,10 @@ func (s *hookSink) deliver(batch []*queuedCopy) {
 		s.countResult(reason, len(batch))
 		now := time.Now()
 		for range batch {
-			s.copies.recent.AddQuestion(s.name, nil, now)
+			s.copies.recent.CountQuestion(s.name, nil, now)
 		}
 	}()
-	s.copies.opts.Guard.Point(guard.PlaceCopies)
+	s.copies.opts.Guard.PanicIfInjected(guard.PlaceCopies)
 	var lines []byte
 	var err error
 	for _, e := range batch {
@@ -228,12 +228,12 @@ func (s *hookSink) sendWithRetries(lines []byte) (result string) {
 	pause := firstRetryDelay
 	for try := 1; ; try++ {
 		if s.ctx.Err() != nil {
-			return lostEnded
+			return lossReasonEnded
 		}
 		within, cancel := context.WithTimeout(s.ctx, s.settings.timeout)
 		result = s.sender.send(within, lines)
 		if result != resultDelivered && within.Err() != nil {
-			result = lostTimeout
+			result = lossReasonTimeout
 		}
 		cancel()
 		if result == resultDelivered || try == maxTries {
@@ -252,7 +252,7 @@ func (s *hookSink) recordLost(n int, reason string) {
 	s.countResult(reason, n)
 	now := time.Now()
 	for range n {
-		s.copies.recent.AddQuestion(s.name, &reason, now)
+		s.copies.recent.CountQuestion(s.name, &reason, now)
 	}
 	l := &s.logged
 	l.mu.Lock()
@@ -261,7 +261,7 @@ func (s *hookSink) recordLost(n int, reason string) {
 		return
 	}
 	s.copies.opts.Log.Warn("copies of calls were lost", zap.String("event", "copies_lost"), zap.String("hook", s.name),
-		zap.Int("copies", l.lost), zap.String("cause", reason), zap.String("why", lostReasons[reason]))
+		zap.Int("copies", l.lost), zap.String("cause", reason), zap.String("why", lossReasonDescriptions[reason]))
 	l.at, l.lost = now, 0
 }
 

@@ -12,9 +12,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// AnswerText answers a chat request with text. If the request asks for a stream, AnswerText streams
+// TextHandler answers a chat request with text. If the request asks for a stream, TextHandler streams
 // the text word by word.
-func AnswerText(text string) http.HandlerFunc {
+func TextHandler(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !AsksStream(r) {
 			w.Header().Set("Content-Type", "application/json")
@@ -29,9 +29,9 @@ func AnswerText(text string) http.HandlerFunc {
 	}
 }
 
-// AnswerPieces answers with a status, a Content-Type (if mediaType is not empty) and a body. It
+// PiecesHandler answers with a status, a Content-Type (if mediaType is not empty) and a body. It
 // pauses for a millisecond after each piece of the body.
-func AnswerPieces(status int, mediaType string, pieces ...string) http.HandlerFunc {
+func PiecesHandler(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if mediaType != "" {
 			w.Header().Set("Content-Type", mediaType)
@@ -54,8 +54,8 @@ func AsksStream(r *http.Request) bool {
 	return json.Unmarshal(body, &asked) == nil && asked.Stream
 }
 
-// AnswerError answers with a status and an error object.
-func AnswerError(status int, message string) http.HandlerFunc {
+// ErrorHandler answers with a status and an error object.
+func ErrorHandler(status int, message string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		kind := "invalid_request_error"
 		if status >= http.StatusInternalServerError {
@@ -70,9 +70,9 @@ func AnswerError(status int, message string) http.HandlerFunc {
 // AbortConnection closes the connection without an answer.
 func AbortConnection(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// Upgrade accepts a WebSocket handshake and calls then with the connection, which it closes
+// UpgradeHandler accepts a WebSocket handshake and calls then with the connection, which it closes
 // afterwards.
-func Upgrade(then func(net.Conn)) http.HandlerFunc {
+func UpgradeHandler(then func(net.Conn)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -87,8 +87,8 @@ func Upgrade(then func(net.Conn)) http.HandlerFunc {
 	}
 }
 
-// Delay waits before it answers, unless the edge closes the connection first.
-func Delay(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
+// DelayHandler waits before it answers, unless the edge closes the connection first.
+func DelayHandler(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(d):
@@ -98,9 +98,9 @@ func Delay(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// AnswerSequence answers each request with the next of the given answers. After all answers have
+// SequenceHandler answers each request with the next of the given answers. After all answers have
 // been used, it repeats the last one.
-func AnswerSequence(answers ...http.HandlerFunc) http.HandlerFunc {
+func SequenceHandler(answers ...http.HandlerFunc) http.HandlerFunc {
 	n := make(chan int, 1)
 	n <- 0
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -53,7 +53,7 @@ type Edge struct {
 
 	t       testing.TB
 	running atomic.Pointer[snapshot.Snapshot]
-	keys    *snapshot.CredentialSources
+	keys    *snapshot.ClientCredentialSources
 	queues  *queue.Queues
 	engines map[string]*Engine // keyed by the address that the edge dials
 	// Replaces engine names in URLs with addresses, because no resolver exists.
@@ -102,20 +102,20 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	e.Services.ServeNext = e.server.ServeConn
 	e.Copies = copies.New(copies.Options{Log: zap.NewNop(), Guard: g, Metrics: e.Metrics})
 	e.Services.Features = []participant.Feature{e.Copies, e.Services.NewShadows()}
-	e.keys = &snapshot.CredentialSources{
+	e.keys = &snapshot.ClientCredentialSources{
 		Limits: limit.NewKeyUsages(16, time.Now()), Issued: jwks.New(jwks.Options{Log: zap.NewNop(), Guard: g, OnLoss: func() {}}),
 	}
 	t.Cleanup(e.close)
-	e.Load(yaml)
-	time.Sleep(probesFinished)
+	e.ReloadConfig(yaml)
+	time.Sleep(probesFinishedAfter)
 	return e
 }
 
-// probesFinished is the time after which the first probes have finished and the engines are up.
-const probesFinished = 5 * time.Second
+// probesFinishedAfter is the time after which the first probes have finished and the engines are up.
+const probesFinishedAfter = 5 * time.Second
 
-// Load applies a configuration as a reload does.
-func (e *Edge) Load(yaml string) {
+// ReloadConfig applies a configuration as a reload does.
+func (e *Edge) ReloadConfig(yaml string) {
 	e.t.Helper()
 	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.KnownEngines())
 	if f == nil {
@@ -207,9 +207,9 @@ type Client struct {
 	conn   clientConn
 }
 
-// WithCall calls f with the client's running call. If the client has no running call, WithCall
+// InspectCall calls f with the client's running call. If the client has no running call, InspectCall
 // returns false. The call does not end before f returns.
-func (c *Client) WithCall(f func(*call.Call)) bool {
+func (c *Client) InspectCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
 	running, ok := c.conn.waiter.(*call.Call)
@@ -259,7 +259,7 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 // SendTo is Send to a given endpoint, which need not be the one that EndpointByPath finds.
 func (e *Edge) SendTo(to *Client, ep *endpoint.Endpoint, body string, headers ...string) *Answer {
 	e.t.Helper()
-	ctx := to.begin(ep.Path, body, headers)
+	ctx := to.newRequestContext(ep.Path, body, headers)
 	e.Services.Handler(ep)(ctx)
 	a := &Answer{Status: ctx.Response.StatusCode(), Header: &ctx.Response.Header}
 	if stream, ok := ctx.Response.BodyStream().(io.WriterTo); ok {
@@ -276,15 +276,15 @@ func (e *Edge) SendTo(to *Client, ep *endpoint.Endpoint, body string, headers ..
 
 // OpenDialogue opens a dialogue with a model. It returns the response if the call fails.
 func (e *Edge) OpenDialogue(to *Client, model string, meet func(*call.DialogueEngine) error, headers ...string) (*call.Dialogue, *Answer) {
-	ctx := to.begin(endpoint.RealtimeEndpoint.Path, `{"model":"`+model+`"}`, headers)
+	ctx := to.newRequestContext(endpoint.RealtimeEndpoint.Path, `{"model":"`+model+`"}`, headers)
 	if d := e.Services.OpenDialogue(ctx, meet); d != nil {
 		return d, nil
 	}
 	return nil, &Answer{Status: ctx.Response.StatusCode(), Header: &ctx.Response.Header, Body: string(ctx.Response.Body()), Took: time.Since(to.begun)}
 }
 
-// begin returns the context of a request.
-func (c *Client) begin(path, body string, headers []string) *fasthttp.RequestCtx {
+// newRequestContext returns the context of a request.
+func (c *Client) newRequestContext(path, body string, headers []string) *fasthttp.RequestCtx {
 	var request fasthttp.Request
 	request.Header.SetMethod("POST")
 	request.SetRequestURI(path)
@@ -317,13 +317,13 @@ func (c *clientConn) MarkAuthenticated()               {}
 func (c *clientConn) LingerOnClose()                   {}
 
 func (c *clientConn) WatchDisconnect(w listen.DisconnectWaiter) (gone bool) {
-	c.set(w)
+	c.setWaiter(w)
 	return false
 }
 
-func (c *clientConn) UnwatchDisconnect(listen.DisconnectWaiter) { c.set(nil) }
+func (c *clientConn) UnwatchDisconnect(listen.DisconnectWaiter) { c.setWaiter(nil) }
 
-func (c *clientConn) set(w listen.DisconnectWaiter) {
+func (c *clientConn) setWaiter(w listen.DisconnectWaiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiter = w
@@ -338,7 +338,7 @@ type Engine struct {
 	Name   string // host in the upstream's URL
 	Models []string
 	// Answer answers all requests except GET requests without an Upgrade header, such as probes. If
-	// Answer is nil, AnswerText("ok") is used.
+	// Answer is nil, TextHandler("ok") is used.
 	Answer http.HandlerFunc
 	// Pages maps paths to the responses for GET requests. The model list is always available.
 	Pages map[string]string
@@ -409,7 +409,7 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := e.Answer
 	if answer == nil {
-		answer = AnswerText("ok")
+		answer = TextHandler("ok")
 	}
 	answer(w, r)
 }
