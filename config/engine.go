@@ -23,7 +23,8 @@ type Engine struct {
 	Name string `yaml:"name"`
 	// This is the engine's display name.
 	Title string `yaml:"title"`
-	// Missing members are inherited from this profile. The default is openai.
+	// Missing members are inherited from this profile. A list replaces the inherited list. The
+	// default is openai.
 	Like string `yaml:"like"`
 
 	// The edge detects the engine if one of these signs matches.
