@@ -145,7 +145,7 @@ func TestFolderOfCertificates(t *testing.T) {
 		if folder == "locked/below" && os.Geteuid() == 0 {
 			continue // root can write there
 		}
-		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &fileOrigin{positions: new(strictyaml.Positions)}}
+		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &fileReadRecord{positions: new(strictyaml.Positions)}}
 		if got := fmt.Sprint(f.CheckCertificates()); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("CheckCertificates with the folder %q = %q, want it to contain %q", folder, got, want)
 		}
@@ -186,7 +186,7 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: dir}}, origin: &fileOrigin{positions: new(strictyaml.Positions)}}
+		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: dir}}, origin: &fileReadRecord{positions: new(strictyaml.Positions)}}
 		got := f.CheckCertificates()
 		if text := fmt.Sprint(got); (c.want == "") != (text == "") || !strings.Contains(text, c.want) || got.Err() != nil {
 			t.Errorf("%s: CheckCertificates = %q, want only warnings that contain %q", name, text, c.want)

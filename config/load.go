@@ -20,8 +20,8 @@ type Problem = strictyaml.Problem
 // Problems contains all mistakes found in one run.
 type Problems = strictyaml.Problems
 
-// fileOrigin describes where a File was read from.
-type fileOrigin struct {
+// fileReadRecord describes where a File was read from.
+type fileReadRecord struct {
 	positions    *strictyaml.Positions
 	readWarnings Problems // warnings from reading the file; Validate returns them too
 	files        []string // files that were read, or that the configuration names
@@ -179,7 +179,7 @@ func parse(name string, src []byte) (*File, Problems) {
 	if !d.HasContent {
 		return nil, d.Problems()
 	}
-	f.origin = &fileOrigin{positions: d.Positions, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
+	f.origin = &fileReadRecord{positions: d.Positions, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
 	f.origin.digest.Write(src)
 	f.normalize(filepath.Dir(name))
 	f.hashCertificateFiles(d)

@@ -118,7 +118,7 @@ type File struct {
 	// LeftOut counts, by upstream, the models that are listed but not published.
 	LeftOut map[string]int `yaml:"-"`
 
-	origin *fileOrigin // where the values come from; nil if the File was not read from a text
+	origin *fileReadRecord // where the values come from; nil if the File was not read from a text
 }
 
 // AuthNone is the value of File.Auth that disables keys. Validate rejects it unless every listener

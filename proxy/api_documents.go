@@ -17,26 +17,26 @@ import (
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// apiDocument is the API's description in one format. All clients may read it without a credential.
-type apiDocument struct {
+// apiDocumentFile is the API's description in one format. All clients may read it without a credential.
+type apiDocumentFile struct {
 	path, contentType, etag string
 	body                    []byte
 }
 
-var apiDocuments = [...]apiDocument{
+var apiDocuments = [...]apiDocumentFile{
 	newAPIDocument("/openapi.json", "application/json", openapi.JSON()),
 	newAPIDocument("/openapi.yaml", "application/yaml", openapi.YAML()), // RFC 9512
 }
 
-func newAPIDocument(path, contentType string, body []byte) apiDocument {
+func newAPIDocument(path, contentType string, body []byte) apiDocumentFile {
 	sum := fnv.New64a()
 	_, _ = sum.Write(body)
-	return apiDocument{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
+	return apiDocumentFile{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
 }
 
 // serve serves the document. Clients may cache it for an hour, because it changes only with a new
 // build.
-func (d *apiDocument) serve(ctx *fasthttp.RequestCtx) {
+func (d *apiDocumentFile) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	endpoint.SetCommonHeaders(h, endpoint.AppendNewRequestID(nil))
 	h.Set("Cache-Control", "public, max-age=3600")

@@ -2,8 +2,8 @@
 
 package upstreams
 
-// reportBug is called when an invariant is violated. In a build with `-tags testing`, reportBug
+// panicIfTesting is called when an invariant is violated. In a build with `-tags testing`, panicIfTesting
 // panics. In other builds, it does nothing, and the program continues.
-func reportBug(string) {}
+func panicIfTesting(string) {}
 
 const testingBuild = false

@@ -2,6 +2,6 @@
 
 package upstreams
 
-func reportBug(what string) { panic("BUG: " + what) }
+func panicIfTesting(what string) { panic("BUG: " + what) }
 
 const testingBuild = true

@@ -154,7 +154,7 @@ func (l *Lease) Upstream() *Upstream { return l.up }
 // upstream's current settings. Call Exchange at most once, and NewExchange to get more exchanges.
 func (l *Lease) Exchange() *http1.Exchange {
 	if !l.isHeld.Load() {
-		reportBug("exchange of a lease that was released")
+		panicIfTesting("exchange of a lease that was released")
 	}
 	l.exchange.Begin(l.up.client.transport.Load(), &l.up.client.answerWatch)
 	return &l.exchange
@@ -164,7 +164,7 @@ func (l *Lease) Exchange() *http1.Exchange {
 // its slot. The previous exchange must be closed first.
 func (l *Lease) NewExchange() *http1.Exchange {
 	if !l.isHeld.Load() {
-		reportBug("exchange of a lease that was released")
+		panicIfTesting("exchange of a lease that was released")
 	}
 	x := &http1.Exchange{}
 	x.Begin(l.up.client.transport.Load(), &l.up.client.answerWatch)
@@ -289,7 +289,7 @@ func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	if !l.isHeld.CompareAndSwap(true, false) {
 		l.up.set.doubleReleases.Inc()
-		reportBug("lease released twice")
+		panicIfTesting("lease released twice")
 		return
 	}
 	l.up.slots.holderCounts[l.holderBucket].Add(-1)

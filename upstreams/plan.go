@@ -216,7 +216,7 @@ func (p *ChangePlan) ProbeAdded(ctx context.Context, ups []*Upstream) {
 			st := u.settings.Load()
 			transport, err := http1.NewTransport(st.transport.options.ProbeOptions())
 			if err != nil {
-				reportBug("probe transport: " + err.Error())
+				panicIfTesting("probe transport: " + err.Error())
 				return
 			}
 			defer transport.Close()

@@ -210,7 +210,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 func (s *Set) restartProber(u *Upstream) {
 	transport, err := http1.NewTransport(u.settings.Load().transport.options.ProbeOptions())
 	if err != nil { // cannot happen, because NewTransport has already accepted the same configuration
-		reportBug("probe transport: " + err.Error())
+		panicIfTesting("probe transport: " + err.Error())
 		return
 	}
 	p := newProber(u, transport.PageFetcher(), transport.CloseIdle)

@@ -80,7 +80,7 @@ func TestPanicOfACall(t *testing.T) {
 				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
 			}
 			waitPanics(t, g, test.place, 1) // the panic may be counted after the answer
-			if n := g.PanicCount(test.place); n != 1 || g.RemainingInjections(test.point) != 0 {
+			if n := g.PanicCount(test.place); n != 1 || g.RemainingInjectedPanics(test.point) != 0 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}
 			p.WaitIdle()

@@ -185,8 +185,8 @@ func (c *limitCell) unreportedCharge() int64 { return c.charged - c.knownCharge(
 // knownCharge returns the part of charged that the store does not have to count.
 func (c *limitCell) knownCharge() int64 { return c.acked + int64(c.expiredUnreported) }
 
-// unreservedSpare returns the spare amount that is not reserved for waiting calls.
-func (c *limitCell) unreservedSpare() int64 { return c.spare - c.setAside }
+// spareNotSetAside returns the spare amount that is not reserved for waiting calls.
+func (c *limitCell) spareNotSetAside() int64 { return c.spare - c.setAside }
 
 // buildReport returns what a message says about the cell. If spare exceeds target, the message
 // returns the excess to the store. Until the answer arrives, the edge uses only minHeld, because

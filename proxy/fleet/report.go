@@ -62,11 +62,11 @@ func (a *keyAccount) nextReportTime() (at time.Duration, something bool) {
 		case c.limit == 0:
 			continue
 		// Without a report, the next calls would have to wait for the store.
-		case c.isFarFromLimit() && c.unreservedSpare() < target/2 && a.edgeState.now()-a.lastAcquired < c.spareKeepTime():
+		case c.isFarFromLimit() && c.spareNotSetAside() < target/2 && a.edgeState.now()-a.lastAcquired < c.spareKeepTime():
 			add(a.lastSent)
 		case c.unreportedCharge() != 0:
 			add(a.lastSent + period)
-		case c.unreservedSpare() > 2*target: // other edges may be waiting for the excess
+		case c.spareNotSetAside() > 2*target: // other edges may be waiting for the excess
 			add(a.lastSent)
 		case c.spare > 0:
 			add(a.lastAcquired + c.spareKeepTime())

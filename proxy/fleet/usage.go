@@ -57,7 +57,7 @@ func (u *keyCells) firstLackingCell(n cellAmounts, drawn bool, now time.Duration
 		if c.limit == 0 || n[i] == 0 {
 			continue
 		}
-		held := c.unreservedSpare()
+		held := c.spareNotSetAside()
 		if drawn {
 			held = c.spare
 		}
@@ -137,7 +137,7 @@ func (u *keyCells) useRefund(now time.Duration) bool {
 func (u *keyCells) missingAmount(i int, n cellAmounts, now time.Duration) float64 {
 	c := &u.cells[i]
 	c.decayDebt(now)
-	return float64(c.cappedNeed(n[i])) - float64(c.unreservedSpare()) - c.fleetFree
+	return float64(c.cappedNeed(n[i])) - float64(c.spareNotSetAside()) - c.fleetFree
 }
 
 func (u *keyCells) refusal(i int, n cellAmounts, now time.Duration) limit.Decision {

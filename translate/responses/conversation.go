@@ -74,7 +74,7 @@ func (c *conversationWriter) writeLeadingSystem(input, instructions jsonx.Value)
 			w.WriteString(escapedBlankLine)
 		}
 		empty := len(w.Out)
-		if w.Out = appendText(w.Out, i.content()); len(w.Out) == empty {
+		if w.Out = appendText(w.Out, i.contentOrOutput()); len(w.Out) == empty {
 			w.Out = w.Out[:before]
 		}
 	}
@@ -114,7 +114,7 @@ func (c *conversationWriter) writeItem(i *inputItem, index int) {
 		if len(c.turn.toolCalls) == 0 {
 			c.turn.writeTo(c.w)
 		}
-		c.turn.addText(i.content())
+		c.turn.addText(i.contentOrOutput())
 	case itemToolCall:
 		c.turn.addToolCall(i, c)
 	case itemOutput:
@@ -122,7 +122,7 @@ func (c *conversationWriter) writeItem(i *inputItem, index int) {
 	case itemUser:
 		c.writeUser(i, index)
 	case itemSystem: // only if inPlace is true
-		c.writeText("system", i.content())
+		c.writeText("system", i.contentOrOutput())
 	case itemCompaction:
 		c.writeCompaction(i, index)
 	case itemReasoning, itemCompactionTrigger, itemForeign:
@@ -153,7 +153,7 @@ func (c *conversationWriter) writeText(role string, v jsonx.Value) {
 // writeUser writes a user message. If there are no media, the content is a string, which every
 // template accepts.
 func (c *conversationWriter) writeUser(i *inputItem, index int) {
-	v := i.content()
+	v := i.contentOrOutput()
 	if !hasMedium(v) {
 		c.writeText("user", v)
 		return
@@ -185,7 +185,7 @@ func (c *conversationWriter) writeOutput(i *inputItem, index int) {
 	c.w.BeginMessage("tool")
 	c.w.WriteRaw(`,"tool_call_id":`, i.m[fieldCallIDIndex])
 	c.w.WriteString(`,"content":"`)
-	v := i.content()
+	v := i.contentOrOutput()
 	c.w.Out = appendText(c.w.Out, v)
 	c.w.WriteString(`"}`)
 	for it := v.Iter(); it.Next(); {

@@ -46,7 +46,7 @@ type inputItem struct {
 	m      [fieldCount]jsonx.Value
 }
 
-func (i *inputItem) content() jsonx.Value {
+func (i *inputItem) contentOrOutput() jsonx.Value {
 	if i.kind == itemOutput {
 		return i.m[fieldOutputIndex]
 	}

@@ -25,7 +25,7 @@ func (a *ackWatch) isDue(now time.Time) bool { return !a.checkAt.IsZero() && !no
 // isAckedInTime reports whether the host has acknowledged bytes within the timeout, or owes no
 // acknowledgement. It also schedules the next check.
 func (a *ackWatch) isAckedInTime(c *conn, now time.Time, timeout time.Duration) bool {
-	silence, waiting := c.querySocket(socket.UnackedMillis)
+	silence, waiting := c.measureSilence(socket.UnackedMillis)
 	a.checkAt = time.Time{}
 	if waiting {
 		a.checkAt = now.Add(timeout - min(silence, timeout) + 10*time.Millisecond)

@@ -298,7 +298,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 				return
 			case <-look.C:
 			}
-			if silence, _ := c.querySocket(socket.UnackedMillis); silence >= patience {
+			if silence, _ := c.measureSilence(socket.UnackedMillis); silence >= patience {
 				// SetWriteDeadline fails only on a closed socket, which also ends the write.
 				_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 				return
@@ -353,8 +353,8 @@ func (c *conn) isStale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// querySocket runs socket.UnackedMillis or socket.SilentMillis on the connection.
-func (c *conn) querySocket(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
+// measureSilence runs socket.UnackedMillis or socket.SilentMillis on the connection.
+func (c *conn) measureSilence(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
 	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails only on a closed socket
 	return time.Duration(ms) * time.Millisecond, yes

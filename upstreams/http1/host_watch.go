@@ -174,8 +174,8 @@ func (w *HostWatch) CloseConnsToLostHosts() (ended int) {
 			continue
 		}
 		for c := range h.conns {
-			silence, owed := c.querySocket(socket.SilentMillis)
-			// The clock is read after querySocket. A pause between the two calls can therefore only
+			silence, owed := c.measureSilence(socket.SilentMillis)
+			// The clock is read after measureSilence. A pause between the two calls can therefore only
 			// make the last sign of life look later.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)

@@ -60,7 +60,7 @@ func configuredIdentity(c *config.CertificateIdentity) (mark string, ok bool) {
 	if c.SPKI != "" {
 		return cert.PublicKeyIdentity(c.SPKI)
 	}
-	return cert.NameIdentity(c.SAN), c.SAN != ""
+	return cert.SANIdentity(c.SAN), c.SAN != ""
 }
 
 func (c *certificateKeys) findKey(p *cert.Peer, now time.Time) (*Key, error) {

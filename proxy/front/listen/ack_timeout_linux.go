@@ -28,7 +28,7 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 			runtime.Gosched()
 		}
 		client := &c.client
-		if !client.hasWaiter() || !isUnackedFor(c.socketConn, d) {
+		if !client.hasWaiter() || !isUnackedFor(c.rawConn, d) {
 			client.unackedChecks = 0
 			continue
 		}
@@ -40,7 +40,7 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 
 // isUnackedFor reports whether bytes are in flight and the host has acknowledged none of them for
 // the duration d. A host acknowledges bytes even if its program does not read them.
-func isUnackedFor(c socketConn, d time.Duration) bool {
+func isUnackedFor(c rawConn, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false

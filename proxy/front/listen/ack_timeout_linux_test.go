@@ -49,7 +49,7 @@ func TestHostVanishes(t *testing.T) {
 	l := openWithAckInterval(t, every)
 	write := func(c *Conn, size int) {
 		t.Helper()
-		_ = c.socketConn.SetWriteDeadline(time.Now().Add(every))
+		_ = c.rawConn.SetWriteDeadline(time.Now().Add(every))
 		_, _ = c.Write(make([]byte, size)) // may be larger than the buffers
 	}
 	gone, goneClient := pair(t, l)

@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-type socketConn interface {
+type rawConn interface {
 	socket.Conn
 	CloseWrite() error
 }
@@ -21,7 +21,7 @@ type socketConn interface {
 // Conn is an accepted connection. Only the goroutine that serves the connection may call its
 // methods. Any goroutine may call Close and the methods that set deadlines.
 type Conn struct {
-	socketConn
+	rawConn
 	ln *Listener
 	// client address that counts for MaxPerAddress; see connCountAddress and countForClient
 	address netip.Addr
@@ -91,14 +91,14 @@ func (c *Conn) SetWriteTimeout(d time.Duration) {
 // SetWriteDeadline sets the write deadline and disables SetWriteTimeout.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writeDeadline.clear()
-	return c.socketConn.SetWriteDeadline(t)
+	return c.rawConn.SetWriteDeadline(t)
 }
 
 // SetDeadline sets the read deadline and the write deadline. If the connection is closed, it returns
 // nil like SetReadDeadline. After an error, fasthttp would not run the hijack handler, which must end
 // the call.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.readDeadline.setWanted(c.socketConn, t)
+	c.readDeadline.setWanted(c.rawConn, t)
 	_ = c.SetWriteDeadline(t)
 	return nil
 }
@@ -127,7 +127,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumeIdle > 0 {
 		t, c.resumeIdle = time.Now().Add(c.resumeIdle), 0
 	}
-	c.readDeadline.setWanted(c.socketConn, t)
+	c.readDeadline.setWanted(c.rawConn, t)
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		if !interrupted && c.readDeadline.hasPassed() {
 			// If the process was stopped or got no processor time, the deadline may have passed
 			// even though bytes have arrived. Read these bytes first.
-			if n, late := readAvailable(c.socketConn, p); late == nil {
+			if n, late := readAvailable(c.rawConn, p); late == nil {
 				return n, nil
 			}
 			return n, err
@@ -159,7 +159,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		// Either CloseGracefully or parkIdleConns interrupted the read, or the socket's deadline is
 		// earlier than the wanted deadline. If CloseGracefully runs now, restore overwrites its
 		// deadline, but the next iteration checks isClosing.
-		c.readDeadline.restore(c.socketConn)
+		c.readDeadline.restore(c.rawConn)
 	}
 }
 
@@ -174,12 +174,12 @@ func (c *Conn) idleGracePeriod() time.Duration {
 // finalRead reads until the instant until, and then once more without blocking. If no byte has
 // arrived, it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
-	c.readDeadline.setSocketDeadline(c.socketConn, until)
+	c.readDeadline.setSocketDeadline(c.rawConn, until)
 	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = readAvailable(c.socketConn, p)
+		n, err = readAvailable(c.rawConn, p)
 	}
-	c.readDeadline.restore(c.socketConn)
+	c.readDeadline.restore(c.rawConn)
 	return n, err
 }
 
@@ -203,7 +203,7 @@ func (c *Conn) WriteWithNow(p []byte, now instant.Time) (int, error) {
 		if now == 0 {
 			now = instant.Now()
 		}
-		c.writeDeadline.extend(c.socketConn, now, d)
+		c.writeDeadline.extend(c.rawConn, now, d)
 		n, err := c.stream.Write(p[written:min(len(p), written+writePieceSize)])
 		written += n
 		if err != nil || written == len(p) {
@@ -238,7 +238,7 @@ func (c *Conn) closeUndetached() error {
 	if !c.isClosed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	if c.lingerOnClose.Load() && c.ln.lingerThenClose(c.socketConn, c.closeNow) {
+	if c.lingerOnClose.Load() && c.ln.lingerThenClose(c.rawConn, c.closeNow) {
 		return nil
 	}
 	return c.closeNow()
@@ -249,7 +249,7 @@ func (c *Conn) closeUndetached() error {
 func ResetConn(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
 		conn.lingerOnClose.Store(false)
-		if tcp, ok := conn.socketConn.(*net.TCPConn); ok { // a connection over a Unix socket cannot be reset
+		if tcp, ok := conn.rawConn.(*net.TCPConn); ok { // a connection over a Unix socket cannot be reset
 			_ = tcp.SetLinger(0)
 		}
 		_ = conn.Close()
@@ -260,5 +260,5 @@ func ResetConn(c net.Conn) {
 // the kernel may reuse the descriptor once the socket is closed.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
-	return c.socketConn.Close()
+	return c.rawConn.Close()
 }

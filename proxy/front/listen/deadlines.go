@@ -19,7 +19,7 @@ type readDeadline struct {
 	socketDeadline atomic.Int64
 }
 
-func (d *readDeadline) setWanted(s socketConn, t time.Time) {
+func (d *readDeadline) setWanted(s rawConn, t time.Time) {
 	by := int64(instant.FromTime(t))
 	d.wanted.Store(by)
 	if held := d.socketDeadline.Load(); by != 0 && (held == 0 || by < held) {
@@ -27,12 +27,12 @@ func (d *readDeadline) setWanted(s socketConn, t time.Time) {
 	}
 }
 
-func (d *readDeadline) setSocketDeadline(s socketConn, by int64) {
+func (d *readDeadline) setSocketDeadline(s rawConn, by int64) {
 	d.socketDeadline.Store(by)
 	_ = s.SetReadDeadline(instant.Time(by).StdTime()) // if the connection is closed, the read fails
 }
 
-func (d *readDeadline) restore(s socketConn) { d.setSocketDeadline(s, d.wanted.Load()) }
+func (d *readDeadline) restore(s rawConn) { d.setSocketDeadline(s, d.wanted.Load()) }
 
 func (d *readDeadline) hasPassed() bool { return instant.Time(d.wanted.Load()).HasPassed() }
 
@@ -44,7 +44,7 @@ type writeDeadline struct {
 
 // extend moves the deadline to now plus timeout. It does so only if less than 7/8 of the timeout is
 // left, because moving the deadline costs more than a small write.
-func (d *writeDeadline) extend(s socketConn, now instant.Time, timeout time.Duration) {
+func (d *writeDeadline) extend(s rawConn, now instant.Time, timeout time.Duration) {
 	by := now.Add(timeout)
 	if instant.Time(d.socketDeadline.Load()) >= by.Add(-timeout/8) {
 		return

@@ -47,7 +47,7 @@ func (w *disconnectWatch) run() {
 		}
 		for _, c := range w.ln.copyConns() {
 			w.ln.guard.RunWithRecover(guard.PlaceClients, func() {
-				if c.client.hasWaiter() && isHungUp(c.socketConn) {
+				if c.client.hasWaiter() && isHungUp(c.rawConn) {
 					c.client.markGone(w.ln.guard)
 				}
 			})

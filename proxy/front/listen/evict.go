@@ -100,7 +100,7 @@ func (l *Listener) evictConn() bool {
 		w := l.evictions.candidates[0]
 		l.evictions.candidates = l.evictions.candidates[1:]
 		c := w.conn
-		if c.idle.waitingSince.Load() != w.waitingSince || hasUnread(c.socketConn) || !c.isClosed.CompareAndSwap(false, true) {
+		if c.idle.waitingSince.Load() != w.waitingSince || hasUnread(c.rawConn) || !c.isClosed.CompareAndSwap(false, true) {
 			continue // a request has started since the check
 		}
 		l.evictedCount.Add(1)

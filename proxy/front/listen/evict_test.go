@@ -148,7 +148,7 @@ func TestEvictConn_SparedConns(t *testing.T) {
 	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return hasUnread(asking.socketConn) })
+	waitFor(t, func() bool { return hasUnread(asking.rawConn) })
 	silent, _ := pair(t, l)
 	half, _ := pair(t, l)
 	SetConnActive(half) // only the first byte of the request headers has arrived

@@ -23,7 +23,7 @@ var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); retu
 // lingerThenClose closes the sending side of c and discards received bytes in the background. It
 // then calls end. If the client has reset the connection, or if too many connections are lingering,
 // lingerThenClose returns false without calling end.
-func (l *Listener) lingerThenClose(c socketConn, end func() error) bool {
+func (l *Listener) lingerThenClose(c rawConn, end func() error) bool {
 	if !l.lingerSlots.tryAcquire() {
 		return false
 	}
@@ -41,7 +41,7 @@ func (l *Listener) lingerThenClose(c socketConn, end func() error) bool {
 }
 
 // discardRequest reads until EOF, until it has read maxLingerBytes, or until the given time.
-func discardRequest(c socketConn, until time.Time) {
+func discardRequest(c rawConn, until time.Time) {
 	_ = c.SetReadDeadline(until)
 	buf := discardBuffers.Get().(*[]byte)
 	defer discardBuffers.Put(buf)

@@ -110,7 +110,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		pause = 0
-		socket, ok := raw.(socketConn)
+		socket, ok := raw.(rawConn)
 		if !ok {
 			raw.Close()
 			l.acceptErrors.Add(1)
@@ -141,8 +141,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *Listener) register(s socketConn, address netip.Addr) *Conn {
-	c := &Conn{socketConn: s, ln: l, address: address}
+func (l *Listener) register(s rawConn, address netip.Addr) *Conn {
+	c := &Conn{rawConn: s, ln: l, address: address}
 	c.idle.markIdle()
 	l.openConns.Add(1)
 	l.mu.Lock()
@@ -195,7 +195,7 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 // rejectConn responds to a connection above the maximum, and closes it. The response fits into the
 // socket's empty send buffer. The connection does not count as open while it lingers; otherwise,
 // rejected clients would block other clients.
-func (l *Listener) rejectConn(c socketConn, body string) {
+func (l *Listener) rejectConn(c rawConn, body string) {
 	l.rejectedCount.Add(1)
 	if !l.usesTLS {
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))

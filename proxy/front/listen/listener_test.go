@@ -103,7 +103,7 @@ func TestDiscardIsBounded(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	discardRequest(server.socketConn, start.Add(100*time.Millisecond))
+	discardRequest(server.rawConn, start.Add(100*time.Millisecond))
 	if d := time.Since(start); d < 90*time.Millisecond || d > 20*time.Second {
 		t.Errorf("discarded for %v", d)
 	}
@@ -421,7 +421,7 @@ func TestWriteToSlowReader(t *testing.T) {
 func writeToSlowReader(t *testing.T, timeout time.Duration) (longestPause time.Duration, err error) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	if err := errors.Join(server.socketConn.(*net.TCPConn).SetWriteBuffer(64<<10), client.SetReadBuffer(64<<10)); err != nil {
+	if err := errors.Join(server.rawConn.(*net.TCPConn).SetWriteBuffer(64<<10), client.SetReadBuffer(64<<10)); err != nil {
 		t.Fatal(err)
 	}
 	server.SetWriteTimeout(timeout)

@@ -61,13 +61,13 @@ func (c *Conn) mayPark(now instant.Time) bool {
 // interruptRead makes a read from an idle connection check whether it must continue.
 func (c *Conn) interruptRead() {
 	c.idle.readInterrupted.Store(true)
-	_ = c.socketConn.SetReadDeadline(time.Now()) // if the connection is closed, the read fails
+	_ = c.rawConn.SetReadDeadline(time.Now()) // if the connection is closed, the read fails
 }
 
 // park leaves the connection to the disconnect watch. When it returns, another goroutine may already be
 // serving the connection.
 func (c *Conn) park() {
-	c.readDeadline.setSocketDeadline(c.socketConn, 0)
+	c.readDeadline.setSocketDeadline(c.rawConn, 0)
 	c.idle.isParked.Store(true)
 	if !c.ln.disconnectWatch.awaitBytes(c) {
 		_ = c.Close()
@@ -91,7 +91,7 @@ func (c *Conn) unpark() bool {
 // closeUnlessReadable closes a connection that has been unparked. If a request has arrived, the request
 // is served first.
 func (c *Conn) closeUnlessReadable() {
-	if hasUnread(c.socketConn) {
+	if hasUnread(c.rawConn) {
 		c.serveParked()
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 // isHungUp reports whether the client has closed its side or the connection has failed. It does not
 // consume any bytes, and cannot detect a FIN behind unread bytes.
-func isHungUp(c socketConn) bool {
+func isHungUp(c rawConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -31,7 +31,7 @@ func isHungUp(c socketConn) bool {
 	return gone
 }
 
-func hasUnread(c socketConn) bool {
+func hasUnread(c rawConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -45,7 +45,7 @@ func hasUnread(c socketConn) bool {
 }
 
 // readAvailable reads without blocking. It returns io.EOF if no byte is available.
-func readAvailable(c socketConn, p []byte) (int, error) {
+func readAvailable(c rawConn, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ func TestHungUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Millisecond)
-			for deadline := time.Now().Add(noticeLimit); isHungUp(server.socketConn) != c.want; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(noticeLimit); isHungUp(server.rawConn) != c.want; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("onHangUp is %v", !c.want)
 				}
@@ -50,7 +50,7 @@ func TestHungUp(t *testing.T) {
 	}
 	server, _ := pair(t, l)
 	server.Close()
-	if isHungUp(server.socketConn) {
+	if isHungUp(server.rawConn) {
 		t.Error("a connection that we closed ourselves hung up")
 	}
 }

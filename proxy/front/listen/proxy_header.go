@@ -96,7 +96,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 	if c.proxiedAddr != nil {
 		return c.proxiedAddr
 	}
-	return c.socketConn.RemoteAddr()
+	return c.rawConn.RemoteAddr()
 }
 
 // IsFromListedProxy reports whether the peer is a proxy listed in SetProxies.

@@ -29,9 +29,9 @@ func (*disconnectWatch) stopAwaiting(*Conn) bool { return false }
 func (*disconnectWatch) close() error { return nil }
 
 // hasUnread returns false, because these systems cannot peek at a socket.
-func hasUnread(socketConn) bool { return false }
+func hasUnread(rawConn) bool { return false }
 
-func readAvailable(socketConn, []byte) (int, error) { return 0, io.EOF }
+func readAvailable(rawConn, []byte) (int, error) { return 0, io.EOF }
 
 // descriptorLimit returns 0, because these systems do not limit descriptors.
 func descriptorLimit() int { return 0 }

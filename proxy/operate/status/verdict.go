@@ -242,16 +242,16 @@ func refusalShareText(r *upstreams.RefusedFeature) string {
 		describeFeature(r.Feature), r.Status)
 }
 
-// minSoleRefusals is how many calls in a row a model's only engine must have refused before the
+// minSoleEngineRefusals is how many calls in a row a model's only engine must have refused before the
 // page mentions the engine.
-const minSoleRefusals = 10
+const minSoleEngineRefusals = 10
 
 // SoleRefusals returns the features for which the upstream refused each of the last calls. It
 // returns only features whose refusal would be explained by a missing flag, and only if the model
 // has no other engine to compare with.
 func (s *Status) SoleRefusals(u *Upstream) (all []upstreams.RefusedFeature) {
 	for i := range u.Refuses {
-		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= minSoleRefusals && r.Refused == r.Answers && s.isSoleTarget(u, r.Served) {
+		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= minSoleEngineRefusals && r.Refused == r.Answers && s.isSoleTarget(u, r.Served) {
 			all = append(all, *r)
 		}
 	}

@@ -298,11 +298,11 @@ func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Er
 	if full.Pool != upstreams.PoolVision {
 		return e
 	}
-	e.Metadata = newVisionLoadMetadata(e, &c)
+	e.Metadata = newVisionPoolLoadMetadata(e, &c)
 	return e
 }
 
-func newVisionLoadMetadata(e *apierr.Error, c *routing.Capacity) *apierr.VisionPoolLoadMetadata {
+func newVisionPoolLoadMetadata(e *apierr.Error, c *routing.Capacity) *apierr.VisionPoolLoadMetadata {
 	return &apierr.VisionPoolLoadMetadata{
 		RetryAfter: e.RetryAfterSeconds(), Modality: "vision", State: "saturated",
 		ActiveRequests: c.Active, TotalConcurrency: c.Total, AvailableConcurrency: c.Available,
@@ -317,7 +317,7 @@ func (f *Failure) AddVisionPoolLoad(c routing.Capacity) {
 		return
 	}
 	c.Available = 0 // the edge has a slot, but the engine does not
-	e.Metadata = newVisionLoadMetadata(e, &c)
+	e.Metadata = newVisionPoolLoadMetadata(e, &c)
 	e.Message = fmt.Sprintf("The engines of this model are at capacity (%d active of %d vision slots). Retry after %s.",
 		c.Active, c.Total, formatSeconds(e.RetryAfter))
 }

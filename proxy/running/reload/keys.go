@@ -102,7 +102,7 @@ func (r *Reloader) loadConfig(q *Request) (*config.File, config.Problems) {
 // given keys replace the keys that were in the store before. UseSharedKeys does not wait for files
 // or models. Only one goroutine may call it.
 func (r *Reloader) UseSharedKeys(keys []config.Key) {
-	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
+	r.shared.Store(&snapshot.StoreKeys{Keys: keys, Number: r.shared.Load().Number + 1})
 	if r.RunningSnapshot() == nil { // Start will apply the keys
 		return
 	}

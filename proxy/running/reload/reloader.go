@@ -82,7 +82,7 @@ type Reloader struct {
 	// reloadMu is locked while the other settings are checked and applied.
 	reloadMu sync.Mutex
 	swapMu   sync.Mutex // locked while the snapshot is replaced
-	shared   atomic.Pointer[snapshot.SharedKeys]
+	shared   atomic.Pointer[snapshot.StoreKeys]
 }
 
 // reapplyTriggers contains the triggers for reloads that do not read a file. These reloads apply
@@ -123,7 +123,7 @@ func New(o Options) *Reloader {
 			unchanged: count("unchanged"),
 		},
 	}
-	r.shared.Store(new(snapshot.SharedKeys))
+	r.shared.Store(new(snapshot.StoreKeys))
 	return r
 }
 

@@ -28,8 +28,8 @@ type Credentials struct {
 	ExpiryByKey map[string]time.Time // expiry times, keyed by key id; omits keys that do not expire
 }
 
-// SharedKeys are the keys in the fleet's store. A newer set has a higher number.
-type SharedKeys struct {
+// StoreKeys are the keys in the fleet's store. A newer set has a higher number.
+type StoreKeys struct {
 	Keys   []config.Key
 	Number uint64
 }
@@ -43,7 +43,7 @@ type ClientCredentialSources struct {
 	HasSharedStore bool
 }
 
-func (o *ClientCredentialSources) newKeyRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.KeyRing, error) {
+func (o *ClientCredentialSources) newKeyRing(f *config.File, all []config.Key, shared *StoreKeys) (*auth.KeyRing, error) {
 	return auth.NewKeyRing(all, &auth.IssuerOptions{
 		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
 		Unread: o.HasSharedStore && shared.Number == 0,
@@ -52,7 +52,7 @@ func (o *ClientCredentialSources) newKeyRing(f *config.File, all []config.Key, s
 
 // NewCredentials returns credentials with the keys in a file and the shared keys. It preserves the
 // state of the key limits.
-func NewCredentials(f *config.File, shared *SharedKeys, o *ClientCredentialSources) (Credentials, error) {
+func NewCredentials(f *config.File, shared *StoreKeys, o *ClientCredentialSources) (Credentials, error) {
 	all := mergeSharedKeys(f, shared.Keys)
 	ring, err := o.newKeyRing(f, all, shared)
 	if err != nil {
@@ -102,7 +102,7 @@ func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 // ForRunningModels returns the credentials from the file next for use with the models in s. Rights
 // that next removes are removed immediately. If next changes a model, new rights to that model are
 // withheld.
-func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *ClientCredentialSources) (Credentials, error) {
+func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *StoreKeys, o *ClientCredentialSources) (Credentials, error) {
 	c.Ahead = true
 	if !s.AllowsAnonymous() {
 		c.changedModels = s.Config.ChangedModels(next)
@@ -120,7 +120,7 @@ func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *Sh
 }
 
 // WithSharedKeys returns the snapshot with different shared keys.
-func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *ClientCredentialSources) (*Snapshot, error) {
+func (s *Snapshot) WithSharedKeys(shared *StoreKeys, o *ClientCredentialSources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ models: [{ id: m, deployments: [{ upstream: up, served: %s }] }]
 		return f
 	}
 	o := &ClientCredentialSources{Limits: limit.NewKeyUsages(16, time.Now()), Issued: jwks.New(jwks.Options{})}
-	shared := new(SharedKeys)
+	shared := new(StoreKeys)
 	credentials := func(f *config.File) Credentials {
 		c, err := NewCredentials(f, shared, o)
 		if err != nil {

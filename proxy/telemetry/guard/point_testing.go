@@ -21,8 +21,8 @@ func (g *Guard) Inject(point string, times int) {
 	injectedPanics.times[g][point] = times
 }
 
-// RemainingInjections returns how many injected panics at a point have not occurred yet.
-func (g *Guard) RemainingInjections(point string) int {
+// RemainingInjectedPanics returns how many injected panics at a point have not occurred yet.
+func (g *Guard) RemainingInjectedPanics(point string) int {
 	injectedPanics.mu.Lock()
 	defer injectedPanics.mu.Unlock()
 	return injectedPanics.times[g][point]

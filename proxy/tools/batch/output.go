@@ -17,10 +17,10 @@ import (
 
 // outputLine is a line in the output. It has either a response or an error.
 type outputLine struct {
-	ID       string    `json:"id"`
-	CustomID string    `json:"custom_id"`
-	Response *response `json:"response"`
-	Error    *failure  `json:"error"`
+	ID       string     `json:"id"`
+	CustomID string     `json:"custom_id"`
+	Response *response  `json:"response"`
+	Error    *lineError `json:"error"`
 }
 
 type response struct {
@@ -29,7 +29,7 @@ type response struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-type failure struct {
+type lineError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }

@@ -59,7 +59,7 @@ func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*outputLine
 		a := &outputLine{ID: "batch_req_" + newID(), CustomID: line.CustomID, Response: res}
 		switch {
 		case err != nil:
-			a.Error = &failure{Code: codeNoAnswer, Message: "The connection failed, or broke off within the answer."}
+			a.Error = &lineError{Code: codeNoAnswer, Message: "The connection failed, or broke off within the answer."}
 		case res.Status == http.StatusUnauthorized:
 			r.gate.leaveRefused(0)
 			return nil, errKeyRejected

@@ -38,7 +38,7 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 func (p *Peer) PresentedAt() time.Time { return p.presentedAt }
 
 // Identities returns the identities of the client's certificate, in the format of PublicKeyIdentity
-// and NameIdentity.
+// and SANIdentity.
 func (p *Peer) Identities() []string { return p.identities }
 
 // CacheValue caches a value computed for the configuration with the given number.
@@ -65,10 +65,10 @@ func PublicKeyIdentity(hash string) (mark string, ok bool) {
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// NameIdentity returns the identity for a subject alternative name. The format of the name
+// SANIdentity returns the identity for a subject alternative name. The format of the name
 // determines its kind: an IP address, a URI if it contains a colon, a mail address if it contains
 // an @, and otherwise a DNS name. The identity contains the kind.
-func NameIdentity(name string) (mark string) {
+func SANIdentity(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
 	}

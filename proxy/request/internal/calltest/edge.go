@@ -125,7 +125,7 @@ func (e *Edge) ReloadConfig(yaml string) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	keys, err := snapshot.NewCredentials(f, &snapshot.SharedKeys{}, e.keys)
+	keys, err := snapshot.NewCredentials(f, &snapshot.StoreKeys{}, e.keys)
 	if err != nil {
 		e.t.Fatal(err)
 	}
