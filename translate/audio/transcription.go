@@ -13,7 +13,7 @@ import (
 // they arrive, then call Finish. The zero value is ready for one form. All errors are
 // *apierr.Error.
 type Transcription struct {
-	Refuse *chat.ForbiddenMembers
+	Refuse *chat.RefusedMembers
 	Strict bool // whether values that the contract does not list are rejected
 
 	seen             forward.SeenFields

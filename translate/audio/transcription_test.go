@@ -107,7 +107,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 		"model=w;file=@1;audio_url=http://10.0.0.1/a":                             "audio_url invalid_value",
 		"model=w;file=@1;X-Upstream=x":                                            "x-* unsupported_parameter",
 	} {
-		_, err := passFields(&Transcription{Refuse: chat.NewForbiddenMembers("bootstrap_*")}, form)
+		_, err := passFields(&Transcription{Refuse: chat.NewRefusedMembers("bootstrap_*")}, form)
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Param+" "+e.Code != want || e.Status != 400 {
 			t.Errorf("%s: %v, want %s", form, err, want)

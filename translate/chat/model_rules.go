@@ -30,7 +30,7 @@ type ModelRules struct {
 	// is empty, all public names are allowed.
 	ImageHosts []string
 	// Refuse lists the members that steer an engine and that clients must not set.
-	Refuse *ForbiddenMembers
+	Refuse *RefusedMembers
 }
 
 // VisionLimits limits requests with images. A field that is 0 sets no limit.

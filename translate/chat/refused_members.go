@@ -10,13 +10,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ForbiddenMembers is a set of top-level members that steer an engine and that clients must not set.
+// RefusedMembers is a set of top-level members that steer an engine and that clients must not set.
 // Matching ignores case, because some engines do. Names that start with x- are always rejected,
 // because gateways and engines read them as headers.
 //
-// A nil or zero ForbiddenMembers rejects only names that start with x-. A ForbiddenMembers is
+// A nil or zero RefusedMembers rejects only names that start with x-. A RefusedMembers is
 // immutable.
-type ForbiddenMembers struct {
+type RefusedMembers struct {
 	byFirstByte  [32][]string // index: low five bits of the first byte, regardless of case
 	nested       []nestedNamePattern
 	allowedNames []string
@@ -59,10 +59,10 @@ type nestedNamePattern struct{ pattern, outer, inner string }
 
 const controlNamePattern = "x-*"
 
-// NewForbiddenMembers returns the set of names that match one of the patterns. A trailing * matches
+// NewRefusedMembers returns the set of names that match one of the patterns. A trailing * matches
 // any suffix. outer.inner means the member inner of the object outer.
-func NewForbiddenMembers(patterns ...string) *ForbiddenMembers {
-	r := new(ForbiddenMembers)
+func NewRefusedMembers(patterns ...string) *RefusedMembers {
+	r := new(RefusedMembers)
 	begun := *controlNameFilter
 	r.filter = &begun
 	for _, p := range patterns {
@@ -82,7 +82,7 @@ func NewForbiddenMembers(patterns ...string) *ForbiddenMembers {
 	return r
 }
 
-func refusesAny(r *ForbiddenMembers, set uint64) bool {
+func refusesAny(r *RefusedMembers, set uint64) bool {
 	for ; set != 0; set &= set - 1 {
 		name := []byte(memberNames[bits.TrailingZeros64(set)])
 		if _, found := r.match(name); found {
@@ -98,11 +98,11 @@ func refusesAny(r *ForbiddenMembers, set uint64) bool {
 	return false
 }
 
-func (r *ForbiddenMembers) refusesUsual() bool { return r != nil && r.rejectsUsual }
+func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.rejectsUsual }
 
 // WithAllowed returns a copy of r that accepts the given names, which may have the form
 // outer.inner. Names that start with x- are still rejected.
-func (r *ForbiddenMembers) WithAllowed(names ...string) *ForbiddenMembers {
+func (r *RefusedMembers) WithAllowed(names ...string) *RefusedMembers {
 	if r == nil || len(names) == 0 {
 		return r
 	}
@@ -114,13 +114,13 @@ func (r *ForbiddenMembers) WithAllowed(names ...string) *ForbiddenMembers {
 	return &allowing
 }
 
-func (r *ForbiddenMembers) allows(name []byte) bool {
+func (r *RefusedMembers) allows(name []byte) bool {
 	return slices.ContainsFunc(r.allowedNames, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
 // CheckMembers returns an error if the object v has a member that r rejects. The error is an
 // *apierr.Error without client text.
-func (r *ForbiddenMembers) CheckMembers(v jsonx.Value) error {
+func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
 	begun := controlNameFilter
 	if r != nil && r.filter != nil {
 		begun = r.filter
@@ -143,7 +143,7 @@ func (r *ForbiddenMembers) CheckMembers(v jsonx.Value) error {
 }
 
 // CheckName does the same as CheckMembers for the name of a form field.
-func (r *ForbiddenMembers) CheckName(name string) error {
+func (r *RefusedMembers) CheckName(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
 		return steeringError(knownSpelling([]byte(name), pattern))
 	}
@@ -155,11 +155,11 @@ func steeringError(name string) error {
 		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
 }
 
-func (r *ForbiddenMembers) matchKey(k jsonx.Key) (pattern string, found bool) {
+func (r *RefusedMembers) matchKey(k jsonx.Key) (pattern string, found bool) {
 	return r.match(decodedName(k))
 }
 
-func (r *ForbiddenMembers) match(name []byte) (pattern string, found bool) {
+func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if matchesPattern(name, controlNamePattern) {
 		return controlNamePattern, true
 	}
@@ -179,7 +179,7 @@ func (r *ForbiddenMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-func (r *ForbiddenMembers) findNestedName(k jsonx.Key, v jsonx.Value) (pattern string) {
+func (r *RefusedMembers) findNestedName(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.nested) == 0 || !v.IsObject() {
 		return ""
 	}
@@ -234,7 +234,7 @@ var engineMembers = []string{
 }
 
 // IsPassedOn reports whether a member that a dialect does not define is passed on to the engine.
-func (r *ForbiddenMembers) IsPassedOn(k jsonx.Key) bool {
+func (r *RefusedMembers) IsPassedOn(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
 	}
@@ -267,8 +267,8 @@ var harmfulHostedMembers = [...]harmfulHostedMember{
 }
 
 // ForHostedEngine returns a copy of r that also rejects harmfulHostedMembers.
-func (r *ForbiddenMembers) ForHostedEngine() *ForbiddenMembers {
-	hosted := new(ForbiddenMembers)
+func (r *RefusedMembers) ForHostedEngine() *RefusedMembers {
+	hosted := new(RefusedMembers)
 	if r != nil {
 		*hosted = *r
 	}
@@ -286,7 +286,7 @@ func (r *ForbiddenMembers) ForHostedEngine() *ForbiddenMembers {
 
 // checkHostedMember rejects a member that clients must not send to hosted engines. The error contains the
 // table's spelling of the name, not the client's.
-func (r *ForbiddenMembers) checkHostedMember(k jsonx.Key, v jsonx.Value) error {
+func (r *RefusedMembers) checkHostedMember(k jsonx.Key, v jsonx.Value) error {
 	i := r.findHostedMember(k, v)
 	if i < 0 {
 		return nil
@@ -297,7 +297,7 @@ func (r *ForbiddenMembers) checkHostedMember(k jsonx.Key, v jsonx.Value) error {
 
 // findHostedMember returns the index in harmfulHostedMembers of the member k if its value is not allowed,
 // otherwise -1.
-func (r *ForbiddenMembers) findHostedMember(k jsonx.Key, v jsonx.Value) int {
+func (r *RefusedMembers) findHostedMember(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1
 	}

@@ -25,12 +25,12 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 	}
 	var doc jsonx.Doc
 	for i := range patterns {
-		one := NewForbiddenMembers(patterns[i])
-		for _, r := range []*ForbiddenMembers{
+		one := NewRefusedMembers(patterns[i])
+		for _, r := range []*RefusedMembers{
 			nil,
 			{},
-			one, one.ForHostedEngine(), (*ForbiddenMembers)(nil).ForHostedEngine(), one.WithAllowed(patterns[i]),
-			NewForbiddenMembers(patterns[i:]...), NewForbiddenMembers(patterns[:i]...).ForHostedEngine().WithAllowed("speed"),
+			one, one.ForHostedEngine(), (*RefusedMembers)(nil).ForHostedEngine(), one.WithAllowed(patterns[i]),
+			NewRefusedMembers(patterns[i:]...), NewRefusedMembers(patterns[:i]...).ForHostedEngine().WithAllowed("speed"),
 		} {
 			for _, name := range names {
 				if doc.Parse([]byte(`{"`+name+`":{"inner":1,"in":2}}`), jsonx.Options{}) != nil {

@@ -9,7 +9,7 @@ import "testing"
 func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
-		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewForbiddenMembers("bootstrap_*", "kv_transfer_params"),
+		Features: []string{FeatureTools, FeatureReasoning}, Refuse: NewRefusedMembers("bootstrap_*", "kv_transfer_params"),
 		ReasoningHistory: ReasoningHistoryLoop,
 	}
 	target := &EngineFormat{

@@ -95,7 +95,7 @@ func BenchmarkRequestJSONOnly(b *testing.B) {
 func BenchmarkRequestDecodeAndEncode(b *testing.B) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 8192, Efforts: []string{"none", "low"},
-		Features: []string{FeatureTools}, Refuse: NewForbiddenMembers("bootstrap_*", "custom_logit_processor", "kv_transfer_params"),
+		Features: []string{FeatureTools}, Refuse: NewRefusedMembers("bootstrap_*", "custom_logit_processor", "kv_transfer_params"),
 	}
 	target := &EngineFormat{Served: "meta-llama/Llama-3.3-70B-Instruct", TokenMember: "max_tokens", ContinuousUsage: true}
 	body := chatBody(1 << 10)

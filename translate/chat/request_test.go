@@ -501,7 +501,7 @@ func TestRequestErrorsQuoteNothing(t *testing.T) {
 	for _, body := range bodies {
 		err := r.Decode([]byte(body))
 		if err == nil {
-			err = r.CheckRules(&ModelRules{Refuse: NewForbiddenMembers("bootstrap_*")})
+			err = r.CheckRules(&ModelRules{Refuse: NewRefusedMembers("bootstrap_*")})
 		}
 		if e := requireInvalid(t, body, err); strings.Contains(strings.ToLower(e.Error()+e.Param+e.Message), strings.ToLower(canary)) {
 			t.Errorf("%s: the error quotes it: %v", body, e)

@@ -8,10 +8,10 @@ import (
 )
 
 // refusedSets lists sets of rejected members. The last sets reject usual members.
-var refusedSets = []*ForbiddenMembers{
-	nil, new(ForbiddenMembers), NewForbiddenMembers("cache_salt", "priority", "stream_*x", "models", "min_t*"),
-	NewForbiddenMembers("return_*").ForHostedEngine(), NewForbiddenMembers("max_tok*"), NewForbiddenMembers("*").WithAllowed("model"),
-	NewForbiddenMembers("USER"), NewForbiddenMembers("stream_options.include_*"), NewForbiddenMembers("Stream_Options.x").ForHostedEngine(),
+var refusedSets = []*RefusedMembers{
+	nil, new(RefusedMembers), NewRefusedMembers("cache_salt", "priority", "stream_*x", "models", "min_t*"),
+	NewRefusedMembers("return_*").ForHostedEngine(), NewRefusedMembers("max_tok*"), NewRefusedMembers("*").WithAllowed("model"),
+	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").ForHostedEngine(),
 }
 
 // TestUsual checks that a request with only usual members has the same result with and without the

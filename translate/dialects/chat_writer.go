@@ -33,7 +33,7 @@ func (w *ChatWriter) WriteQuoted(s string, contents []byte) {
 
 // WriteUnknownMembers appends the members of root that are unknown in the client's dialect, unless
 // refused lists them.
-func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex, refused *chat.ForbiddenMembers) {
+func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex, refused *chat.RefusedMembers) {
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.IsPassedOn(k) {
 			w.Out = append(append(w.Out, ",\""...), k.Name()...)

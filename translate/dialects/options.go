@@ -19,11 +19,11 @@ type Options struct {
 	// reasoning text.
 	RedactThinking bool
 	// Refuse lists the members that steer an engine. These members are never passed on.
-	Refuse *chat.ForbiddenMembers
+	Refuse *chat.RefusedMembers
 	// Hosted returns additional members to reject for the model. It may be nil, and must not retain
 	// model. Only Messages calls Hosted. Responses drops these members instead, because agents send
 	// some of them.
-	Hosted func(model []byte) *chat.ForbiddenMembers
+	Hosted func(model []byte) *chat.RefusedMembers
 	// Strict rejects requests that the edge otherwise accepts. These requests contain:
 	//
 	//   - tools that are not functions,

@@ -157,7 +157,7 @@ func FuzzStream(f *testing.F) {
 
 func TestEdit(t *testing.T) {
 	t.Parallel()
-	e := &ImageEdit{Refuse: chat.NewForbiddenMembers("bootstrap_*")}
+	e := &ImageEdit{Refuse: chat.NewRefusedMembers("bootstrap_*")}
 	for _, c := range []struct{ name, value, as, code string }{
 		{"prompt", "x", "prompt", ""},
 		{"model", "m", "", ""},

@@ -8,7 +8,7 @@ import (
 // ImageEdit is a form for images/edits: it has one model, at least one file, and any other fields.
 // The zero value is ready for one form.
 type ImageEdit struct {
-	Refuse *chat.ForbiddenMembers
+	Refuse *chat.RefusedMembers
 
 	seenFields SeenFields
 	model      []byte

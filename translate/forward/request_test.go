@@ -127,7 +127,7 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.CheckRules(new(chat.ModelRules)) != nil || r.CheckRules(&chat.ModelRules{Refuse: chat.NewForbiddenMembers("bootstrap_*")}) == nil {
+	if r.CheckRules(new(chat.ModelRules)) != nil || r.CheckRules(&chat.ModelRules{Refuse: chat.NewRefusedMembers("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
 	if r.CheckRules(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.AppendSegments(nil, "m"), nil)), "tokens") {

@@ -144,7 +144,7 @@ func TestRequestsRefused(t *testing.T) {
 				r Request
 				e *apierr.Error
 			)
-			o := dialects.Options{Refuse: chat.NewForbiddenMembers("bootstrap_*"), InPlace: func([]byte) bool { return inPlace }}
+			o := dialects.Options{Refuse: chat.NewRefusedMembers("bootstrap_*"), InPlace: func([]byte) bool { return inPlace }}
 			_, err := r.Decode(nil, []byte(body), new(chat.Request), new(RequestInfo), o)
 			if !errors.As(err, &e) || e.Status != 400 || e.Param+" "+e.Code != c.want {
 				t.Errorf("%s: %v, want %s", body, err, c.want)

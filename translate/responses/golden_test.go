@@ -56,7 +56,7 @@ func TestRequest(t *testing.T) {
 	golden.RunArchives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem, dropped []byte
-		o := dialects.Options{Strict: ar.HasCommentLine("strict"), Refuse: chat.NewForbiddenMembers("bootstrap_*")}
+		o := dialects.Options{Strict: ar.HasCommentLine("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
 		if ar.HasCommentLine("in_place") {
 			o.InPlace = inPlace
 		}

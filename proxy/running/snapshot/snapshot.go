@@ -43,10 +43,10 @@ type Snapshot struct {
 
 // RefusedMembers lists the request members that are rejected because they control engines.
 type RefusedMembers struct {
-	BySome *chat.ForbiddenMembers // members that control at least one engine
+	BySome *chat.RefusedMembers // members that control at least one engine
 	// ByAll contains the members that every model rejects. It is used while the model of a request
 	// is unknown.
-	ByAll *chat.ForbiddenMembers
+	ByAll *chat.RefusedMembers
 }
 
 // Secrets protect client data.
@@ -122,7 +122,7 @@ func configuredSealKeys(f *config.File, running *Snapshot) *seal.Keys {
 
 // engineControlMembers returns the request members that control at least one engine. They are rejected
 // for every engine, so that a request has the same meaning everywhere.
-func engineControlMembers(all *engine.Profiles) *chat.ForbiddenMembers {
+func engineControlMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
 	for _, p := range all.All() {
@@ -133,7 +133,7 @@ func engineControlMembers(all *engine.Profiles) *chat.ForbiddenMembers {
 			}
 		}
 	}
-	return chat.NewForbiddenMembers(out...)
+	return chat.NewRefusedMembers(out...)
 }
 
 // WithCredentials returns the snapshot with the keys in f and the same version.
@@ -189,7 +189,7 @@ func (s *Snapshot) AllowsSystemInPlace(name []byte) bool {
 // HostedRefusedMembers returns the members that a model rejects because of a hosted engine. It
 // returns nil for all other models. It also returns nil for an unknown model, because the request
 // will be rejected later.
-func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.ForbiddenMembers {
+func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.RefusedMembers {
 	if m, ok := s.LookupModel(name); ok && routing.HasExternalUpstream(m.Route) {
 		return m.Rules.Refuse
 	}
