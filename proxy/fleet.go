@@ -116,8 +116,8 @@ func OpenStoreKeyWriter(c *config.File) (*keystore.Writer, error) {
 	return keystore.NewWriter(client, o.Prefix, secretValues(c.Fleet.Keys.Secrets)), nil
 }
 
-// fleetMemberName returns the name of the machine and the port of the edge's API. The port distinguishes
-// edges on the same machine. The name stays the same after a restart.
+// fleetMemberName returns the name of the machine and the port of the edge's API. The port
+// distinguishes edges on the same machine. The name stays the same after a restart.
 func fleetMemberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
 	if err != nil { // the public listener is not a TCP listener

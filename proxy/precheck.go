@@ -21,8 +21,8 @@ import (
 
 // If the edge can reject a request regardless of the body, it must not wait for the body. fasthttp
 // reads the first bytes of a body before it calls the handler. Two hooks therefore check the
-// request earlier: checkReceivedHead checks requests with an announced length, and handleExpectContinue checks
-// requests that wait for "100 Continue".
+// request earlier: checkReceivedHead checks requests with an announced length, and
+// handleExpectContinue checks requests that wait for "100 Continue".
 
 // A body of at most precheckMinBytes bytes nearly always arrives in the same packet as its head.
 const precheckMinBytes = 8 << 10
@@ -85,8 +85,8 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	return body.CheckBodyHeaders(h, ep.Form)
 }
 
-// handleExpectContinue handles "Expect: 100-continue" (RFC 9110, 10.1.1). It returns the status of the
-// response. If the request is rejected, handleExpectContinue has already written the response.
+// handleExpectContinue handles "Expect: 100-continue" (RFC 9110, 10.1.1). It returns the status of
+// the response. If the request is rejected, handleExpectContinue has already written the response.
 func (p *publicAPI) handleExpectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.PlaceConnection, func() {
 		ctx.SetConnectionClose()

@@ -11,8 +11,8 @@ import (
 )
 
 // errorFlushTime is how long ended calls have to write their error, and their clients to read it.
-// hurriedErrorFlushTime is enough time to pass the errors to the kernel, which sends them even after the
-// process has exited.
+// hurriedErrorFlushTime is enough time to pass the errors to the kernel, which sends them even
+// after the process has exited.
 const (
 	errorFlushTime        = 2 * time.Second
 	hurriedErrorFlushTime = 250 * time.Millisecond

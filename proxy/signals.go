@@ -15,9 +15,9 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// ShutdownSignals handles SIGTERM and SIGINT. The first signal cancels Context, and the edge drains. The
-// second signal closes Hurry, which ends calls that are still running with an error. The third
-// signal kills the process.
+// ShutdownSignals handles SIGTERM and SIGINT. The first signal cancels Context, and the edge
+// drains. The second signal closes Hurry, which ends calls that are still running with an error.
+// The third signal kills the process.
 //
 // SIGQUIT and SIGABRT write every goroutine's stack to stderr and end the process without a drain.
 // A service manager sends SIGABRT to a process that hangs. Shutdown is safe for concurrent use.

@@ -27,9 +27,9 @@ func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// StartCharging begins a key's turn after Acquire has returned the lease l. weight is Query.Weight. The
-// caller owns the CallCharge, and uses it to record the call's service. If no key was waiting for slots
-// recently, StartCharging returns the zero CallCharge.
+// StartCharging begins a key's turn after Acquire has returned the lease l. weight is Query.Weight.
+// The caller owns the CallCharge, and uses it to record the call's service. If no key was waiting
+// for slots recently, StartCharging returns the zero CallCharge.
 func StartCharging(r *Route, key string, weight float64, l *upstreams.Lease, now time.Time) turns.CallCharge {
 	if weight == 0 || r.scheduler.IsQuiet() {
 		return turns.CallCharge{}
@@ -122,10 +122,10 @@ func (r *Route) pickByPolicy(c *targetScan) (best *Target, eligible bool) {
 }
 
 // A tier is a group of a route's targets. It gets calls only while all targets in earlier tiers are
-// down or, if the tier has config.DeploymentUsedWhenFull, full. Each call checks the earlier tiers again,
-// so traffic returns to an earlier tier as soon as that tier has a free slot. Targets that a call
-// has already tried, or that cannot serve the call, do not count. Stalled targets are used only if
-// no tier has other targets.
+// down or, if the tier has config.DeploymentUsedWhenFull, full. Each call checks the earlier tiers
+// again, so traffic returns to an earlier tier as soon as that tier has a free slot. Targets that a
+// call has already tried, or that cannot serve the call, do not count. Stalled targets are used
+// only if no tier has other targets.
 
 // acquireFromTiers acquires a lease on a target of a route that has tiers or arms. It wakes a
 // sleeping engine even if the call goes to a different tier. If no tier can serve the call, the

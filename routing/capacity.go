@@ -302,8 +302,8 @@ func (r *Route) IsTextOnly() bool {
 	return some
 }
 
-// HasSeparateModalityPools reports whether any upstream of the route has separate pools for text, vision
-// and audio. It considers only the first tier.
+// HasSeparateModalityPools reports whether any upstream of the route has separate pools for text,
+// vision and audio. It considers only the first tier.
 func (r *Route) HasSeparateModalityPools() bool {
 	r = FirstTier(r)
 	for i := range r.targets {
@@ -350,7 +350,8 @@ func (r *Route) estimateSlotDelay(p upstreams.SlotPool, now time.Time) time.Dura
 	return time.Duration(float64(time.Second) / endsPerSecond)
 }
 
-// averageCallTime returns the average duration of the route's calls at u, or 0 if none has ended yet.
+// averageCallTime returns the average duration of the route's calls at u, or 0 if none has ended
+// yet.
 func (r *Route) averageCallTime(u *upstreams.Upstream) (longest time.Duration) {
 	for i := range r.targets {
 		if t := &r.targets[i]; t.Upstream == u {

@@ -146,8 +146,8 @@ type Route struct {
 	ID    string // canonical id of the model
 	Index int    // position in Table.Routes
 	// Tiers are the route's tiers in order, or nil if there is only one. Each tier is a Route over
-	// some of the targets. When is config.DeploymentUsedWhenFull or config.DeploymentUsedWhenDown, or empty for the
-	// first tier.
+	// some of the targets. When is config.DeploymentUsedWhenFull or config.DeploymentUsedWhenDown,
+	// or empty for the first tier.
 	Tiers   []*Route
 	When    string
 	targets []Target
@@ -165,8 +165,8 @@ type Route struct {
 	siblingSpeeds *upstreams.SiblingSpeeds // speeds of the targets, by position
 }
 
-// AppendTooShortUpstreams appends the upstreams whose maximum prompt length (config.PromptTokenLimits)
-// is less than tokens.
+// AppendTooShortUpstreams appends the upstreams whose maximum prompt length
+// (config.PromptTokenLimits) is less than tokens.
 func (r *Route) AppendTooShortUpstreams(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.hasLengthLimits {
 		return to

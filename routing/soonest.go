@@ -9,9 +9,9 @@ import (
 // and the call may have to wait until a running call ends.
 
 const (
-	// estimatedResponseTokens is how many response tokens the estimate includes. It is large enough for the
-	// decoding speed to matter in addition to the time to first token. It is small compared with
-	// the length of a response, because clients read the response while it streams.
+	// estimatedResponseTokens is how many response tokens the estimate includes. It is large enough
+	// for the decoding speed to matter in addition to the time to first token. It is small compared
+	// with the length of a response, because clients read the response while it streams.
 	estimatedResponseTokens = 10
 	// uncachedWeight is the weight of tokens that an engine would have to read even though another
 	// engine has cached them. Such tokens count more than others, because reading them again evicts
@@ -103,10 +103,10 @@ func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) flo
 	return (wait + v.Start + unread*v.Prefill + estimatedResponseTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// loadScore returns the score that is used instead of estimateSeconds while speeds are unknown.
-// It multiplies the tokens to read by the fill level of the engine, so that neither long prompts
-// nor large batches accumulate at one engine (LMetric, arXiv 2603.15202). The upstream's weight
-// scales both factors.
+// loadScore returns the score that is used instead of estimateSeconds while speeds are unknown. It
+// multiplies the tokens to read by the fill level of the engine, so that neither long prompts nor
+// large batches accumulate at one engine (LMetric, arXiv 2603.15202). The upstream's weight scales
+// both factors.
 func loadScore(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
 	return (float64(l.Unread)/l.Weight + charged + basePromptTokens) * calls * l.Share

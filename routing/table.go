@@ -15,8 +15,9 @@ import (
 	"penstock/upstreams"
 )
 
-// UpstreamResolver returns the live upstreams for a configured name. If the name resolves to more than one
-// address, each address is an upstream. *upstreams.ChangePlan implements it, and tests use a map.
+// UpstreamResolver returns the live upstreams for a configured name. If the name resolves to more
+// than one address, each address is an upstream. *upstreams.ChangePlan implements it, and tests use
+// a map.
 type UpstreamResolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }

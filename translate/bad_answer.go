@@ -9,8 +9,8 @@ const (
 	MaxChoices     = 128
 )
 
-// ErrNoAnswerLength is the error for a binary answer that has no length and ends only when the connection
-// closes. It may be incomplete, and half an audio file looks like a whole one.
+// ErrNoAnswerLength is the error for a binary answer that has no length and ends only when the
+// connection closes. It may be incomplete, and half an audio file looks like a whole one.
 var ErrNoAnswerLength = errors.New("an answer without its length")
 
 // ErrNoFinish means that a stream ended before every choice had a finish_reason. If Ollama's runner

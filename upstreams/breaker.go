@@ -56,8 +56,8 @@ func (b *CircuitBreaker) StateAt(now time.Time) BreakerState {
 	return BreakerHalfOpen
 }
 
-// BarsKeyFromTrial reports whether calls of the key cannot be the trial, because failures of that key opened
-// the breaker or kept it open.
+// BarsKeyFromTrial reports whether calls of the key cannot be the trial, because failures of that
+// key opened the breaker or kept it open.
 func (b *CircuitBreaker) BarsKeyFromTrial(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
@@ -121,8 +121,8 @@ func (b *CircuitBreaker) closeDuringTrial(now time.Time) {
 	b.publishAndLogState("a trial goes on well", now)
 }
 
-// publishAndLogState copies the circuit's state to the atomic fields, and logs a change. The caller must
-// hold mu.
+// publishAndLogState copies the circuit's state to the atomic fields, and logs a change. The caller
+// must hold mu.
 func (b *CircuitBreaker) publishAndLogState(cause string, now time.Time) {
 	c := &b.circuit
 	if doubted := c.failures > 0; doubted != b.lastCallFailed.Load() {

@@ -125,8 +125,8 @@ func hasCalls(u *Upstream) bool {
 func (v *otherEdges) totalCalls() int { return v.inFlight(PoolText, true) }
 
 // judgeBusy acts on the verdict about a busy upstream. It ends the busy state if the verdict is
-// busyVerdictUp or busyVerdictDown, and calls handleStall if the verdict is busyVerdictStalled. Otherwise it logs a
-// warning after a long silence.
+// busyVerdictUp or busyVerdictDown, and calls handleStall if the verdict is busyVerdictStalled.
+// Otherwise it logs a warning after a long silence.
 func (p *prober) judgeBusy(l *progressChecker, now time.Time) {
 	u := p.up
 	if since := u.Health.factsSnapshot().changedAt; !since.Equal(l.busySince) {

@@ -89,8 +89,8 @@ func (f Features) each(visit func(Features)) {
 	}
 }
 
-// suspectsAfterRefusal returns the features that may explain a refusal: the special features, or the
-// operation if f has no special feature.
+// suspectsAfterRefusal returns the features that may explain a refusal: the special features, or
+// the operation if f has no special feature.
 func (f Features) suspectsAfterRefusal() Features {
 	if special := f & specialFeatures; special != 0 {
 		return special
@@ -108,8 +108,8 @@ const (
 	unknownBodyHash      = 0
 )
 
-// lackSuspicion is the state of one feature that an engine may be lacking. The caller serialises the
-// method calls.
+// lackSuspicion is the state of one feature that an engine may be lacking. The caller serialises
+// the method calls.
 type lackSuspicion struct {
 	// Text hashes of the last refusals; noRefusalTextHash for other responses.
 	refusalHashes  [trackedResponseCount]uint64
@@ -311,16 +311,16 @@ type DisputedRefusal struct {
 	body     uint64
 }
 
-// incomparableBodyHash is the hash of bodies that cannot be compared, such as forms. Each of these bodies
-// counts as distinct.
+// incomparableBodyHash is the hash of bodies that cannot be compared, such as forms. Each of these
+// bodies counts as distinct.
 const incomparableBodyHash = 1 << 63
 
 // SetFeatures declares the features that the call requires.
 func (l *Lease) SetFeatures(f Features) { l.features = f }
 
-// RecordDisputableRefusal records a refusal that may be the engine's fault. If the caller should send the
-// call to a sibling, it returns a DisputedRefusal to pass to the sibling's lease. Otherwise, it
-// returns nil.
+// RecordDisputableRefusal records a refusal that may be the engine's fault. If the caller should
+// send the call to a sibling, it returns a DisputedRefusal to pass to the sibling's lease.
+// Otherwise, it returns nil.
 func (l *Lease) RecordDisputableRefusal(r Refusal) *DisputedRefusal {
 	if l.model == nil {
 		return nil
@@ -421,8 +421,8 @@ const (
 	shownRefusalTime = 5 * time.Minute
 )
 
-// ListRefusedFeatures returns the features for which the upstream refuses most calls, by served name
-// and feature. It omits features that count as lacking or are being tried again.
+// ListRefusedFeatures returns the features for which the upstream refuses most calls, by served
+// name and feature. It omits features that count as lacking or are being tried again.
 func ListRefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != l.lackingFeatures.Load() }, func(m *ServedModel, f Features, s *lackSuspicion) {
 		most := 0
@@ -443,8 +443,8 @@ func ListRefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 	return all
 }
 
-// eachSuspected calls visit for each suspected feature. It skips a model if fits returns false
-// for the model's lackTracker.
+// eachSuspected calls visit for each suspected feature. It skips a model if fits returns false for
+// the model's lackTracker.
 func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*ServedModel, Features, *lackSuspicion)) {
 	s.mu.Lock()
 	entries := make([]*ServedModel, 0, len(s.entries))
@@ -463,8 +463,8 @@ func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*S
 	}
 }
 
-// ListLackedFeatures returns the features that the upstream lacks, by served name and feature. While a
-// feature is being tried again, it still counts as lacking.
+// ListLackedFeatures returns the features that the upstream lacks, by served name and feature.
+// While a feature is being tried again, it still counts as lacking.
 func ListLackedFeatures(u *Upstream, now time.Time) (all []LackedFeature) {
 	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != 0 }, func(m *ServedModel, f Features, s *lackSuspicion) {
 		if s.isKnownLacking() {

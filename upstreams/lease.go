@@ -36,7 +36,8 @@ type Lease struct {
 	exchange       http1.Exchange   // embedded by value to save an allocation
 }
 
-// loadAtAcquire is the load at the upstream when the call acquired its slot, including the call itself.
+// loadAtAcquire is the load at the upstream when the call acquired its slot, including the call
+// itself.
 type loadAtAcquire struct {
 	startedAt Moment
 	calls     float64 // see estimatedCalls
@@ -111,8 +112,8 @@ func acquireLease(u *Upstream, key string, p SlotPool, prompt Prompt, free confi
 	return l, true
 }
 
-// enterModelTurn enters the turn of the lease's model. If it is another model's turn, enterModelTurn releases
-// the slot and returns false.
+// enterModelTurn enters the turn of the lease's model. If it is another model's turn,
+// enterModelTurn releases the slot and returns false.
 func (l *Lease) enterModelTurn(now time.Time) bool {
 	place := l.model.turn.Load()
 	if place == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// upstreamMetrics contains the metrics of an upstream. The set's mutex guards the field set and the fields
-// after it.
+// upstreamMetrics contains the metrics of an upstream. The set's mutex guards the field set and the
+// fields after it.
 type upstreamMetrics struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [slotFateCount]*metrics.Counter

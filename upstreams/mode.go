@@ -9,13 +9,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// OperatorMode is the operator's setting for an upstream, independent of its probes. It survives reloads
-// that keep the upstream, but not a restart.
+// OperatorMode is the operator's setting for an upstream, independent of its probes. It survives
+// reloads that keep the upstream, but not a restart.
 type OperatorMode uint8
 
 // In drain and maintenance, the upstream gets no new calls. Running calls finish at the upstream,
-// or move to another upstream after the drain time (ShouldHandOverCalls). In maintenance, the upstream
-// is also not probed, so that an engine under repair does not fill the log.
+// or move to another upstream after the drain time (ShouldHandOverCalls). In maintenance, the
+// upstream is also not probed, so that an engine under repair does not fill the log.
 const (
 	ModeReady OperatorMode = iota
 	ModeDrain
@@ -45,8 +45,8 @@ type modeSwitch struct {
 	changedAt time.Time // zero if the mode was never changed
 }
 
-// drainTimer is the timer for an upstream that gets no new calls. When the timer fires, running calls
-// should move to other upstreams. Calls that no other upstream can accept stay.
+// drainTimer is the timer for an upstream that gets no new calls. When the timer fires, running
+// calls should move to other upstreams. Calls that no other upstream can accept stay.
 type drainTimer struct {
 	isDue atomic.Bool
 
@@ -79,8 +79,8 @@ func (h *drainTimer) stop() {
 	h.isDue.Store(false)
 }
 
-// ShouldHandOverCalls reports whether an upstream's calls should move to another upstream, because the
-// drain time of a drained or removed upstream is over.
+// ShouldHandOverCalls reports whether an upstream's calls should move to another upstream, because
+// the drain time of a drained or removed upstream is over.
 func ShouldHandOverCalls(u *Upstream) bool { return u.removal.handover.isDue.Load() }
 
 // updateDrainTimer starts or stops the drain timer after a change of the mode or configuration.

@@ -156,8 +156,8 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	}
 }
 
-// AdjustLoadForCall adjusts l, the upstream's load, for a call to this model. During another model's turn,
-// the load shows no free slot.
+// AdjustLoadForCall adjusts l, the upstream's load, for a call to this model. During another
+// model's turn, the load shows no free slot.
 func (m *ServedModel) AdjustLoadForCall(l *Load, now time.Time) {
 	if m.adapterAway.Load() {
 		l.Penalty += coldAdapterPenalty
@@ -228,8 +228,8 @@ func (m *ServedModel) CanAdmitCallNow(now time.Time) bool {
 	return ok
 }
 
-// enterTurnForProbe enters a model's turn for a generation probe. turn is nil if the upstream's models
-// take no turns.
+// enterTurnForProbe enters a model's turn for a generation probe. turn is nil if the upstream's
+// models take no turns.
 func (s *ServedModels) enterTurnForProbe(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.FindModel(served).turn.Load(); turn == nil {
 		return nil, true
@@ -254,8 +254,8 @@ func (s *ServedModels) IsLoading() bool {
 	return g != nil && g.IsLoading()
 }
 
-// setResidentCount changes the number of models that the engine keeps in memory. The caller must hold
-// mu.
+// setResidentCount changes the number of models that the engine keeps in memory. The caller must
+// hold mu.
 func (s *ServedModels) setResidentCount(change func(int) bool, n int) {
 	if !change(n) {
 		return
@@ -368,7 +368,8 @@ func publishedModels(s *ServedModels) (models []config.ListedModel, ok bool) {
 	return models, s.publishedModels.Listed
 }
 
-// setReportedResidentCount stores how many models the engine can keep loaded, according to its report.
+// setReportedResidentCount stores how many models the engine can keep loaded, according to its
+// report.
 func (s *ServedModels) setReportedResidentCount(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

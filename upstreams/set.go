@@ -42,8 +42,8 @@ type Options struct {
 	// models changes. The owner of the set should then apply the configuration again. OnModels must
 	// not block.
 	OnModels func()
-	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly.
-	// By default, each edge counts only its own slots.
+	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
+	// default, each edge counts only its own slots.
 	SlotAccount func(*Upstream) FleetSlotAccount
 	// OnFree is called from any goroutine after a lease was released. It must not block.
 	OnFree func(*Upstream)
@@ -62,8 +62,8 @@ type Options struct {
 
 // Set contains all live upstreams by identity. It outlives reloads. For each configuration, call
 // PlanChanges, build routes from the plan, and call Commit. Once the routes are in use, call
-// RetireOmitted to remove the upstreams that the plan omits. PlanChanges is safe for concurrent use, but
-// Commit and RetireOmitted are not.
+// RetireOmitted to remove the upstreams that the plan omits. PlanChanges is safe for concurrent
+// use, but Commit and RetireOmitted are not.
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[engine.Profiles] // profiles of the committed plan
@@ -222,8 +222,8 @@ func (s *Set) restartProber(u *Upstream) {
 	}
 }
 
-// WaitFirstProbes waits until every upstream that the plan has added has a first verdict, or until ctx
-// is done.
+// WaitFirstProbes waits until every upstream that the plan has added has a first verdict, or until
+// ctx is done.
 func (s *Set) WaitFirstProbes(ctx context.Context, p *ChangePlan) {
 	for i := range p.items {
 		if !p.items[i].isNew {
@@ -279,8 +279,8 @@ func (s *Set) returnUnusedSlot(u *Upstream, p SlotPool, trial bool) {
 	s.removeIdle(u)
 }
 
-// removeIdle removes a retiring upstream if it has no leases. Both RetireOmitted and the release
-// of a slot call removeIdle, so their order does not matter.
+// removeIdle removes a retiring upstream if it has no leases. Both RetireOmitted and the release of
+// a slot call removeIdle, so their order does not matter.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.removal.isRetiring.Load() || u.slots.inUse.Load() != 0 {
 		return

@@ -100,8 +100,8 @@ type PoolStatus struct {
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// DescribeObstacle explains to the operator why calls for a served name cannot be sent to the upstream now.
-// It returns "" if such calls can be sent.
+// DescribeObstacle explains to the operator why calls for a served name cannot be sent to the
+// upstream now. It returns "" if such calls can be sent.
 func (u *Upstream) DescribeObstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:

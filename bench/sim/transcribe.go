@@ -115,8 +115,8 @@ func renderTranscript(t *audio.Transcript, format string) (ctype string, body []
 	return ctype, pages.RenderAnswer("transcript", format, t)
 }
 
-// streamTranscriptSegments streams a transcript as speaches does. It sends one event for each segment in the
-// requested format, and no final [DONE].
+// streamTranscriptSegments streams a transcript as speaches does. It sends one event for each
+// segment in the requested format, and no final [DONE].
 func (a *answer) streamTranscriptSegments(t *audio.Transcript, format string) {
 	x := a.x
 	x.beginEventStream()
@@ -140,9 +140,10 @@ func (a *answer) streamTranscriptSegments(t *audio.Transcript, format string) {
 	x.finishBody()
 }
 
-// streamTranscriptChunks streams a transcript as vLLM does. It sends one chunk for each word, followed by
-// [DONE]. The chunks have no index, and are the same for every requested format. Because vLLM
-// processes half a minute at a time, a finish reason follows each half minute of audio.
+// streamTranscriptChunks streams a transcript as vLLM does. It sends one chunk for each word,
+// followed by [DONE]. The chunks have no index, and are the same for every requested format.
+// Because vLLM processes half a minute at a time, a finish reason follows each half minute of
+// audio.
 func (a *answer) streamTranscriptChunks(t *audio.Transcript) {
 	x := a.x
 	x.beginEventStream()

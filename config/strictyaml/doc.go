@@ -8,7 +8,7 @@
 //
 //  1. parse_cost.go splits the text into tokens, and rejects it if there are too many.
 //  2. parse.go parses the tokens into a tree. If there is a syntax error, no other mistakes are
-//     reported. plain.go reads files in the usual format into the same tree, without tokens.
+//     reported. simple.go reads files in the usual format into the same tree, without tokens.
 //  3. aliases.go resolves anchors, aliases, merge keys and plain tags, within limits.
 //  4. bind.go and scalar.go bind the tree to structs by their yaml tags, and resolve ${VAR} and
 //     file: secrets (references.go). The position of each value (source, line, column) is stored
@@ -23,8 +23,8 @@
 // The package binds the tree itself, because the YAML library's decoder stops at its first error.
 // With that decoder, an operator would need five runs to repair five mistakes. The package uses the
 // library's parser, whose tokens have positions. Most of the time that a reload of ten thousand
-// keys takes is spent on parsing. plain.go therefore bypasses the parser for files that can be read
-// line by line. A property test checks that plain.go and the parser return the same tree.
+// keys takes is spent on parsing. simple.go therefore bypasses the parser for files that can be read
+// line by line. A property test checks that simple.go and the parser return the same tree.
 //
 // Variables are resolved in the tree rather than in the text. The value of a variable therefore
 // cannot add keys or lists, a problem with the value has a line, and comments may contain ${VAR}.

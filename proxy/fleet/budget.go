@@ -137,7 +137,8 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected, least limit.Cost
 	return held, allowedDecision
 }
 
-// findExceededCell returns the index of the first cell whose budget is smaller than a call needs, or -1.
+// findExceededCell returns the index of the first cell whose budget is smaller than a call needs,
+// or -1.
 func findExceededCell(needed, budget cellAmounts) int {
 	for i := range needed {
 		if budget[i] > 0 && needed[i] > budget[i] {

@@ -42,7 +42,8 @@ func (l *Link) RunScript(ctx context.Context, script *valkey.Lua, key string, ar
 	return answer, err
 }
 
-// AppendToStream adds an entry to a stream. most is the approximate number of entries that the store keeps.
+// AppendToStream adds an entry to a stream. most is the approximate number of entries that the
+// store keeps.
 func (l *Link) AppendToStream(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {

@@ -30,8 +30,8 @@ type pendingSubscription struct {
 	channels      int
 }
 
-// pendingArrayReply is a command whose reply is an array. The client reads the first elements of the array
-// without checking its length.
+// pendingArrayReply is a command whose reply is an array. The client reads the first elements of
+// the array without checking its length.
 type pendingArrayReply struct {
 	commandNumber uint64
 	minElements   int
@@ -107,8 +107,8 @@ func (a *replyMatcher) countReply(f *replyParser) error {
 	return nil
 }
 
-// minMessageSpaces returns the minimum number of spaces that the client expects in a sentinel's message on
-// the given channel.
+// minMessageSpaces returns the minimum number of spaces that the client expects in a sentinel's
+// message on the given channel.
 func minMessageSpaces(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

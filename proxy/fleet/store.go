@@ -166,8 +166,8 @@ func (r *remoteStore) Exchange(ctx context.Context, id string, m *accountMessage
 	return answer, err
 }
 
-// isConnectionReset reports whether the connection closed while a message was in flight. The client opens
-// another connection for the next message.
+// isConnectionReset reports whether the connection closed while a message was in flight. The client
+// opens another connection for the next message.
 func isConnectionReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -301,10 +301,10 @@ const (
 	maxRedialFailures     = 30
 )
 
-// redialAfterFailures replaces the client after redialAfter consecutive failed heartbeats. The old connection
-// may lead to a store that has become a replica or has lost its primary, while the address already
-// leads to another store. Replacing the client also helps if a store has skipped a reply: each
-// later command on that connection would get the reply to the command before it.
+// redialAfterFailures replaces the client after redialAfter consecutive failed heartbeats. The old
+// connection may lead to a store that has become a replica or has lost its primary, while the
+// address already leads to another store. Replacing the client also helps if a store has skipped a
+// reply: each later command on that connection would get the reply to the command before it.
 func (r *remoteStore) redialAfterFailures(err error) {
 	if err == nil || errors.Is(err, errLateAnswer) {
 		r.failedHeartbeats, r.redialAfter = 0, initialRedialFailures

@@ -195,8 +195,8 @@ func (s *Queues) OfferAllSlots() {
 // HasWaitersFor reports whether calls are waiting for a model that uses the upstream.
 func (s *Queues) HasWaitersFor(u *upstreams.Upstream) bool { return s.findAwaitedUpstream(u) != nil }
 
-// findAwaitedUpstream returns the queuedUpstream of u if calls are waiting for a model that uses u, and nil
-// otherwise.
+// findAwaitedUpstream returns the queuedUpstream of u if calls are waiting for a model that uses u,
+// and nil otherwise.
 func (s *Queues) findAwaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	if s.waitingCount.Load() == 0 {
 		return nil

@@ -133,8 +133,8 @@ func (l *Scheduler) KeyWeightedService(key string) float64 {
 	return a.WeightedService()
 }
 
-// CallCharge records the service of one call in its key's account. The zero value belongs to no scheduler
-// and records nothing. Only one goroutine may use a CallCharge.
+// CallCharge records the service of one call in its key's account. The zero value belongs to no
+// scheduler and records nothing. Only one goroutine may use a CallCharge.
 type CallCharge struct {
 	scheduler *Scheduler
 	key       string
@@ -146,8 +146,8 @@ type CallCharge struct {
 // IsActive reports whether the turn belongs to a scheduler.
 func (t *CallCharge) IsActive() bool { return t.scheduler != nil }
 
-// StartCharging charges the expected service of a call that has acquired its slot, but at least 1. If
-// the scheduler is quiet, StartCharging charges nothing and returns the zero CallCharge.
+// StartCharging charges the expected service of a call that has acquired its slot, but at least 1.
+// If the scheduler is quiet, StartCharging charges nothing and returns the zero CallCharge.
 func (l *Scheduler) StartCharging(key string, weight float64, expected int64, now time.Time) CallCharge {
 	if l.IsQuiet() {
 		return CallCharge{}
@@ -276,8 +276,8 @@ func (l *Scheduler) getOrAddAccount(key string, weight float64) *Account {
 	return a
 }
 
-// stopCountingIfQuiet makes the scheduler quiet if no key has waited for longer than countingTimeAfterWait. It reports
-// whether the scheduler is quiet.
+// stopCountingIfQuiet makes the scheduler quiet if no key has waited for longer than
+// countingTimeAfterWait. It reports whether the scheduler is quiet.
 func (l *Scheduler) stopCountingIfQuiet(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.counting.Load() && now.Sub(l.lastWaitEnd) > countingTimeAfterWait {
 		clear(l.accounts)
@@ -287,7 +287,8 @@ func (l *Scheduler) stopCountingIfQuiet(now time.Time) (quiet bool) {
 	return l.IsQuiet()
 }
 
-// dropIdleAccount drops an account if its key is not waiting and virtual time has passed the account.
+// dropIdleAccount drops an account if its key is not waiting and virtual time has passed the
+// account.
 func (l *Scheduler) dropIdleAccount(a *Account) {
 	if a.waiters == 0 && a.WeightedService() <= l.virtualTime {
 		delete(l.accounts, a.name)

@@ -71,9 +71,9 @@ const (
 	CodeHookUnavailable     = "hook_unavailable"
 )
 
-// DetailCodeThreadUnsupported is the DetailCode for a Messages request that asks the server to store the
-// conversation. When SDK helpers receive this code, they send the whole conversation. Source: the
-// SDK's ThreadUnsupportedRequestErrorDetails.
+// DetailCodeThreadUnsupported is the DetailCode for a Messages request that asks the server to
+// store the conversation. When SDK helpers receive this code, they send the whole conversation.
+// Source: the SDK's ThreadUnsupportedRequestErrorDetails.
 const DetailCodeThreadUnsupported = "thread_unsupported_request"
 
 // StatusOverloaded is the status of a Messages error that is a 502, 503 or 504 in the other
@@ -115,8 +115,8 @@ type VisionPoolLoadMetadata struct {
 	AvailableConcurrency int
 }
 
-// ExceededBudget describes a budget that refused a call. All fields except Group, Grantable and OnlyReserved
-// are rendered.
+// ExceededBudget describes a budget that refused a call. All fields except Group, Grantable and
+// OnlyReserved are rendered.
 type ExceededBudget struct {
 	Group       string // the group that owns the budget, or "" if the budget is the key's
 	Name        string // the limit, for example tokens per day

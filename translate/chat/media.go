@@ -12,8 +12,8 @@ import (
 // Engines fetch media from content parts. At any depth of a request, they also fetch media from
 // members with certain names.
 
-// mediaMemberNames lists the members and part types from which engines read media. Speech engines fetch a
-// voice sample or read it from a file on their disk.
+// mediaMemberNames lists the members and part types from which engines read media. Speech engines
+// fetch a voice sample or read it from a file on their disk.
 var mediaMemberNames = [...]string{
 	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
 	"reference_images", "image_file", "image_path", "init_image", "init_images", "control_image", "end_image",
@@ -88,8 +88,8 @@ func withChildren(v jsonx.Value) (jsonx.Value, *InvalidMember) {
 	return d.Root(), nil
 }
 
-// checkValue checks all media within v. It skips arrays of numbers or texts, which are frequent
-// in embeddings.
+// checkValue checks all media within v. It skips arrays of numbers or texts, which are frequent in
+// embeddings.
 func (m *mediaChecker) checkValue(v jsonx.Value) *InvalidMember {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
@@ -159,8 +159,8 @@ func joinIndex(i int, rest string) string {
 
 const mediumURLRequirement = "must be an https URL, or a data URL in base64"
 
-// checkURL checks a value that may be a URL or a path. Any other value is accepted. Engines read such a
-// value as base64 or as an id, or reject it.
+// checkURL checks a value that may be a URL or a path. Any other value is accepted. Engines read
+// such a value as base64 or as an id, or reject it.
 func (m *mediaChecker) checkURL(v jsonx.Value) *InvalidMember {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
@@ -215,8 +215,8 @@ func hasScheme(s []byte) bool {
 // maxPathBytes is Linux's PATH_MAX. A longer text cannot be a path.
 const maxPathBytes = 4096
 
-// jpegBase64Prefix is the start of a JPEG in base64. No other base64 medium that starts with a slash can
-// be as short as a path.
+// jpegBase64Prefix is the start of a JPEG in base64. No other base64 medium that starts with a
+// slash can be as short as a path.
 const jpegBase64Prefix = "/9j/"
 
 // isUnsafePath reports whether an engine could read s as a path outside its own folder. A text

@@ -3,9 +3,8 @@ package chat
 // ModelRules are the rules that CheckRules applies to a request. The zero value limits nothing. All
 // requests for a model share a ModelRules, so CheckRules does not modify it.
 type ModelRules struct {
-	// Strict rejects requests whose token limit is too high, or whose effort is "minimal" or
-	// "max". Otherwise, the edge adjusts such requests. Strict also rejects audio, video and
-	// files.
+	// Strict rejects requests whose token limit is too high, or whose effort is "minimal" or "max".
+	// Otherwise, the edge adjusts such requests. Strict also rejects audio, video and files.
 	Strict bool
 	// ContextLength is in tokens; 0 if unknown.
 	ContextLength int
@@ -16,8 +15,8 @@ type ModelRules struct {
 	// LowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
 	// chat require this.
 	LowerEffort bool
-	// ReasoningHistory is ReasoningHistoryLoop or ReasoningHistoryNone. For any other value, the engine receives
-	// all reasoning in the history.
+	// ReasoningHistory is ReasoningHistoryLoop or ReasoningHistoryNone. For any other value, the
+	// engine receives all reasoning in the history.
 	ReasoningHistory string
 	// Features are the supported optional features. If nil, no feature is rejected.
 	Features []string
@@ -50,7 +49,8 @@ const (
 
 const modalityImage = "image"
 
-// ContextTokens returns the context length for a request with or without images, or 0 if it is unknown.
+// ContextTokens returns the context length for a request with or without images, or 0 if it is
+// unknown.
 func (rules *ModelRules) ContextTokens(images bool) int {
 	if rules.Vision != nil && images {
 		return lowerLimit(rules.ContextLength, rules.Vision.ContextLength)

@@ -32,7 +32,8 @@ func (m *MediaPart) Param() string {
 // MaxMedia is the maximum number of parts with media in a request.
 const MaxMedia = 256
 
-// estimatedMediumTokens is the estimate for one medium: half a minute of audio or a few seconds of video.
+// estimatedMediumTokens is the estimate for one medium: half a minute of audio or a few seconds of
+// video.
 const estimatedMediumTokens = 1024
 
 // mediumPart is a type of part that contains a medium. The member with the medium has the same name

@@ -46,9 +46,9 @@ func (r *Request) AppendEngineRequest(dst []byte, format *EngineFormat) []byte {
 	return r.edits.Append(dst, r.body)
 }
 
-// AppendSegments appends the output of AppendEngineRequest to segs, in pieces for a vectored write. It
-// appends new text to scratch. The pieces are slices of the body and of the returned text. They are
-// valid until the body or the text is modified or r is reset.
+// AppendSegments appends the output of AppendEngineRequest to segs, in pieces for a vectored write.
+// It appends new text to scratch. The pieces are slices of the body and of the returned text. They
+// are valid until the body or the text is modified or r is reset.
 func (r *Request) AppendSegments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
 	scratch = r.patch(scratch, format)
 	return r.edits.Segments(segs, r.body), scratch
@@ -358,16 +358,16 @@ func (r *Prompt) patch(p *requestPatch, messages jsonx.Value, developerAsSystem 
 	}
 }
 
-// requestPatch collects the changes to a request. The edits refer to text. If text is reallocated, earlier
-// edits still refer to the old array.
+// requestPatch collects the changes to a request. The edits refer to text. If text is reallocated,
+// earlier edits still refer to the old array.
 type requestPatch struct {
 	edits   *jsonx.Edits
 	root    jsonx.Value
 	newText []byte
 }
 
-// insertMembers adds members at the start of the object, which must not be empty. text must end with a
-// comma.
+// insertMembers adds members at the start of the object, which must not be empty. text must end
+// with a comma.
 func (p *requestPatch) insertMembers(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
 func (p *requestPatch) newTextFrom(n int) []byte { return p.newText[n:len(p.newText):len(p.newText)] }
@@ -418,8 +418,8 @@ func (p *requestPatch) delete(v jsonx.Value) {
 	}
 }
 
-// setStreamOption sets or adds a member of stream_options. Decode has checked that the member occurs at
-// most once.
+// setStreamOption sets or adds a member of stream_options. Decode has checked that the member
+// occurs at most once.
 func (p *requestPatch) setStreamOption(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
 	case !v.Exists():

@@ -7,9 +7,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ToolArguments writes the arguments of tool calls that a client sends back. Engines reject the whole
-// request if the arguments are not a JSON object. A single malformed or truncated tool call would
-// therefore make every later request of the conversation fail.
+// ToolArguments writes the arguments of tool calls that a client sends back. Engines reject the
+// whole request if the arguments are not a JSON object. A single malformed or truncated tool call
+// would therefore make every later request of the conversation fail.
 //
 // The zero value is ready for use. One request at a time may use a ToolArguments.
 type ToolArguments struct {
@@ -20,8 +20,9 @@ type ToolArguments struct {
 // malformedPrefix starts an object that quotes arguments which are not a JSON object.
 const malformedPrefix = `{"malformed_arguments":`
 
-// AppendArguments appends v as the arguments string of a chat tool call. If v is a string that contains an
-// object, only lone surrogates are replaced. Any other value is replaced with the result of Object.
+// AppendArguments appends v as the arguments string of a chat tool call. If v is a string that
+// contains an object, only lone surrogates are replaced. Any other value is replaced with the
+// result of Object.
 func (a *ToolArguments) AppendArguments(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.readArguments(v)
 	if whole {
@@ -128,11 +129,11 @@ func (a *ToolArguments) Reset() {
 // request.
 const maxKeptArguments = 64 << 10
 
-// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a
-// conversation. If the only errors are lone surrogates in the conversation, ParseWithRepair
-// replaces them in body with U+FFFD, without changing the body's length. Otherwise a single bad
-// answer from an engine could make every later request of the conversation fail. members lists
-// the members that contain the conversation. If members is empty, nothing is replaced.
+// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a conversation.
+// If the only errors are lone surrogates in the conversation, ParseWithRepair replaces them in body
+// with U+FFFD, without changing the body's length. Otherwise a single bad answer from an engine
+// could make every later request of the conversation fail. members lists the members that contain
+// the conversation. If members is empty, nothing is replaced.
 //
 // ParseWithRepair replaces lone surrogates in string values other than tool names, and in the keys
 // of a tool call's input. A lone surrogate anywhere else comes from the client, so the body is

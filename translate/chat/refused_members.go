@@ -25,8 +25,8 @@ type RefusedMembers struct {
 	filter       *memberNameFilter // covers all rejected names; if nil, only control members are rejected
 }
 
-// memberNameFilter indexes names by bits of their first two bytes. One look-up excludes most other names.
-// False positives are possible.
+// memberNameFilter indexes names by bits of their first two bytes. One look-up excludes most other
+// names. False positives are possible.
 type memberNameFilter [32]uint32 // index: five bits of the first byte; bit: five bits of the second
 
 func (n *memberNameFilter) add(pattern string) {
@@ -284,8 +284,8 @@ func (r *RefusedMembers) ForHostedEngine() *RefusedMembers {
 	return hosted
 }
 
-// checkHostedMember rejects a member that clients must not send to hosted engines. The error contains the
-// table's spelling of the name, not the client's.
+// checkHostedMember rejects a member that clients must not send to hosted engines. The error
+// contains the table's spelling of the name, not the client's.
 func (r *RefusedMembers) checkHostedMember(k jsonx.Key, v jsonx.Value) error {
 	i := r.findHostedMember(k, v)
 	if i < 0 {
@@ -295,8 +295,8 @@ func (r *RefusedMembers) checkHostedMember(k jsonx.Key, v jsonx.Value) error {
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.allowedText)
 }
 
-// findHostedMember returns the index in harmfulHostedMembers of the member k if its value is not allowed,
-// otherwise -1.
+// findHostedMember returns the index in harmfulHostedMembers of the member k if its value is not
+// allowed, otherwise -1.
 func (r *RefusedMembers) findHostedMember(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1

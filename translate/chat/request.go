@@ -64,8 +64,8 @@ type parsedRequest struct {
 	onlyUsual bool
 }
 
-// ImpliedProperties contains properties of a request in another dialect that no member of the chat request
-// expresses.
+// ImpliedProperties contains properties of a request in another dialect that no member of the chat
+// request expresses.
 type ImpliedProperties struct {
 	// Prefilled is true if the last message is the start of the answer.
 	Prefilled bool

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ParseErrorBody reads the body of a response whose status is not 200, or the data of an error event. For an
-// event, status is 0. It understands the errors of all known engines:
+// ParseErrorBody reads the body of a response whose status is not 200, or the data of an error
+// event. For an event, status is 0. It understands the errors of all known engines:
 //   - {"error":{…}}, and {"error":"…"} with or without error_type,
 //   - the same members at the top level,
 //   - FastAPI's {"detail":…},

@@ -14,7 +14,8 @@ import (
 // body and all slices from the Request must not change. The zero value is ready for use. A Request
 // is not safe for concurrent use.
 type Request struct {
-	// The decoded name in the client's spelling: 1 to chat.MaxModelName bytes without control characters.
+	// The decoded name in the client's spelling: 1 to chat.MaxModelName bytes without control
+	// characters.
 	Model  []byte
 	Stream bool
 	// Choices is the total number of a completion's choices, for all prompts.
@@ -372,10 +373,10 @@ func (r *Request) SetDefault(name string, v jsonx.Value, value []byte) {
 // call.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
-// AppendSegments appends to segs the pieces of the body for the next engine. served is this engine's name
-// for the model. Together, the pieces are the client's body, byte for byte, except for the model,
-// the token limits and the members that the edge adds, replaces or omits. The pieces are valid
-// until the next call to Segments, and only as long as the body.
+// AppendSegments appends to segs the pieces of the body for the next engine. served is this
+// engine's name for the model. Together, the pieces are the client's body, byte for byte, except
+// for the model, the token limits and the members that the edge adds, replaces or omits. The pieces
+// are valid until the next call to Segments, and only as long as the body.
 func (r *Request) AppendSegments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.modelValue, jsonx.AppendStringS(nil, served))

@@ -45,7 +45,8 @@ func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 var doneData = []byte("[DONE]")
 
 // Append appends the client's event for one engine event. If the event is not a JSON object, the
-// error is a *translate.BadAnswerError. If the engine reports a failure, it is an *engineerror.Error.
+// error is a *translate.BadAnswerError. If the engine reports a failure, it is an
+// *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneData) {
 		s.doneSeen = true
@@ -177,8 +178,8 @@ func (s *Stream) AppendFailure(dst []byte, e *apierr.Error) []byte {
 // AppendKeepalive appends a comment, which clients ignore.
 func (s *Stream) AppendKeepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// UnparsedMarkup returns 0. Engines never parse the markup in these answers, so visible markup is not an
-// error.
+// UnparsedMarkup returns 0. Engines never parse the markup in these answers, so visible markup is
+// not an error.
 func (s *Stream) UnparsedMarkup() translate.Markup { return 0 }
 
 // Usage returns the engine's token counts or, for a completion, an estimate.

@@ -16,8 +16,8 @@ import (
 
 // VectorForm is the format of embeddings that a client requests. OpenAI's SDKs ask for base64 by
 // default and decode any response as base64. SGLang, LM Studio and older Ollama answer with
-// numbers. openai-node does not report an error for these numbers, but decodes them to a vector
-// of zeros that is a quarter as long.
+// numbers. openai-node does not report an error for these numbers, but decodes them to a vector of
+// zeros that is a quarter as long.
 type VectorForm uint8
 
 // VectorsFloat and VectorsBase64 are OpenAI's values for encoding_format.
@@ -178,8 +178,8 @@ func (v *vectorRewriter) appendNumber(dst []byte) []byte {
 	return dst
 }
 
-// encodeBatchBytes is the number of bytes that are encoded at a time. It is a multiple of 4, the size of
-// a float32, and of 3, the size of a base64 group.
+// encodeBatchBytes is the number of bytes that are encoded at a time. It is a multiple of 4, the
+// size of a float32, and of 3, the size of a base64 group.
 const encodeBatchBytes = 4 * 3 * 16
 
 func (v *vectorRewriter) end(dst []byte) []byte {

@@ -262,15 +262,15 @@ var utf8Starts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// UTF8SequenceInfo returns the length of the character that starts with c, and the range of its second
-// byte (RFC 3629, section 4). size is 0 if c does not start a multi-byte character.
+// UTF8SequenceInfo returns the length of the character that starts with c, and the range of its
+// second byte (RFC 3629, section 4). size is 0 if c does not start a multi-byte character.
 func UTF8SequenceInfo(c byte) (size int, low, high byte) {
 	w := &utf8Starts[c]
 	return int(w.size), w.low, w.high
 }
 
-// scanMultibyteRun validates the run of multi-byte characters at i. end is the offset after the run, or the
-// offset of the first invalid byte.
+// scanMultibyteRun validates the run of multi-byte characters at i. end is the offset after the
+// run, or the offset of the first invalid byte.
 func scanMultibyteRun(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
@@ -377,9 +377,9 @@ func equalDecoded(s []byte, name string) bool {
 	return name == ""
 }
 
-// equalFoldDecoded reports whether the decoded contents s of a valid string equal name, ignoring ASCII
-// case. It treats U+017F as s and U+212A as k, as Go's decoder does, because some engines use this
-// decoder.
+// equalFoldDecoded reports whether the decoded contents s of a valid string equal name, ignoring
+// ASCII case. It treats U+017F as s and U+212A as k, as Go's decoder does, because some engines use
+// this decoder.
 func equalFoldDecoded(s []byte, name string) bool {
 	i := 0
 	for j := range len(name) {

@@ -237,9 +237,9 @@ func (v Value) Index(i int) Value {
 // Fields looks up all names in one pass. It sets out[i] to the value of the member names[i], or to
 // an absent Value. out must be at least as long as names. Members with other names are ignored.
 //
-// Fields returns a *MemberError if a member occurs twice, or if its name differs from one of
-// names only in case. Two readers could then see different requests. After an error, the values
-// in out are undefined. If v is not an object, all values in out are absent.
+// Fields returns a *MemberError if a member occurs twice, or if its name differs from one of names
+// only in case. Two readers could then see different requests. After an error, the values in out
+// are undefined. If v is not an object, all values in out are absent.
 //
 // The names must be in ASCII. Fields does not allocate.
 func (v Value) Fields(names []string, out []Value) error {
@@ -274,8 +274,8 @@ func (v Value) Fields(names []string, out []Value) error {
 	return nil
 }
 
-// setToMember sets out to the value of the member whose name is node i. The caller has checked that the
-// member's name equals name except for case. If the case differs, or out is already set, set
+// setToMember sets out to the value of the member whose name is node i. The caller has checked that
+// the member's name equals name except for case. If the case differs, or out is already set, set
 // returns a *MemberError.
 func (v Value) setToMember(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
@@ -346,9 +346,9 @@ func (n *NameIndex) Fields(v Value, out []Value) error {
 	return err
 }
 
-// ReadFields is like Fields, but does not clear the slice out. Every value in out must therefore
-// be the zero Value. It also returns the set of names found, as a bit mask (bit i for name i),
-// and whether v has any other members.
+// ReadFields is like Fields, but does not clear the slice out. Every value in out must therefore be
+// the zero Value. It also returns the set of names found, as a bit mask (bit i for name i), and
+// whether v has any other members.
 func (n *NameIndex) ReadFields(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
 	if v.Kind() != Object {
@@ -393,7 +393,8 @@ func (n *NameIndex) findExact(name []byte) int {
 	return -1
 }
 
-// ReadTwoMembers returns the values of an object that has exactly the members first and second, in this order.
+// ReadTwoMembers returns the values of an object that has exactly the members first and second, in
+// this order.
 func (v Value) ReadTwoMembers(first, second string) (a, b Value, ok bool) {
 	if v.Kind() != Object {
 		return Value{}, Value{}, false

@@ -35,8 +35,8 @@ var (
 	editAmountMemberNames = jsonx.NewNameIndex("type", "value")
 )
 
-// checkContextEdits rejects edits that the edge cannot read. Otherwise the client and the model would see
-// different conversations.
+// checkContextEdits rejects edits that the edge cannot read. Otherwise the client and the model
+// would see different conversations.
 func checkContextEdits(v jsonx.Value) *requestFault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementMemberNames, edits[:])
@@ -84,8 +84,8 @@ func checkContextEdit(v jsonx.Value) *requestFault {
 	return nil
 }
 
-// checkKeptThinking checks the number of turns whose thinking is kept: a number, or "all" (as a string or
-// as a type).
+// checkKeptThinking checks the number of turns whose thinking is kept: a number, or "all" (as a
+// string or as a type).
 func checkKeptThinking(v jsonx.Value) *requestFault {
 	switch {
 	case v.EqualText("all"), v.IsObject() && v.Get("type").EqualText("all"):
@@ -190,7 +190,8 @@ func onlyClearsThinking(contextManagement jsonx.Value) bool {
 	return true
 }
 
-// keptThinkingTurns returns the number of turns whose thinking an edit preserves, or -1 for all turns.
+// keptThinkingTurns returns the number of turns whose thinking an edit preserves, or -1 for all
+// turns.
 func keptThinkingTurns(keep jsonx.Value) int64 {
 	switch {
 	case !chat.IsGiven(keep):

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendCompletion appends the answer for a completion. If the engine's answer is malformed, a tool call
-// has no name or its arguments break off, the error is a *translate.BadAnswerError. If AppendCompletion
-// returns an error, it returns dst unchanged.
+// AppendCompletion appends the answer for a completion. If the engine's answer is malformed, a tool
+// call has no name or its arguments break off, the error is a *translate.BadAnswerError. If
+// AppendCompletion returns an error, it returns dst unchanged.
 func (s *Stream) AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadCompletion(c); err != nil {

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream writes the answer to one request: either the whole message (AppendCompletion), or the events of
-// a stream, which it makes from an engine's chat stream:
+// Stream writes the answer to one request: either the whole message (AppendCompletion), or the
+// events of a stream, which it makes from an engine's chat stream:
 //
 //	message_start,
 //	(content_block_start, content_block_delta…, content_block_stop)…,
@@ -61,8 +61,8 @@ func (s *Stream) HasStarted() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == streamPhaseClosed
 }
 
-// PrepareForNextEngine prepares for events from another engine. It may be called after message_start or while
-// a text block is open.
+// PrepareForNextEngine prepares for events from another engine. It may be called after
+// message_start or while a text block is open.
 func (s *Stream) PrepareForNextEngine() {
 	if s.HasStarted() {
 		s.reader.Resume()
@@ -187,8 +187,8 @@ func (s *Stream) appendReady(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flushText appends the unsent text of a block and, if necessary, opens the block first. It cannot open
-// a tool call that has no name yet.
+// flushText appends the unsent text of a block and, if necessary, opens the block first. It cannot
+// open a tool call that has no name yet.
 func (s *Stream) flushText(dst []byte, p *streamBlock) []byte {
 	if p.kind == kindSealed {
 		return dst
@@ -223,8 +223,8 @@ func (s *Stream) flushText(dst []byte, p *streamBlock) []byte {
 	return dst
 }
 
-// firstNonSpace returns the first byte in the contents of a JSON string that is not white space.
-// It also skips escaped white space.
+// firstNonSpace returns the first byte in the contents of a JSON string that is not white space. It
+// also skips escaped white space.
 func firstNonSpace(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// conversationWriter writes the messages of the chat request. The output for an item depends only on that
-// item and on earlier items. If a conversation continues, the bytes of its earlier messages
+// conversationWriter writes the messages of the chat request. The output for an item depends only
+// on that item and on earlier items. If a conversation continues, the bytes of its earlier messages
 // therefore do not change.
 type conversationWriter struct {
 	w              *dialects.ChatWriter

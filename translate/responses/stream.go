@@ -9,12 +9,12 @@ import (
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Request.Decode must fill RequestInfo before Reset is called. After Reset, either call Append
-// for each event from the engine and finally Finish or AppendFailure, or call AppendCompletion
-// once.
+// Request.Decode must fill RequestInfo before Reset is called. After Reset, either call Append for
+// each event from the engine and finally Finish or AppendFailure, or call AppendCompletion once.
 //
 // The zero value is ready for Reset. A Stream belongs to one call at a time. It stores the text
-// that it has sent, at most translate.MaxAnswerBytes bytes, because the last events repeat that text.
+// that it has sent, at most translate.MaxAnswerBytes bytes, because the last events repeat that
+// text.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
@@ -45,8 +45,8 @@ func (s *Stream) Reset(i *dialects.AnswerIdentity) {
 // HasStarted reports whether an output item has started.
 func (s *Stream) HasStarted() bool { return len(s.output.parts) > 0 || s.phase == streamPhaseEnded }
 
-// PrepareForNextEngine prepares for events from another engine. It may be called after response.in_progress
-// or while a text part is open.
+// PrepareForNextEngine prepares for events from another engine. It may be called after
+// response.in_progress or while a text part is open.
 func (s *Stream) PrepareForNextEngine() {
 	if s.HasStarted() {
 		s.output.reader.Resume()
@@ -71,8 +71,8 @@ func (s *Stream) UnparsedMarkup() translate.Markup { return s.output.reader.Unpa
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 
 // Append appends the client's events for one event from the engine. If the event is malformed or
-// the answer is too large, the error is a *translate.BadAnswerError. If the engine reports a failure, it
-// is an *engineerror.Error.
+// the answer is too large, the error is a *translate.BadAnswerError. If the engine reports a
+// failure, it is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.output.reader.Read(ev)
 	if !ok || err != nil || s.phase == streamPhaseEnded {
@@ -120,8 +120,8 @@ func (s *Stream) appendStreamEnd(dst []byte) []byte {
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxKeepaliveRepeatBytes is the maximum length of the text that a keep-alive repeats: the output so far
-// and the request's members.
+// maxKeepaliveRepeatBytes is the maximum length of the text that a keep-alive repeats: the output
+// so far and the request's members.
 const maxKeepaliveRepeatBytes = 64 << 10
 
 // AppendKeepalive appends an event without new content. Codex ends a turn if it receives no event
@@ -191,7 +191,8 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	return dst
 }
 
-// AppendCompletion appends the response object for a completion. The error is a *translate.BadAnswerError.
+// AppendCompletion appends the response object for a completion. The error is a
+// *translate.BadAnswerError.
 func (s *Stream) AppendCompletion(dst []byte, c *answer.ChatCompletion) ([]byte, error) {
 	if err := s.readCompletion(c); err != nil {
 		return dst, err

@@ -152,8 +152,8 @@ func mergeModels(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// maxSuggestedQueueDepth is the maximum queue depth that WriteConfig suggests. In a longer queue, the last
-// calls would time out.
+// maxSuggestedQueueDepth is the maximum queue depth that WriteConfig suggests. In a longer queue,
+// the last calls would time out.
 const maxSuggestedQueueDepth = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {

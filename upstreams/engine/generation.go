@@ -113,14 +113,15 @@ func checkNonEmptyList(names ...string) func(any) bool {
 	}
 }
 
-// isNonEmptyRanking reports whether a response is a non-empty ranking. SGLang responds with a bare list.
+// isNonEmptyRanking reports whether a response is a non-empty ranking. SGLang responds with a bare
+// list.
 func isNonEmptyRanking(page any) bool {
 	bare, _ := page.([]any)
 	return len(bare) > 0 || checkNonEmptyList("results", "data")(page)
 }
 
-// silentWAVHeader is the header of a WAV file with silentWAVBytes bytes of samples: one second of 16-bit
-// mono PCM at 16,000 Hz.
+// silentWAVHeader is the header of a WAV file with silentWAVBytes bytes of samples: one second of
+// 16-bit mono PCM at 16,000 Hz.
 const (
 	silentWAVBytes  = 32000
 	silentWAVHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
@@ -156,8 +157,8 @@ type GenerationResult struct {
 // simulate an engine without a socket.
 type GenerateFunc func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// NewGenerateFunc returns a GenerateFunc that sends requests over a transport. Every request uses
-// a new connection.
+// NewGenerateFunc returns a GenerateFunc that sends requests over a transport. Every request uses a
+// new connection.
 func NewGenerateFunc(t *http1.Transport) GenerateFunc {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
 		x, end := t.ExchangeWithContext(ctx)
@@ -237,8 +238,8 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 // engine's other models.
 func mentionsModel(body []byte) bool { return bytes.Contains(bytes.ToLower(body), []byte("model")) }
 
-// judgeStreamLine judges one line of a stream of chat or completion chunks. done reports whether the
-// verdict is final.
+// judgeStreamLine judges one line of a stream of chat or completion chunks. done reports whether
+// the verdict is final.
 func judgeStreamLine(line []byte, profile *Profile) (verdict GenerationVerdict, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {

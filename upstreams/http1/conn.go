@@ -96,8 +96,8 @@ type lateReadLimit struct {
 	noticedAt       time.Time // when a read detected that the deadline had passed
 }
 
-// maxLateReadTime is how long reads still return bytes after a read has detected that its deadline has
-// passed. That is ample time for the bytes in the socket and in the network.
+// maxLateReadTime is how long reads still return bytes after a read has detected that its deadline
+// has passed. That is ample time for the bytes in the socket and in the network.
 const maxLateReadTime = time.Second
 
 // allowsRead reports whether to read from the socket once more.
@@ -131,8 +131,8 @@ func (c *conn) resetOnClose() {
 }
 
 // read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
-// no limit). If no byte has arrived by that time, it returns ErrNoBytesYet. It never returns both bytes
-// and an error.
+// no limit). If no byte has arrived by that time, it returns ErrNoBytesYet. It never returns both
+// bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.lateReads.deadline = until
 	c.limitReadDeadline(until)
@@ -165,8 +165,8 @@ func (c *conn) mapReadError(err error, until time.Time) error {
 
 func (c *conn) canReadWithPooledBuffer() bool { return c.poll.fetchFunc != nil && !c.isTLS }
 
-// readWithPooledBuffer is like read, but gets a buffer from readBufferPool once bytes have arrived. If n > 0, the
-// caller owns the buffer. Otherwise, b is nil.
+// readWithPooledBuffer is like read, but gets a buffer from readBufferPool once bytes have arrived.
+// If n > 0, the caller owns the buffer. Otherwise, b is nil.
 //
 // If nothing has arrived yet, fetch first writes poll.unsentRequest. The poller already watches the
 // socket when fetch writes, so it cannot miss the response. If fetch cannot write the whole
@@ -189,8 +189,8 @@ func (c *conn) readWithPooledBuffer(until time.Time) (b *[readBufferSize]byte, n
 	}
 }
 
-// readAvailableAfterDeadline is called when the deadline has passed. Like plainConn.Read, it fetches the bytes
-// that have already arrived.
+// readAvailableAfterDeadline is called when the deadline has passed. Like plainConn.Read, it
+// fetches the bytes that have already arrived.
 func (c *conn) readAvailableAfterDeadline() (came bool) {
 	if !c.lateReads.allowsRead(time.Now()) {
 		return false
@@ -213,9 +213,9 @@ func (c *conn) peek() receiveQueueState {
 	return c.poll.peek(c.raw)
 }
 
-// hasUnsolicitedBytes reports whether bytes have arrived although the engine's host has not acknowledged
-// any of the first size bytes of the request. Such bytes cannot be the response. See also
-// errBytesBeforeRequestArrived.
+// hasUnsolicitedBytes reports whether bytes have arrived although the engine's host has not
+// acknowledged any of the first size bytes of the request. Such bytes cannot be the response. See
+// also errBytesBeforeRequestArrived.
 func (c *conn) hasUnsolicitedBytes(size int) (yes bool) {
 	if c.peek() != queueHasData {
 		return false
@@ -309,9 +309,8 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 }
 
 // limitWriteDeadline limits the next write to now plus step and, unless limit is 0, to last plus
-// limit. If step is 0, the write has no deadline. If the connection is not TLS, an earlier
-// deadline does no harm, so an exchange can often use the deadline that the previous exchange has
-// set.
+// limit. If step is 0, the write has no deadline. If the connection is not TLS, an earlier deadline
+// does no harm, so an exchange can often use the deadline that the previous exchange has set.
 func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeDeadline.IsZero() {

@@ -16,7 +16,8 @@ const (
 	finalReadTimeout = 50 * time.Millisecond
 )
 
-// requestDelivery sends a request. It picks the connection and decides whether to send the request again.
+// requestDelivery sends a request. It picks the connection and decides whether to send the request
+// again.
 //
 // A keep-alive connection may turn out to be dead, or bytes that are not the response may arrive on
 // it. delivery then sends the request once more, on a new connection. If the new connection also
@@ -219,9 +220,9 @@ func (d *requestDelivery) mayHaveProcessed(cause error) bool {
 	return !d.isIncomplete && !errors.Is(cause, errUnacked) && !d.ack.wasWrittenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// hasBytesBesideResponse reports whether more bytes arrived together with the response on a keep-alive
-// connection. In that case, the response may belong to the previous request, and the correct
-// response may follow.
+// hasBytesBesideResponse reports whether more bytes arrived together with the response on a
+// keep-alive connection. In that case, the response may belong to the previous request, and the
+// correct response may follow.
 func (d *requestDelivery) hasBytesBesideResponse(in *reply) bool {
 	return d.reusedConn && d.sendCount <= 1 && in.hasTrailingBytes(d.req.Method)
 }

@@ -81,9 +81,9 @@ var (
 // byteSpan is a byte range in the buffer of the head.
 type byteSpan struct{ from, to uint32 }
 
-// responseHead parses a response head line by line as the lines arrive. It enforces RFC 9112 strictly, but
-// accepts a bare LF as a line end, which section 2.2 allows and which is unambiguous in a response.
-// The zero value is ready to use.
+// responseHead parses a response head line by line as the lines arrive. It enforces RFC 9112
+// strictly, but accepts a bare LF as a line end, which section 2.2 allows and which is unambiguous
+// in a response. The zero value is ready to use.
 type responseHead struct {
 	nextLine        int // start of the first unparsed line
 	status          uint16
@@ -294,9 +294,9 @@ func (h *responseHead) interpret(f headerField, value []byte) error {
 }
 
 // parseKeepAlive reads timeout=N from the Keep-Alive header. It subtracts a fifth as a safety
-// margin. The engine's timer starts before the edge's timer, and the edge needs time to detect
-// that the engine has closed the connection. It ignores invalid values, because the header is
-// only a hint.
+// margin. The engine's timer starts before the edge's timer, and the edge needs time to detect that
+// the engine has closed the connection. It ignores invalid values, because the header is only a
+// hint.
 func (h *responseHead) parseKeepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})

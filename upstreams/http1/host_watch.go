@@ -27,8 +27,8 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 // A host that disappears, for example after a power failure, closes no connections. If the host had
 // acknowledged all bytes, no acknowledgement is missing either. However, a new connection attempt
 // times out or finds no route. From the first such failure on, the kernel probes the host's open
-// connections (socket.ProbeEverySecond). Once the upstream is down, CloseConnsToLostHosts closes the
-// connections on which nothing has arrived since that failure. A failed attempt alone is not
+// connections (socket.ProbeEverySecond). Once the upstream is down, CloseConnsToLostHosts closes
+// the connections on which nothing has arrived since that failure. A failed attempt alone is not
 // enough: an engine with a full accept queue does not answer connection attempts either, but its
 // host still responds on open connections. A refused attempt does not count, because a draining
 // engine refuses connections but finishes its calls.
@@ -159,10 +159,10 @@ func (w *HostWatch) removeConn(c *conn) {
 	}
 }
 
-// CloseConnsToLostHosts closes connections to hosts that accept no new connections. It closes a connection
-// if the host owes an acknowledgement and nothing has arrived on the connection since connection
-// attempts began to fail. It returns the number of closed connections. Call it only while the
-// upstream is down.
+// CloseConnsToLostHosts closes connections to hosts that accept no new connections. It closes a
+// connection if the host owes an acknowledgement and nothing has arrived on the connection since
+// connection attempts began to fail. It returns the number of closed connections. Call it only
+// while the upstream is down.
 func (w *HostWatch) CloseConnsToLostHosts() (ended int) {
 	if !w.hasSilentHost.Load() {
 		return 0
@@ -175,8 +175,8 @@ func (w *HostWatch) CloseConnsToLostHosts() (ended int) {
 		}
 		for c := range h.conns {
 			silence, owed := c.measureSilence(socket.SilentMillis)
-			// The clock is read after measureSilence. A pause between the two calls can therefore only
-			// make the last sign of life look later.
+			// The clock is read after measureSilence. A pause between the two calls can therefore
+			// only make the last sign of life look later.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
 			}

@@ -65,7 +65,7 @@ var errUnsent = errors.New("the request has yet to be written")
 // before the write.
 var errNotQuiet = errors.New("the connection is not quiet")
 
-// errBytesBeforeRequestArrived is returned if bytes arrived before the engine's host had received any of the
-// request. Such bytes cannot be the response to this request. They may, for example, be a second
-// response to the previous request.
+// errBytesBeforeRequestArrived is returned if bytes arrived before the engine's host had received
+// any of the request. Such bytes cannot be the response to this request. They may, for example, be
+// a second response to the previous request.
 var errBytesBeforeRequestArrived = errors.New("the upstream has sent unsolicited bytes")

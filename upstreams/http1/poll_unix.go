@@ -75,7 +75,8 @@ func (p *pollOps) isQuiet(fd uintptr, size int) bool {
 	return p.peekResult == queueEmpty
 }
 
-// recv reads into b. If the bytes are not a response to the request, it returns errBytesBeforeRequestArrived.
+// recv reads into b. If the bytes are not a response to the request, it returns
+// errBytesBeforeRequestArrived.
 func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	if p.firstWriteSize == 0 {
 		return socket.Recv(fd, b)
@@ -173,9 +174,9 @@ func (p *pollOps) tryFetch(fd uintptr) bool {
 	return true
 }
 
-// endStayOnHangUp ends a stay after the engine has hung up. Bytes that have arrived can still be read,
-// and the poller reports the connection once more. A stay that begins later misses this report, and
-// ends because engineHungUp is set.
+// endStayOnHangUp ends a stay after the engine has hung up. Bytes that have arrived can still be
+// read, and the poller reports the connection once more. A stay that begins later misses this
+// report, and ends because engineHungUp is set.
 func (c *conn) endStayOnHangUp() {
 	c.poll.engineHungUp.Store(true)
 	c.shutdown(syscall.SHUT_RD)

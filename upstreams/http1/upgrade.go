@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// WebSocketHandshake is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as Request.BodyReader, so
-// requests without a handshake require no additional check.
+// WebSocketHandshake is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as
+// Request.BodyReader, so requests without a handshake require no additional check.
 type WebSocketHandshake struct {
 	key string // base64 of 16 random bytes
 }

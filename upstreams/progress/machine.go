@@ -40,8 +40,8 @@ type Sample struct {
 	Ended   uint64 // number of calls that have ended
 }
 
-// progressMachine is the state machine for one upstream's progress. It has no lock and reads no clock. The
-// caller serialises the method calls.
+// progressMachine is the state machine for one upstream's progress. It has no lock and reads no
+// clock. The caller serialises the method calls.
 type progressMachine struct {
 	last          Sample
 	churn         [churnSampleCount]int // number of calls that began or ended, for each of the last samples

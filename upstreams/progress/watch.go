@@ -23,9 +23,9 @@ func (w *Watch) AddWaiting(n int64) { w.waiting.Add(n) }
 // AddBuffering adds n to the number of calls whose responses the engine may buffer.
 func (w *Watch) AddBuffering(n int64) { w.buffers.Add(n) }
 
-// AddUnreadPromptTokens adds tokens to the prompt tokens of calls that have no first token yet. Callers include
-// tokens that are probably cached. Otherwise, a prefill could look like a stall if they are no
-// longer cached.
+// AddUnreadPromptTokens adds tokens to the prompt tokens of calls that have no first token yet.
+// Callers include tokens that are probably cached. Otherwise, a prefill could look like a stall if
+// they are no longer cached.
 func (w *Watch) AddUnreadPromptTokens(tokens int64) { w.unread.Add(tokens) }
 
 // RecordFirstToken records a call's time to first token and its prompt tokens.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// A fair share lasts turnLoadFactor times the duration of a load, but at least minTurnTime and at
-	// most maxTurnTime. Loading therefore takes at most about a tenth of the time.
+	// A fair share lasts turnLoadFactor times the duration of a load, but at least minTurnTime and
+	// at most maxTurnTime. Loading therefore takes at most about a tenth of the time.
 	turnLoadFactor = 10
 	minTurnTime    = 2 * time.Second
 	maxTurnTime    = 2 * time.Minute
@@ -88,8 +88,8 @@ func (g *Gate) RetainModels(names []string) {
 	})
 }
 
-// CanAdmitCall reports whether a call for the model may be sent now, and whether the engine would have
-// to load the model.
+// CanAdmitCall reports whether a call for the model may be sent now, and whether the engine would
+// have to load the model.
 func (m *Model) CanAdmitCall(now time.Time) (ok, cold bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -185,7 +185,8 @@ func (m *Model) EndWait() (last bool) {
 	return m.waiters == 0
 }
 
-// SetMissingAtEngine records whether the engine lacks the model. Calls for an absent model get no turn.
+// SetMissingAtEngine records whether the engine lacks the model. Calls for an absent model get no
+// turn.
 func (m *Model) SetMissingAtEngine(absent bool) {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
@@ -201,9 +202,8 @@ func (g *Gate) SetCapacity(n int) {
 }
 
 // UpdateResidents updates the resident models from the engine's list of loaded models. begun is
-// when the edge started to read the list. Models that have running calls, or that got or lost
-// their place after begun, do not change. UpdateResidents reports whether any model got or lost a
-// place.
+// when the edge started to read the list. Models that have running calls, or that got or lost their
+// place after begun, do not change. UpdateResidents reports whether any model got or lost a place.
 func (g *Gate) UpdateResidents(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -231,8 +231,8 @@ func (g *Gate) UpdateResidents(loaded func(name string) (loaded, ok bool), begun
 	return changed
 }
 
-// TimeUntilNextChange returns how long until the turns may change without any call. ok is false if they will
-// not change.
+// TimeUntilNextChange returns how long until the turns may change without any call. ok is false if
+// they will not change.
 func (g *Gate) TimeUntilNextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

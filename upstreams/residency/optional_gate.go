@@ -18,14 +18,14 @@ type OptionalGate struct {
 // Gate returns the gate, or nil if there are no turns.
 func (p *OptionalGate) Gate() *Gate { return p.gate.Load() }
 
-// SetConfiguredCapacity sets the configured number of places. If n is 0, there are no turns. It reports
-// whether the gate changed.
+// SetConfiguredCapacity sets the configured number of places. If n is 0, there are no turns. It
+// reports whether the gate changed.
 func (p *OptionalGate) SetConfiguredCapacity(n int) (changed bool) {
 	return p.rebuildGate(&p.configured, n)
 }
 
-// SetReportedCapacity sets the number of places that the engine reports. n is 0 if the engine reports no
-// number. It reports whether the gate changed.
+// SetReportedCapacity sets the number of places that the engine reports. n is 0 if the engine
+// reports no number. It reports whether the gate changed.
 func (p *OptionalGate) SetReportedCapacity(n int) (changed bool) {
 	return p.rebuildGate(&p.reported, n)
 }

@@ -60,8 +60,8 @@ func (l *LoadedModels) Load(name string) bool {
 	return true
 }
 
-// RegisterRequest registers a request that uses a model. The caller must call done when the request ends.
-// If the model is unloaded before that, cut is called to abort the request.
+// RegisterRequest registers a request that uses a model. The caller must call done when the request
+// ends. If the model is unloaded before that, cut is called to abort the request.
 func (l *LoadedModels) RegisterRequest(name string, cut func()) (done func()) {
 	u := &modelUser{name, cut}
 	l.mu.Lock()

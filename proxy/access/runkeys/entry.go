@@ -16,8 +16,8 @@ import (
 // MaxRequestBytes is the maximum size of an operator's request in bytes.
 const MaxRequestBytes = 16 << 10
 
-// RequestMistakeError describes a mistake in an operator's request. The description never contains a hash
-// or a key.
+// RequestMistakeError describes a mistake in an operator's request. The description never contains
+// a hash or a key.
 type RequestMistakeError struct {
 	Field   string // empty if the mistake concerns the entire request body
 	Message string

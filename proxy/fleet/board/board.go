@@ -235,8 +235,8 @@ func (b *Board) publishFact(name, value string, life time.Duration) {
 	}
 }
 
-// publishFactLocked does the work of publishFact. A new fact replaces a pending fact with the same name. The
-// caller must hold mu.
+// publishFactLocked does the work of publishFact. A new fact replaces a pending fact with the same
+// name. The caller must hold mu.
 func (b *Board) publishFactLocked(name, value string, life time.Duration) {
 	b.factNumber++
 	next := b.pending[:0:0]
@@ -280,7 +280,8 @@ func (b *Board) adoptFacts(m *boardMessage, r *boardReply) {
 	}
 }
 
-// parseVersionSeed returns a board's hash seed, which is the first part of the version of its facts.
+// parseVersionSeed returns a board's hash seed, which is the first part of the version of its
+// facts.
 func parseVersionSeed(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed

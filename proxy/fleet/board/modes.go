@@ -85,8 +85,8 @@ func (b *Board) isOlderMode(name string, s *ModeSetting) bool {
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// OperatorMode returns the mode that an operator last set for an upstream. If no operator has set one, ok
-// is false.
+// OperatorMode returns the mode that an operator last set for an upstream. If no operator has set
+// one, ok is false.
 func (b *Board) OperatorMode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,8 +129,8 @@ func (b *Board) applyModes() {
 	}
 }
 
-// adoptMode makes the board's mode of an upstream the applied mode, and reports whether it is new. It
-// validates the mode, because it may have been written by another program or by an edge with a
+// adoptMode makes the board's mode of an upstream the applied mode, and reports whether it is new.
+// It validates the mode, because it may have been written by another program or by an edge with a
 // different version. The caller must hold mu.
 func (b *Board) adoptMode(name string, up *upstreams.Upstream) bool {
 	value := b.facts[name]

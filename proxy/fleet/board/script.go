@@ -20,15 +20,15 @@ var boardSource string
 
 var boardScript = valkey.NewLuaScript(boardSource)
 
-// workLeaseDuration is how long an edge's work counts after the edge's last message. It is short because
-// engines cancel the calls of a dead edge as soon as its connections close.
+// workLeaseDuration is how long an edge's work counts after the edge's last message. It is short
+// because engines cancel the calls of a dead edge as soon as its connections close.
 const workLeaseDuration = 3 * time.Second
 
 // UpstreamKey returns the name of an upstream in the store, which is a hash of the upstream's id.
 func UpstreamKey(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// workByUpstream maps upstream names to work. work.down is the number of edges that have found the upstream
-// down.
+// workByUpstream maps upstream names to work. work.down is the number of edges that have found the
+// upstream down.
 type workByUpstream map[string]upstreamWork
 
 type upstreamWork struct {

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// LockLeaseDuration is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
-// lock once the lease has expired.
+// LockLeaseDuration is how long a lock lasts without renewal. If the holder dies, another edge can
+// acquire the lock once the lease has expired.
 const LockLeaseDuration = 10 * time.Second
 
 const (

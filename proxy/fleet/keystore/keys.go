@@ -191,8 +191,8 @@ func (k *Keys) triggerRead() {
 	}
 }
 
-// readIfChanged reads the keys if they have changed. It logs when reading starts to fail and when it
-// succeeds again.
+// readIfChanged reads the keys if they have changed. It logs when reading starts to fail and when
+// it succeeds again.
 func (k *Keys) readIfChanged(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
@@ -252,8 +252,8 @@ func (k *Keys) readEntries(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// parseChangeNumber returns the change number, or "" if it is missing or so large that the next change
-// cannot increment it. All entries are then read after every readInterval.
+// parseChangeNumber returns the change number, or "" if it is missing or so large that the next
+// change cannot increment it. All entries are then read after every readInterval.
 func parseChangeNumber(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // a nil message if no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= maxChangeNumber {
@@ -275,8 +275,9 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// adoptEntries adopts entries, and reports whether the keys have changed. It calls restore for each entry
-// that is missing from the store, or older in the store than at this edge. restore may be nil.
+// adoptEntries adopts entries, and reports whether the keys have changed. It calls restore for each
+// entry that is missing from the store, or older in the store than at this edge. restore may be
+// nil.
 func (k *Keys) adoptEntries(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.entries[id]
@@ -325,8 +326,8 @@ func (k *Keys) logRefused(id, raw string, err error) {
 		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
 }
 
-// restoreEntry writes an entry back to the store, unless another writer has changed the entry since it
-// was read.
+// restoreEntry writes an entry back to the store, unless another writer has changed the entry since
+// it was read.
 func (k *Keys) restoreEntry(ctx context.Context, c valkey.Client, id, expected, raw string) {
 	if done, err := putIfUnchanged(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
 		k.opts.Log.Warn("a key's entry was missing from the store, or older than before: the last one is restored",

@@ -29,8 +29,8 @@ const (
 // notifications has the same name.
 func keysHashName(prefix string) string { return prefix + ":{keys}" }
 
-// putIfUnchanged writes an entry if the store still contains the expected entry. expected is "" if the entry
-// must not exist.
+// putIfUnchanged writes an entry if the store still contains the expected entry. expected is "" if
+// the entry must not exist.
 func putIfUnchanged(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{keysHashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err

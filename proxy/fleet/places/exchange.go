@@ -139,7 +139,8 @@ func (e *Exchange) appendPlacements(ctx context.Context, model string, p *routin
 	return nil
 }
 
-// readNewPlacements reads the entries added since the last read. The first read covers the entire stream.
+// readNewPlacements reads the entries added since the last read. The first read covers the entire
+// stream.
 func (e *Exchange) readNewPlacements(ctx context.Context, model string, p *routing.SharedPlacements) {
 	after := "0"
 	if at := e.positions[model]; at.placements == p {

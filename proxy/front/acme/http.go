@@ -46,8 +46,9 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Ch
 	return s, nil
 }
 
-// httpsRedirectPort returns the port for redirects. If the HTTP listener does not use port 80, it must be
-// behind a forwarder. httpsRedirectPort then assumes that the https listener is behind a forwarder too.
+// httpsRedirectPort returns the port for redirects. If the HTTP listener does not use port 80, it
+// must be behind a forwarder. httpsRedirectPort then assumes that the https listener is behind a
+// forwarder too.
 func httpsRedirectPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
@@ -183,7 +184,8 @@ func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// challengeLookupTimeout is how long the fleet's store may take to return the answer to a challenge.
+// challengeLookupTimeout is how long the fleet's store may take to return the answer to a
+// challenge.
 const challengeLookupTimeout = 5 * time.Second
 
 type challengeAnswerWriter struct {

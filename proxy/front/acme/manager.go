@@ -355,8 +355,8 @@ type attemptContextKey struct{}
 
 type lossContextKey struct{}
 
-// WithLockLossCancel returns a context for an attempt. ReportLockLoss with this context calls lose, which
-// cancels the attempt.
+// WithLockLossCancel returns a context for an attempt. ReportLockLoss with this context calls lose,
+// which cancels the attempt.
 func WithLockLossCancel(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, lossContextKey{}, lose)
 }
@@ -368,8 +368,8 @@ func ReportLockLoss(ctx context.Context, err error) {
 	}
 }
 
-// renewIfDue makes certmagic obtain or renew the certificate of a domain if the certificate is
-// due. It returns the time at which the next check is due.
+// renewIfDue makes certmagic obtain or renew the certificate of a domain if the certificate is due.
+// It returns the time at which the next check is due.
 func (m *Manager) renewIfDue(ctx context.Context, d *managedDomain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {

@@ -57,8 +57,8 @@ func (m *Manager) challengeTokenKey(name string) string {
 		certmagic.StorageKeys.Safe(name) + ".json"
 }
 
-// accountStorageKeys returns the keys under which the account's registration and private key are stored.
-// certmagic derives these keys from the email address.
+// accountStorageKeys returns the keys under which the account's registration and private key are
+// stored. certmagic derives these keys from the email address.
 func (m *Manager) accountStorageKeys() (registration, key string) {
 	user, file, keyFile := "default", "default", "default"
 	if email := strings.ToLower(m.opts.Email); email != "" {
@@ -215,9 +215,9 @@ func readLegacyFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSignedCertificate returns a certificate that no client trusts. Until another certificate is available,
-// the edge presents it to clients that send no name and do not verify certificates, such as health
-// checks and the service manager's watchdog.
+// selfSignedCertificate returns a certificate that no client trusts. Until another certificate is
+// available, the edge presents it to clients that send no name and do not verify certificates, such
+// as health checks and the service manager's watchdog.
 func selfSignedCertificate() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -137,8 +137,8 @@ func FramingError(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// RequestParseError returns the error for a request that failed with err before its handler ran. It also
-// returns the part of the request path that is known.
+// RequestParseError returns the error for a request that failed with err before its handler ran. It
+// also returns the part of the request path that is known.
 func RequestParseError(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())

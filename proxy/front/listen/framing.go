@@ -23,7 +23,8 @@ var (
 	// ErrNotHTTP means that the first byte of a request cannot start a method, so the client uses
 	// TLS or another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
-	// ErrUnexpectedProxyHeader means that the connection starts with an unexpected PROXY protocol header.
+	// ErrUnexpectedProxyHeader means that the connection starts with an unexpected PROXY protocol
+	// header.
 	ErrUnexpectedProxyHeader = errors.New("the connection begins with a line of the PROXY protocol")
 	// ErrHTTP2 means that the client uses HTTP/2 with prior knowledge (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
@@ -255,8 +256,8 @@ func (f *framingChecker) storedLine() []byte {
 	return f.lineBuffer()[:min(f.lineLength, maxStoredLine)]
 }
 
-// lineBuffer returns the buffer for a line that arrives in multiple reads. Request lines usually do,
-// because fasthttp reads the first byte of a request separately.
+// lineBuffer returns the buffer for a line that arrives in multiple reads. Request lines usually
+// do, because fasthttp reads the first byte of a request separately.
 func (f *framingChecker) lineBuffer() *[maxStoredLine]byte {
 	if f.state == stateRequestLine {
 		return &f.allocateLineStarts().request
@@ -278,9 +279,9 @@ func (f *framingChecker) releaseLines() {
 	}
 }
 
-// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
-// fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces it with a byte
-// that cannot start a request.
+// recordBareLineEnd records a line that ends with CR or LF alone. If this line end precedes a
+// request, fasthttp would skip it and might send no response. recordBareLineEnd therefore replaces
+// it with a byte that cannot start a request.
 func (f *framingChecker) recordBareLineEnd(p []byte) {
 	f.err = ErrBareLineEnd
 	if f.state == stateHeader || f.inHeaders {

@@ -9,14 +9,14 @@ import (
 const (
 	// tcpHandshakeWait is how long a graceful close waits for pending TCP handshakes to complete.
 	tcpHandshakeWait = 50 * time.Millisecond
-	// acceptQueueDrainWait is how long a graceful close waits for the accept queue to become empty. Only an
-	// overloaded process reaches this limit.
+	// acceptQueueDrainWait is how long a graceful close waits for the accept queue to become empty.
+	// Only an overloaded process reaches this limit.
 	acceptQueueDrainWait = 2 * time.Second
-	// shutdownIdleGrace is how long a connection may be idle before CloseGracefully closes it. Clients that
-	// send their next request right after a response need less time.
+	// shutdownIdleGrace is how long a connection may be idle before CloseGracefully closes it.
+	// Clients that send their next request right after a response need less time.
 	shutdownIdleGrace = time.Second
-	// firstRequestGrace replaces shutdownIdleGrace for a connection that has not had a request yet. Its
-	// client does not know about the shutdown, and a busy client may take a second between
+	// firstRequestGrace replaces shutdownIdleGrace for a connection that has not had a request yet.
+	// Its client does not know about the shutdown, and a busy client may take a second between
 	// connecting and sending.
 	firstRequestGrace = 3 * time.Second
 )
@@ -24,8 +24,8 @@ const (
 // CloseGracefully stops accepting connections without losing any connection. It returns when the
 // listener is closed. It still accepts connections whose handshake has already started. Later
 // connections are refused or reach another process on the same port. It closes idle connections
-// after shutdownIdleGrace or firstRequestGrace, unless the last read returns bytes of a request. Parked
-// connections have been idle for longer and are closed immediately.
+// after shutdownIdleGrace or firstRequestGrace, unless the last read returns bytes of a request.
+// Parked connections have been idle for longer and are closed immediately.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the next process accepts the connections in the queue

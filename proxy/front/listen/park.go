@@ -46,8 +46,8 @@ func (l *Listener) longIdleConns(now instant.Time) (conns []*Conn) {
 	return conns
 }
 
-// isLongIdle reports whether a connection has been idle for parkIdleTime. It returns false for a connection
-// that has not had a request, because the server limits how long it may stay open.
+// isLongIdle reports whether a connection has been idle for parkIdleTime. It returns false for a
+// connection that has not had a request, because the server limits how long it may stay open.
 func (c *Conn) isLongIdle(now instant.Time) bool {
 	since := c.idle.idleSince.Load()
 	return since != 0 && c.hadRequest.Load() && int64(now)-since >= int64(parkIdleTime)
@@ -64,8 +64,8 @@ func (c *Conn) interruptRead() {
 	_ = c.rawConn.SetReadDeadline(time.Now()) // if the connection is closed, the read fails
 }
 
-// park leaves the connection to the disconnect watch. When it returns, another goroutine may already be
-// serving the connection.
+// park leaves the connection to the disconnect watch. When it returns, another goroutine may
+// already be serving the connection.
 func (c *Conn) park() {
 	c.readDeadline.setSocketDeadline(c.rawConn, 0)
 	c.idle.isParked.Store(true)
@@ -78,8 +78,8 @@ func (c *Conn) park() {
 	}
 }
 
-// unpark takes a parked connection from the disconnect watch. It returns false if the connection is not
-// parked, or if the watch has already started to serve it.
+// unpark takes a parked connection from the disconnect watch. It returns false if the connection is
+// not parked, or if the watch has already started to serve it.
 func (c *Conn) unpark() bool {
 	if !c.idle.isParked.Load() || !c.ln.disconnectWatch.stopAwaiting(c) {
 		return false
@@ -88,8 +88,8 @@ func (c *Conn) unpark() bool {
 	return true
 }
 
-// closeUnlessReadable closes a connection that has been unparked. If a request has arrived, the request
-// is served first.
+// closeUnlessReadable closes a connection that has been unparked. If a request has arrived, the
+// request is served first.
 func (c *Conn) closeUnlessReadable() {
 	if hasUnread(c.rawConn) {
 		c.serveParked()

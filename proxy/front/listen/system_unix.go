@@ -24,12 +24,12 @@ func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-// limitSocketPermissions limits the permissions with which bind creates a Unix socket, so that no other user can
-// connect before the final permissions are set. It has an effect only on Linux.
+// limitSocketPermissions limits the permissions with which bind creates a Unix socket, so that no
+// other user can connect before the final permissions are set. It has an effect only on Linux.
 func limitSocketPermissions(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
 
-// lockSocketFolder prevents other edges from opening or removing Unix sockets in a folder until unlock is
-// called. If the folder cannot be locked, the edge continues without a lock.
+// lockSocketFolder prevents other edges from opening or removing Unix sockets in a folder until
+// unlock is called. If the folder cannot be locked, the edge continues without a lock.
 func lockSocketFolder(folder string) (unlock func()) {
 	f, err := os.Open(folder)
 	if err != nil {

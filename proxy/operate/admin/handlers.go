@@ -50,8 +50,8 @@ func (s *Server) serveReady(ctx *fasthttp.RequestCtx) {
 
 const maxFileNameBytes = 4096
 
-// handleReload reloads the configuration. It responds with the changes or the problems. These parameters
-// are supported:
+// handleReload reloads the configuration. It responds with the changes or the problems. These
+// parameters are supported:
 //   - force=true applies even a configuration that leaves a model without a slot.
 //   - dry_run=true only checks the configuration. If the request has a body, it checks the
 //     configuration in the body.
@@ -189,7 +189,8 @@ func modelArms(o *Options) []observe.ModelArms {
 
 const fleetUsageTimeout = 5 * time.Second
 
-// serveMetrics responds with OpenMetrics if the client accepts it, and otherwise with the text format.
+// serveMetrics responds with OpenMetrics if the client accepts it, and otherwise with the text
+// format.
 func (s *Server) serveMetrics(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
@@ -211,9 +212,9 @@ func (s *Server) serveMetrics(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// handleSetMode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
-// token is required, because a client must not be able to remove capacity just because it can reach
-// the port.
+// handleSetMode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An
+// admin token is required, because a client must not be able to remove capacity just because it can
+// reach the port.
 func (s *Server) handleSetMode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.RunningSnapshot().Config.Admin.RequiresToken() {
 		respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,

@@ -22,8 +22,8 @@ const (
 	processCountHeader = "X-Penstock-Processes"
 )
 
-// maxHandoverTime is how long two processes may share the admin port before the edge warns about it. A
-// new edge that replaces an old edge starts in less time.
+// maxHandoverTime is how long two processes may share the admin port before the edge warns about
+// it. A new edge that replaces an old edge starts in less time.
 const maxHandoverTime = time.Minute
 
 // portWatch detects other processes that listen on the admin port (--share-port). In this case, a
@@ -44,8 +44,8 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// countOtherProcesses counts the other processes on the port, and logs changes. stay is true if the other
-// processes have been listening for longer than maxHandoverTime.
+// countOtherProcesses counts the other processes on the port, and logs changes. stay is true if the
+// other processes have been listening for longer than maxHandoverTime.
 func (w *portWatch) countOtherProcesses(now time.Time) (others int, stay bool) {
 	if w.countOthers == nil {
 		return 0, false

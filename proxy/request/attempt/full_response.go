@@ -15,8 +15,8 @@ var ErrLargeReply = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 
-// AnswerBufferHeadroom is the number of bytes by which an answer buffer is larger than the completion, so
-// that the buffer rarely has to grow.
+// AnswerBufferHeadroom is the number of bytes by which an answer buffer is larger than the
+// completion, so that the buffer rarely has to grow.
 const AnswerBufferHeadroom = 1 << 10
 
 type fullResponse struct {

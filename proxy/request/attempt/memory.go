@@ -9,8 +9,8 @@ import (
 
 const (
 	// unreservedBytes is how many response bytes a call may use without a reservation.
-	// minStateBytes is the minimum reservation for AnswerStateMemory, and minBufferBytes is the minimum
-	// size of a buffer that grows.
+	// minStateBytes is the minimum reservation for AnswerStateMemory, and minBufferBytes is the
+	// minimum size of a buffer that grows.
 	unreservedBytes = 64 << 10
 	minStateBytes   = 64 << 10
 	minBufferBytes  = 4 << 10
@@ -96,8 +96,8 @@ func (m *ReplyMemory) replaceBuffer(part MemoryPart, n int) error {
 	return m.SetPartSize(part, n)
 }
 
-// SetOutSize is SetPartSize for ClientOutputMemory, the buffer of n bytes for the client. Buffers of at most
-// MaxPooled bytes are not counted.
+// SetOutSize is SetPartSize for ClientOutputMemory, the buffer of n bytes for the client. Buffers
+// of at most MaxPooled bytes are not counted.
 func (m *ReplyMemory) SetOutSize(n int) error {
 	if n <= MaxPooled {
 		return nil
@@ -105,9 +105,9 @@ func (m *ReplyMemory) SetOutSize(n int) error {
 	return m.SetPartSize(ClientOutputMemory, n)
 }
 
-// setStateSize is SetPartSize for AnswerStateMemory with a size of n bytes. It reserves 50 % more, because
-// a growing buffer is larger than its content. The surplus also avoids a new reservation for each
-// event of a long text.
+// setStateSize is SetPartSize for AnswerStateMemory with a size of n bytes. It reserves 50 % more,
+// because a growing buffer is larger than its content. The surplus also avoids a new reservation
+// for each event of a long text.
 func (m *ReplyMemory) setStateSize(n int) error {
 	if n < minStateBytes/2 || int64(n) <= m.partBytes[AnswerStateMemory] {
 		return nil

@@ -91,8 +91,8 @@ func (c *responseTimeouts) nextWakeup() instant.Time {
 	return instant.Earlier(at, c.nextCheckAt())
 }
 
-// updateEngineProgress checks whether the engine is working. lost is true if the engine no longer has the
-// request.
+// updateEngineProgress checks whether the engine is working. lost is true if the engine no longer
+// has the request.
 func (c *responseTimeouts) updateEngineProgress(now instant.Time) (lost bool) {
 	if at := c.nextCheckAt(); at == 0 || now < at {
 		return false

@@ -10,7 +10,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnouncedLength is the request header in which DropAnnouncedBody stores the announced length.
+// headerAnnouncedLength is the request header in which DropAnnouncedBody stores the announced
+// length.
 const headerAnnouncedLength = "X-Penstock-Announced"
 
 // DropAnnouncedBody removes the announced body from a request that will be rejected. The response
@@ -22,7 +23,8 @@ func DropAnnouncedBody(h *fasthttp.RequestHeader) {
 	h.SetContentLength(0)
 }
 
-// StripAnnouncedLengthHeader removes headerAnnouncedLength from a request, because a client may have sent it.
+// StripAnnouncedLengthHeader removes headerAnnouncedLength from a request, because a client may
+// have sent it.
 func StripAnnouncedLengthHeader(h *fasthttp.RequestHeader) { h.Del(headerAnnouncedLength) }
 
 // AnnouncedLength returns the announced length of the body, even after DropAnnouncedBody. It

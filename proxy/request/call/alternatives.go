@@ -35,8 +35,8 @@ func (a *alternativeTargets) hasLaterTier() bool {
 	})
 }
 
-// exclusionsThroughFailedTier returns the engines that were already excluded, and all engines in the failed
-// tier and in earlier tiers.
+// exclusionsThroughFailedTier returns the engines that were already excluded, and all engines in
+// the failed tier and in earlier tiers.
 func (a *alternativeTargets) exclusionsThroughFailedTier() []upstreams.ID {
 	ids := a.excluded
 	for i := range a.targets {

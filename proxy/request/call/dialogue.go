@@ -196,8 +196,8 @@ func (d *Dialogue) CancelCause() error { return d.call.abort.Cause() }
 // EndClientGone ends the attempt because the client has disconnected.
 func (d *Dialogue) EndClientGone() { _ = d.failDialogue(failure.FromAbort(failure.ErrClientGone)) }
 
-// Dialogues that last maxMeasuredDialogueDuration or longer do not affect the measured times of the engine,
-// because a client may speak for an hour.
+// Dialogues that last maxMeasuredDialogueDuration or longer do not affect the measured times of the
+// engine, because a client may speak for an hour.
 const maxMeasuredDialogueDuration = time.Minute
 
 // Complete ends the attempt successfully.

@@ -27,8 +27,8 @@ func (a *callLimits) chargeRequest(of *snapshot.Credentials, now time.Time) limi
 	return a.keyLimits.TakeRequest(now)
 }
 
-// ChargeRejectedRequest charges the key for a request that is rejected before it becomes a call. It returns
-// an error if the key has no requests per minute left.
+// ChargeRejectedRequest charges the key for a request that is rejected before it becomes a call. It
+// returns an error if the key has no requests per minute left.
 func ChargeRejectedRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
@@ -43,9 +43,9 @@ func ChargeRejectedRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *
 	return nil
 }
 
-// AdmitWaitingMessage counts a WebSocket message that is waiting to become a call. It returns an error if
-// the key has too many waiting messages. If AdmitWaitingMessage returns a key, the caller must later call
-// StopWaiting on that key.
+// AdmitWaitingMessage counts a WebSocket message that is waiting to become a call. It returns an
+// error if the key has too many waiting messages. If AdmitWaitingMessage returns a key, the caller
+// must later call StopWaiting on that key.
 func AdmitWaitingMessage(s *snapshot.Snapshot, key *auth.Key) (*limit.KeyLimiter, *apierr.Error) {
 	limits := s.KeyLimiter(key)
 	if limits == nil { // nil if a reload removed the key
@@ -66,8 +66,8 @@ func IncompleteBodyCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// ConversationByteCounter returns the counter of bytes in the key's WebSocket conversations, or nil if
-// these bytes are not counted.
+// ConversationByteCounter returns the counter of bytes in the key's WebSocket conversations, or nil
+// if these bytes are not counted.
 func ConversationByteCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := limiterIfMemoryShared(s, key); limits != nil {
 		return limits.ConversationByteCounter()
@@ -75,8 +75,8 @@ func ConversationByteCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 
 	return nil
 }
 
-// limiterIfMemoryShared returns the limits of a key that shares the memory budgets with other keys. It
-// returns nil if no other key exists, or if a reload removed the key.
+// limiterIfMemoryShared returns the limits of a key that shares the memory budgets with other keys.
+// It returns nil if no other key exists, or if a reload removed the key.
 func limiterIfMemoryShared(s *snapshot.Snapshot, key *auth.Key) *limit.KeyLimiter {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil

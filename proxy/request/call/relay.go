@@ -154,9 +154,9 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// errMustWaitForEngine is returned by writeBody if the relay has a stepper and must wait for its engine. The
-// caller calls waitForEngine and then writeBody again. The wait then needs so little of the stack
-// that the garbage collector can shrink the stack to 4 KiB.
+// errMustWaitForEngine is returned by writeBody if the relay has a stepper and must wait for its
+// engine. The caller calls waitForEngine and then writeBody again. The wait then needs so little of
+// the stack that the garbage collector can shrink the stack to 4 KiB.
 var errMustWaitForEngine = errors.New("the stream must wait for its engine")
 
 // waitForEngine waits until the engine sends bytes, or a keep-alive is due.
@@ -169,8 +169,8 @@ func (r *relay) waitForEngine() {
 	}
 }
 
-// writeOut sends the bytes in out. For a answerKindPassthrough answer, a slow client also blocks the
-// engine.
+// writeOut sends the bytes in out. For a answerKindPassthrough answer, a slow client also blocks
+// the engine.
 func (r *relay) writeOut(to chunkWriter) (int, error) {
 	if r.form != answerKindPassthrough {
 		return to.writeChunk(r.out, r.isDone)
@@ -446,8 +446,8 @@ func appendKeepalive(stream endpoint.Stream, out *[]byte, memory *attempt.ReplyM
 	_ = memory.SetOutSize(cap(*out)) // the buffer is already allocated
 }
 
-// currentAttemptProgress returns how much of the current attempt's reply has arrived. It returns the zero value
-// if no attempt is open, because an attempt that has ended no longer counts.
+// currentAttemptProgress returns how much of the current attempt's reply has arrived. It returns
+// the zero value if no attempt is open, because an attempt that has ended no longer counts.
 func (c *Call) currentAttemptProgress() attempt.Progress {
 	if c.attempt.Lease() == nil {
 		return attempt.Progress{}

@@ -21,9 +21,9 @@ type requestChange struct {
 	refused endpoint.RejectedParts // parts to remove from the request
 }
 
-// chooseRequestChange chooses a change after which the engine may accept the rejected request. The choice
-// depends on the engine's error and the sent request. ok is false if no change helps. A change does
-// one of the following:
+// chooseRequestChange chooses a change after which the engine may accept the rejected request. The
+// choice depends on the engine's error and the sent request. ok is false if no change helps. A
+// change does one of the following:
 //
 //   - It lowers the token limit.
 //   - It joins consecutive turns of the same role.
@@ -40,8 +40,8 @@ func chooseRequestChange(why *failure.Failure, sent endpoint.SentParts) (c reque
 	return c, ok
 }
 
-// hasEngineAcceptedChange reports whether an engine that rejected a changed request accepted the change
-// itself. It did if the new error is about another subject.
+// hasEngineAcceptedChange reports whether an engine that rejected a changed request accepted the
+// change itself. It did if the new error is about another subject.
 func hasEngineAcceptedChange(changed endpoint.RejectedParts, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.RejectedParts{}):

@@ -28,8 +28,8 @@ func (c *Call) wrapRecording(codec endpoint.Stream) endpoint.Stream {
 }
 
 // isResumable reports whether the stream can still be resumed. If memory is short, it releases the
-// recording, so that the stream cannot be resumed (resume.PartialAnswerRecorder.CanContinue). As long as
-// isResumable returns true, the request must not be released.
+// recording, so that the stream cannot be resumed (resume.PartialAnswerRecorder.CanContinue). As
+// long as isResumable returns true, the request must not be released.
 func (c *Call) isResumable() bool {
 	return int(c.attemptState.stepCounts.Resumes) < c.config.model.Config.Retry.Resume && c.attemptState.recording.CanContinue()
 }
@@ -51,8 +51,8 @@ func (c *Call) totalDeadline() (end time.Time) {
 	return end
 }
 
-// appendNonContinuingUpstreams appends the ids of the targets that cannot continue an answer. reasoned is
-// true if the answer contains reasoning.
+// appendNonContinuingUpstreams appends the ids of the targets that cannot continue an answer.
+// reasoned is true if the answer contains reasoning.
 func appendNonContinuingUpstreams(ids []upstreams.ID, targets []routing.Target, reasoned bool) []upstreams.ID {
 	for i := range targets {
 		u := targets[i].Upstream

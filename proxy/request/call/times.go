@@ -10,8 +10,8 @@ type callTimes struct {
 
 func (t *callTimes) addEarlierWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
 
-// endTimeOrNow returns the time at which the call ended. If endAt is set, endTimeOrNow does not read the
-// clock, because reading the clock costs as much as a small step of a call.
+// endTimeOrNow returns the time at which the call ended. If endAt is set, endTimeOrNow does not
+// read the clock, because reading the clock costs as much as a small step of a call.
 func (t *callTimes) endTimeOrNow() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()

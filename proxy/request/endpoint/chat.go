@@ -23,8 +23,8 @@ var chatCompletionsEndpoint = &Endpoint{
 	},
 }
 
-// NewChatCopyRequest returns a codec for a copy of a request that was translated from the given dialect to
-// chat. An engine gets the same bytes for the copy as for the original request.
+// NewChatCopyRequest returns a codec for a copy of a request that was translated from the given
+// dialect to chat. An engine gets the same bytes for the copy as for the original request.
 func NewChatCopyRequest(of *Dialect) Request {
 	r := chatCompletionsEndpoint.New().(*chatRequest)
 	r.mayLowerEffort, r.usageAtStart = of != ChatDialect, of == messagesDialect

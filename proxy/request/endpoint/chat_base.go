@@ -227,8 +227,8 @@ func (a *chatAnswer) AppendAnswer(dst, completion []byte, _ ReplyHead) ([]byte, 
 	return a.writer.AppendCompletion(dst, a.completion)
 }
 
-// CanPassThrough implements UnaryAnswer. A chat completion cannot be relayed while it arrives, because
-// the edge changes too much of it.
+// CanPassThrough implements UnaryAnswer. A chat completion cannot be relayed while it arrives,
+// because the edge changes too much of it.
 func (a *chatAnswer) CanPassThrough(ReplyHead) bool { return false }
 
 func (a *chatAnswer) NewPassthrough(ReplyHead) *ReplyPassthrough {
@@ -252,8 +252,8 @@ func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// unparsedMarkupOnly returns m if m is markup that the engine should have parsed. Otherwise, it returns
-// 0.
+// unparsedMarkupOnly returns m if m is markup that the engine should have parsed. Otherwise, it
+// returns 0.
 func unparsedMarkupOnly(m translate.Markup, offered *translate.OfferedFeatures) translate.Markup {
 	if m.IsSuspect(*offered) {
 		return m
@@ -299,11 +299,11 @@ var (
 	}
 )
 
-// RequestFormatCache caches the format of chat requests for each engine profile. A RequestFormatCache may be used
-// by multiple goroutines.
+// RequestFormatCache caches the format of chat requests for each engine profile. A
+// RequestFormatCache may be used by multiple goroutines.
 type RequestFormatCache struct {
-	// There are few profiles, so searching a list is faster than a map. The list is replaced when
-	// a profile is added.
+	// There are few profiles, so searching a list is faster than a map. The list is replaced when a
+	// profile is added.
 	list atomic.Pointer[[]cachedRequestFormat]
 }
 
@@ -312,8 +312,8 @@ type cachedRequestFormat struct {
 	format *chat.EngineFormat
 }
 
-// requestFormatFor returns the format for an engine profile, without the fields that differ between calls.
-// The caller must not change it.
+// requestFormatFor returns the format for an engine profile, without the fields that differ between
+// calls. The caller must not change it.
 func (f *RequestFormatCache) requestFormatFor(p *engine.Profile) *chat.EngineFormat {
 	for {
 		list := f.list.Load()

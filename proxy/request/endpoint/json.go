@@ -66,8 +66,8 @@ type rerankAnswer struct {
 	request *forward.RerankFormat
 }
 
-// CanPassThrough implements UnaryAnswer. A rerank answer cannot be relayed while it arrives, because its
-// first result depends on all results.
+// CanPassThrough implements UnaryAnswer. A rerank answer cannot be relayed while it arrives,
+// because its first result depends on all results.
 func (a *rerankAnswer) CanPassThrough(ReplyHead) bool { return false }
 
 func (a *rerankAnswer) AppendAnswer(dst, body []byte, reply ReplyHead) ([]byte, error) {

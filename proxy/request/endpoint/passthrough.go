@@ -14,8 +14,8 @@ const (
 
 var errAnswerTooLarge = &translate.BadAnswerError{Reason: translate.ReasonTooLarge}
 
-// ReplyPassthrough relays a large response while it arrives. The format of the response lets the client
-// detect whether the response is truncated.
+// ReplyPassthrough relays a large response while it arrives. The format of the response lets the
+// client detect whether the response is truncated.
 type ReplyPassthrough struct {
 	relay       *forward.Relay // nil if the response is not JSON
 	answer      *forwardedAnswer
@@ -127,8 +127,8 @@ func (f *forwardedAnswer) newPassthrough(isJSON bool) *ReplyPassthrough {
 	return p
 }
 
-// AssemblyOptions implements UnaryAnswer. It is never called, because the edge does not ask an engine for
-// a stream instead of JSON.
+// AssemblyOptions implements UnaryAnswer. It is never called, because the edge does not ask an
+// engine for a stream instead of JSON.
 func (f *forwardedAnswer) AssemblyOptions() *answer.WriteOptions {
 	panic("BUG: an answer that is passed on is assembled")
 }

@@ -309,8 +309,8 @@ func newVisionPoolLoadMetadata(e *apierr.Error, c *routing.Capacity) *apierr.Vis
 	}
 }
 
-// AddVisionPoolLoad adds the load of the vision pool to the error if an engine refused a vision request
-// because it was at capacity. The error is then like the one for a full pool.
+// AddVisionPoolLoad adds the load of the vision pool to the error if an engine refused a vision
+// request because it was at capacity. The error is then like the one for a full pool.
 func (f *Failure) AddVisionPoolLoad(c routing.Capacity) {
 	e := f.API
 	if e.Code != apierr.CodeCapacityFull || e.Metadata != nil {
@@ -421,9 +421,9 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	return f
 }
 
-// EngineLacksEndpoint returns the failure for a call to an engine that does not serve the endpoint. The call
-// may move to another engine, which may serve the endpoint. A retry at the same engine would not
-// help. The failure does not affect calls to other endpoints of the engine.
+// EngineLacksEndpoint returns the failure for a call to an engine that does not serve the endpoint.
+// The call may move to another engine, which may serve the endpoint. A retry at the same engine
+// would not help. The failure does not affect calls to other endpoints of the engine.
 func EngineLacksEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamError(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),

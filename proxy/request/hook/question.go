@@ -66,8 +66,8 @@ func (q *questionBody) size() (n int64) {
 
 func (q *questionBody) newReader() io.ReadCloser { return &questionReader{body: q} }
 
-// detachReaders detaches all readers from the question. Afterwards, the caller may reuse the memory of the
-// pieces.
+// detachReaders detaches all readers from the question. Afterwards, the caller may reuse the memory
+// of the pieces.
 func (q *questionBody) detachReaders() {
 	q.mu.Lock()
 	q.pieces = nil

@@ -40,7 +40,8 @@ func (a adoptedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// readTextMessage reads the next message into buf. It returns errBinaryMessage if the message is not text.
+// readTextMessage reads the next message into buf. It returns errBinaryMessage if the message is
+// not text.
 func readTextMessage(ws *websocket.Conn, buf *bytes.Buffer) error {
 	kind, r, err := ws.Reader(context.Background())
 	if err != nil {

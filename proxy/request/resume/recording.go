@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// PartialAnswerRecorder is an endpoint.Stream that stores the part of the answer that the client has received.
-// It belongs to one call.
+// PartialAnswerRecorder is an endpoint.Stream that stores the part of the answer that the client
+// has received. It belongs to one call.
 type PartialAnswerRecorder struct {
 	endpoint.Stream
 	reader        answer.Reader
@@ -27,8 +27,8 @@ type PartialAnswerRecorder struct {
 	stopped        bool // whether the PartialAnswerRecorder has stopped storing
 }
 
-// NewPartialAnswerRecorder returns a PartialAnswerRecorder that wraps codec. The bytes of the stored text are reserved from
-// memory.
+// NewPartialAnswerRecorder returns a PartialAnswerRecorder that wraps codec. The bytes of the
+// stored text are reserved from memory.
 func NewPartialAnswerRecorder(codec endpoint.Stream, memory *limit.MemoryBudget) *PartialAnswerRecorder {
 	s := &PartialAnswerRecorder{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
@@ -98,8 +98,8 @@ func (s *PartialAnswerRecorder) storePiece(to *[]byte, piece []byte) {
 }
 
 // CanContinue reports whether another engine could still continue the answer. It returns false for
-// a nil PartialAnswerRecorder. If more than half of the memory is in use, CanContinue releases the stored text
-// to make space for new requests.
+// a nil PartialAnswerRecorder. If more than half of the memory is in use, CanContinue releases the
+// stored text to make space for new requests.
 func (s *PartialAnswerRecorder) CanContinue() bool {
 	if s == nil || s.stopped {
 		return false
@@ -123,8 +123,8 @@ func (s *PartialAnswerRecorder) IsNextEngineSilent() bool {
 // HasReasoning reports whether the answer contains reasoning, which the next engine must receive.
 func (s *PartialAnswerRecorder) HasReasoning() bool { return len(s.partial.Reasoning) > 0 }
 
-// HasReachedTokenLimit reports whether the client has received as many tokens as the request allows. In
-// that case, the lost engine only had to end the stream.
+// HasReachedTokenLimit reports whether the client has received as many tokens as the request
+// allows. In that case, the lost engine only had to end the stream.
 func (s *PartialAnswerRecorder) HasReachedTokenLimit(limit *chat.TokenLimit) bool {
 	return limit.TokensLeft(s.engineTokens) == 0
 }
@@ -141,16 +141,16 @@ func (s *PartialAnswerRecorder) FinishAtTokenLimit(dst []byte) ([]byte, error) {
 	return s.Finish(out)
 }
 
-// AddToRequest adds the stored answer to r, so that the next engine continues it. The answer must not
-// change until the request to that engine is written.
+// AddToRequest adds the stored answer to r, so that the next engine continues it. The answer must
+// not change until the request to that engine is written.
 func (s *PartialAnswerRecorder) AddToRequest(r *chat.Request) {
 	s.partial.Tokens = s.engineTokens
 	s.sentTextLen = len(s.partial.Text)
 	s.partial.AttachTo(r)
 }
 
-// PrepareForNextEngine implements endpoint.Stream. If the client has not received any part of the answer yet,
-// PrepareForNextEngine drops the stored text.
+// PrepareForNextEngine implements endpoint.Stream. If the client has not received any part of the
+// answer yet, PrepareForNextEngine drops the stored text.
 func (s *PartialAnswerRecorder) PrepareForNextEngine() {
 	if !s.HasStarted() {
 		s.partial = chat.PartialAnswer{Text: s.partial.Text[:0], Reasoning: s.partial.Reasoning[:0]}

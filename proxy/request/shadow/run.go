@@ -85,8 +85,8 @@ func (p *runningCopy) decode() error {
 	return nil
 }
 
-// applyChange changes the request so that the engine may accept it, like Call.findRequestChange in package
-// call. It returns false if no change helps.
+// applyChange changes the request so that the engine may accept it, like Call.findRequestChange in
+// package call. It returns false if no change helps.
 func (p *runningCopy) applyChange(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false

@@ -99,10 +99,10 @@ func (c *callQueue) checkGrowth(m *clientMessage) *apierr.Error {
 	return c.checkQueueLimits(m)
 }
 
-// checkQueueLimits returns an error if a message must not wait for earlier calls. The total size of the
-// messages waiting on a connection is limited to the maximum size of one request. A key may have as
-// many waiting messages as it may have concurrent calls. If no call is running, the message does
-// not wait, and checkQueueLimits returns nil.
+// checkQueueLimits returns an error if a message must not wait for earlier calls. The total size of
+// the messages waiting on a connection is limited to the maximum size of one request. A key may
+// have as many waiting messages as it may have concurrent calls. If no call is running, the message
+// does not wait, and checkQueueLimits returns nil.
 func (c *callQueue) checkQueueLimits(m *clientMessage) *apierr.Error {
 	if !c.isRunning {
 		return nil
@@ -175,9 +175,9 @@ func (c *callQueue) dequeue() *responseTurn {
 	return nil
 }
 
-// recordProcessedResponse records that the client has processed a response. It returns false if the client has
-// acknowledged more responses than it has made calls. The caller counts each excess acknowledgment
-// as a request.
+// recordProcessedResponse records that the client has processed a response. It returns false if the
+// client has acknowledged more responses than it has made calls. The caller counts each excess
+// acknowledgment as a request.
 func (c *callQueue) recordProcessedResponse() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

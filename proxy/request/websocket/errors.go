@@ -45,8 +45,8 @@ func conversationTooLarge(limit int64) *apierr.Error {
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// laneMessagePrefix returns the bytes at the start of every message on a named lane. For the default lane,
-// it returns nil.
+// laneMessagePrefix returns the bytes at the start of every message on a named lane. For the
+// default lane, it returns nil.
 func laneMessagePrefix(lane string) []byte {
 	if lane == "" {
 		return nil

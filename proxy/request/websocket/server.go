@@ -58,8 +58,8 @@ func New(s *call.Services, draining func() bool) *Server {
 	}
 }
 
-// copyEndpointForMessages returns a copy of an endpoint for request bodies that are built from messages.
-// The size limit of the copy does not include the bytes that the edge adds.
+// copyEndpointForMessages returns a copy of an endpoint for request bodies that are built from
+// messages. The size limit of the copy does not include the bytes that the edge adds.
 func copyEndpointForMessages(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
 	made.Wrapping = int64(len(inputArrayStart) + len(userMessageStart) + len(userMessageEnd) + len(inputArrayEnd) + 2*len(commaSeparator))
@@ -139,9 +139,9 @@ func (c *Server) ConnectionCounts() (open int, opened uint64) {
 	return len(c.sessions), c.openedTotal
 }
 
-// CloseDisallowedConns closes the connections that may not continue because the edge is draining, WebSocket
-// was disabled, or the key is no longer valid. If a call is running on a connection, the connection
-// is closed after the call.
+// CloseDisallowedConns closes the connections that may not continue because the edge is draining,
+// WebSocket was disabled, or the key is no longer valid. If a call is running on a connection, the
+// connection is closed after the call.
 func (c *Server) CloseDisallowedConns() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -120,8 +120,8 @@ type Message struct {
 	byteCounter *atomic.Int64
 }
 
-// NewIncomingMessage returns an empty Message. The memory of the message counts as an incomplete body. If
-// reading is not nil, reading also counts the message's bytes.
+// NewIncomingMessage returns an empty Message. The memory of the message counts as an incomplete
+// body. If reading is not nil, reading also counts the message's bytes.
 func (s *Socket) NewIncomingMessage(reading *atomic.Int64) *Message {
 	return &Message{byteCounter: reading}
 }
@@ -238,8 +238,8 @@ func (s *Socket) Close(code int, reason string) {
 // CloseUnupgraded closes a Socket if its upgrade request gets an ordinary response.
 func (s *Socket) CloseUnupgraded() { _ = s.peer.ws.CloseNow() }
 
-// PingClient reports whether the client answers a ping. It returns true without sending a ping if
-// a message is being written, or if no Receive is running that could read the pong.
+// PingClient reports whether the client answers a ping. It returns true without sending a ping if a
+// message is being written, or if no Receive is running that could read the pong.
 func (s *Socket) PingClient() bool {
 	return !s.isReceiving.Load() || s.peer.pingPeer() || !s.isReceiving.Load()
 }

@@ -18,9 +18,9 @@ type loadedConfig struct {
 // errSuperseded means that the files changed again before this reload could apply them.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// loadFileAndApplyKeys reads the file. If the file is valid, loadFileAndApplyKeys applies the keys in it, even if the other
-// settings are rejected later. It does not wait for other reloads. If it returns nil or adds a
-// problem to res, nothing has changed.
+// loadFileAndApplyKeys reads the file. If the file is valid, loadFileAndApplyKeys applies the keys
+// in it, even if the other settings are rejected later. It does not wait for other reloads. If it
+// returns nil or adds a problem to res, nothing has changed.
 func (r *Reloader) loadFileAndApplyKeys(q Request, res *Result) (*loadedConfig, error) {
 	r.readMu.Lock()
 	defer r.readMu.Unlock()

@@ -2,9 +2,9 @@ package reload
 
 import "time"
 
-// These are the sources of reloads in the log. Reloads for SourceUpstreamAddresses and SourceUpstreamModels apply
-// the running file again, because upstreams have new addresses or list different models.
-// SourceRequest is a request by an operator.
+// These are the sources of reloads in the log. Reloads for SourceUpstreamAddresses and
+// SourceUpstreamModels apply the running file again, because upstreams have new addresses or list
+// different models. SourceRequest is a request by an operator.
 const (
 	SourceUpstreamAddresses = "addresses"
 	SourceUpstreamModels    = "models"

@@ -2,5 +2,6 @@
 
 package guard
 
-// PanicIfInjected marks where a test may make the edge panic (see Inject). In this build, it does nothing.
+// PanicIfInjected marks where a test may make the edge panic (see Inject). In this build, it does
+// nothing.
 func (*Guard) PanicIfInjected(string) {}

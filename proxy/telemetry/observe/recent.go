@@ -16,8 +16,8 @@ const (
 	maxKeptTime  = time.Hour
 )
 
-// A call is slow if it waited longer than SlowQueueThreshold for a slot, or longer than SlowFirstTokenThreshold for
-// the first event of its stream.
+// A call is slow if it waited longer than SlowQueueThreshold for a slot, or longer than
+// SlowFirstTokenThreshold for the first event of its stream.
 const (
 	SlowQueueThreshold      = time.Second
 	SlowFirstTokenThreshold = 2 * time.Second

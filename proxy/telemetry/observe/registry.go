@@ -8,8 +8,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// UpstreamMetricsRegistry contains the metric sets of the live upstreams. The zero value is ready for use. A
-// Registry is safe for concurrent use.
+// UpstreamMetricsRegistry contains the metric sets of the live upstreams. The zero value is ready
+// for use. A Registry is safe for concurrent use.
 type UpstreamMetricsRegistry struct {
 	mu   sync.Mutex
 	sets []*metrics.Set

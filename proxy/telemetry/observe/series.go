@@ -349,8 +349,8 @@ func (u *upstreamSeries) recordTTFT(r *Record) {
 	}
 }
 
-// getOrCreateHistory returns the history of a model at an upstream. If either is no longer configured, the
-// history is discarded.
+// getOrCreateHistory returns the history of a model at an upstream. If either is no longer
+// configured, the history is discarded.
 func (s *callSeries) getOrCreateHistory(model, upstream string) *history {
 	return getOrCreate(s, &s.histories, modelUpstreamKey{model, upstream}, func() bool {
 		return s.configured[model] && s.configuredUpstream[upstream]

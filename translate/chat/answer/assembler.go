@@ -348,8 +348,8 @@ func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 // IsDone reports whether the caller can ignore later upstream events.
 func (a *Assembler) IsDone() bool { return a.state.isDone(0) }
 
-// AppendCompletion appends the completion for the client. If a choice is missing or lacks its finish_reason,
-// Append appends nothing and returns ErrNoFinish.
+// AppendCompletion appends the completion for the client. If a choice is missing or lacks its
+// finish_reason, Append appends nothing and returns ErrNoFinish.
 func (a *Assembler) AppendCompletion(dst []byte, options *WriteOptions) ([]byte, error) {
 	if !a.state.allFinished(options.N) {
 		return dst, translate.ErrNoFinish

@@ -129,8 +129,8 @@ func (c *Choice) HasFinished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// hasTruncatedToolCall reports whether the last tool call of the choice may be incomplete, because of how
-// the choice ended.
+// hasTruncatedToolCall reports whether the last tool call of the choice may be incomplete, because
+// of how the choice ended.
 func (c *Choice) hasTruncatedToolCall() bool {
 	finish, _ := parseFinish(c.Finish)
 	return isTruncated(finish)

@@ -15,8 +15,8 @@ type engineHandover struct {
 	rolesSent [translate.MaxChoices / 64]uint64
 }
 
-// PrepareForNextEngine prepares for events from another engine. If the answer has started, the other engine
-// continues it.
+// PrepareForNextEngine prepares for events from another engine. If the answer has started, the
+// other engine continues it.
 func (s *Stream) PrepareForNextEngine() {
 	for i, seen := range s.state.seenChoices {
 		s.handover.rolesSent[i] |= seen

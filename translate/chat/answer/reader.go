@@ -300,8 +300,8 @@ func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	}
 }
 
-// completeSurrogatePairs completes the texts that lack the second half of a surrogate pair. It usually appends
-// U+FFFD.
+// completeSurrogatePairs completes the texts that lack the second half of a surrogate pair. It
+// usually appends U+FFFD.
 func (r *Reader) completeSurrogatePairs() {
 	for _, h := range r.heldSurrogates {
 		text := h.replaceLone(h.escape)

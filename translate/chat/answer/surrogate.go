@@ -90,8 +90,8 @@ func (h *heldSurrogates) editText(edits *jsonx.Edits, at textLocation, v jsonx.V
 	}
 }
 
-// completeSurrogatePairs completes a choice's texts that lack a second half. It returns the members to add to
-// the choice's delta, including pieces of tool calls.
+// completeSurrogatePairs completes a choice's texts that lack a second half. It returns the members
+// to add to the choice's delta, including pieces of tool calls.
 func (h *heldSurrogates) completeSurrogatePairs(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
@@ -128,8 +128,8 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// setOrAppendMember sets a member of object. If the member is absent, setOrAppendMember appends it to members
-// instead.
+// setOrAppendMember sets a member of object. If the member is absent, setOrAppendMember appends it
+// to members instead.
 func setOrAppendMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		edits.Set(old, value)

@@ -14,14 +14,14 @@ import (
 
 var emptyText = []byte(`""`)
 
-// hasTruncatedToolCall reports whether the last tool call may be incomplete because of f. The edge does not
-// complete the arguments of such a tool call, because a tool must not run with fewer arguments than
-// the model intended.
+// hasTruncatedToolCall reports whether the last tool call may be incomplete because of f. The edge
+// does not complete the arguments of such a tool call, because a tool must not run with fewer
+// arguments than the model intended.
 func isTruncated(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// finalToolCallPieces returns the pieces that clients still need at the end of a choice. These pieces
-// are names that were held back, and {} for empty arguments, because clients parse arguments as
-// JSON.
+// finalToolCallPieces returns the pieces that clients still need at the end of a choice. These
+// pieces are names that were held back, and {} for empty arguments, because clients parse arguments
+// as JSON.
 func finalToolCallPieces(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.HasToolCalls(c.Index) {
 		return nil

@@ -2,7 +2,8 @@ package toolcall
 
 import "cmp"
 
-// Limits on tool calls. If a tool call exceeds one of them, AddPiece and AddMessageToolCall return false.
+// Limits on tool calls. If a tool call exceeds one of them, AddPiece and AddMessageToolCall return
+// false.
 const (
 	MaxToolCallsPerChoice = 1024
 	MaxToolCallsPerAnswer = 4096
@@ -74,8 +75,8 @@ func (a *Assembler) Reset() {
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// SetSingle sets whether all tool calls of a choice except the first are Surplus. Some engines
-// send more than one, even though the request forbids this. Reset clears the setting.
+// SetSingle sets whether all tool calls of a choice except the first are Surplus. Some engines send
+// more than one, even though the request forbids this. Reset clears the setting.
 func (a *Assembler) SetSingle(single bool) { a.single = single }
 
 // HasSurplus reports whether any tool call was Surplus.
@@ -101,7 +102,8 @@ func (a *Assembler) AddPiece(choice int, p *ToolCallPiece) (PieceContribution, b
 	return part, ok
 }
 
-// AddMessageToolCall adds a tool call from a message. It returns false if the tool call exceeds a limit.
+// AddMessageToolCall adds a tool call from a message. It returns false if the tool call exceeds a
+// limit.
 func (a *Assembler) AddMessageToolCall(choice int, p *ToolCallPiece) (PieceContribution, bool) {
 	a.clock++
 	return a.beginToolCall(choice, p, hashStringValue(p.ID), hashStringValue(p.Name))
@@ -186,8 +188,8 @@ func (a *Assembler) startsNewToolCall(at int, p *ToolCallPiece, id, name uint64,
 	return t.args.isEnded() && !p.Args.HasText() && !a.repeatsNames(t.choice)
 }
 
-// repeatsNames reports whether the engine repeats names in the choice. Such an engine may also repeat a
-// name after the end of the arguments.
+// repeatsNames reports whether the engine repeats names in the choice. Such an engine may also
+// repeat a name after the end of the arguments.
 func (a *Assembler) repeatsNames(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeatsName {
@@ -286,8 +288,8 @@ func (a *Assembler) HasToolCalls(choice int) bool {
 // whitespace.
 func (a *Assembler) IsLatestArgumentsBlank() bool { return !a.toolCalls[a.lastToolCall].hasArgs }
 
-// TakeBlankArguments appends the positions of the tool calls that have blank arguments, and marks these tool
-// calls as filled.
+// TakeBlankArguments appends the positions of the tool calls that have blank arguments, and marks
+// these tool calls as filled.
 func (a *Assembler) TakeBlankArguments(positions []int, choice int) []int {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.isInChoice(choice) && !t.hasArgs && !(a.single && t.position > 0) {

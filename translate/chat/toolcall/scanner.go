@@ -28,8 +28,8 @@ func rawString(v jsonx.Value) []byte {
 	return v.RawContents()
 }
 
-// objectScanner finds the start and the end of an object. It checks only strings and brackets, which are
-// the best indication even if the arguments are malformed.
+// objectScanner finds the start and the end of an object. It checks only strings and brackets,
+// which are the best indication even if the arguments are malformed.
 type objectScanner struct {
 	phase          scanPhase
 	depth          int32

@@ -9,23 +9,22 @@ import (
 )
 
 // hangUpEvents is the mask of the watched events. The mask requests an event when the peer closes
-// its side. epoll reports failed connections without a request. With EPOLLONESHOT, a connection
-// is reported only once. With EPOLLET, it would be reported again whenever this side shuts it
-// down for reading.
+// its side. epoll reports failed connections without a request. With EPOLLONESHOT, a connection is
+// reported only once. With EPOLLET, it would be reported again whenever this side shuts it down for
+// reading.
 const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
 // endEvents are the events that mean a hang-up.
 const endEvents = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
 
-// HangUpWatch reports connections whose peer has closed its side, and connections that have failed. On
-// request, it also reports that bytes have arrived (AwaitBytes).
-// All connections share an epoll set and a goroutine. The goroutine waits for the set in the
-// runtime's poller, so it needs no thread. The set and the goroutine exist while there are
-// connections, or from Open to Close. The zero value has no connections.
+// HangUpWatch reports connections whose peer has closed its side, and connections that have failed.
+// On request, it also reports that bytes have arrived (AwaitBytes). All connections share an epoll
+// set and a goroutine. The goroutine waits for the set in the runtime's poller, so it needs no
+// thread. The set and the goroutine exist while there are connections, or from Open to Close. The
+// zero value has no connections.
 //
-// It is for connections from which no goroutine reads. It is also for connections that stay in
-// the runtime's poller, because the poller may report bytes and the end of the stream in one
-// event.
+// It is for connections from which no goroutine reads. It is also for connections that stay in the
+// runtime's poller, because the poller may report bytes and the end of the stream in one event.
 type HangUpWatch struct {
 	mu        sync.Mutex
 	epoll     *os.File // nil while there is no set
@@ -68,9 +67,9 @@ func (h *HangUpWatch) Close() {
 	h.closeSet()
 }
 
-// Add watches a connection. The goroutine calls the function gone once: when the peer hangs up,
-// or immediately if it has already done so. The goroutine may still call gone just after Remove.
-// gone must not block or panic. If there is no set yet, Add creates it (see Open for start).
+// Add watches a connection. The goroutine calls the function gone once: when the peer hangs up, or
+// immediately if it has already done so. The goroutine may still call gone just after Remove. gone
+// must not block or panic. If there is no set yet, Add creates it (see Open for start).
 func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run func()), gone func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +108,8 @@ func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()
 	return nil
 }
 
-// StopAwaitingBytes undoes AwaitBytes. It returns false if came has been called or will be called, or if
-// the connection is not waiting.
+// StopAwaitingBytes undoes AwaitBytes. It returns false if came has been called or will be called,
+// or if the connection is not waiting.
 func (h *HangUpWatch) StopAwaitingBytes(u *HangUpHandle) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
